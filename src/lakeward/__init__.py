@@ -1,0 +1,1 @@
+"""Lakeward keeps the transaction log of Delta and Iceberg tables in a database."""

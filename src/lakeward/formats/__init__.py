@@ -1,0 +1,1 @@
+"""How Delta spells the log's neutral actions; siblings never import each other."""

@@ -1,0 +1,1 @@
+"""The SQL store: tables, migrations, heads, files, locks, audit."""

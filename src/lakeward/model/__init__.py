@@ -1,0 +1,1 @@
+"""Frozen nouns and pure functions; no I/O."""

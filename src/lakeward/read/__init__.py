@@ -1,0 +1,1 @@
+"""The read path: name, snapshot, plan, engine; one step per module."""

@@ -1,0 +1,1 @@
+"""Where bytes live: local files and object stores."""

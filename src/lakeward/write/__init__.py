@@ -1,0 +1,1 @@
+"""The write path: stage, validate, ratify, publish; one step per module."""
