@@ -1,0 +1,100 @@
+# Every command works in a fresh clone: each brings what it needs into the project first.
+# Only Python 3.11 or newer and a package registry are asked of the machine.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?=
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+PINS_ARGS ?=
+
+BIN := .venv/bin
+READY := .venv/.ready
+PEERS_READY := .venv-peers/.ready
+PIN_GROUPS := uv core dev peers
+
+##@ Start here
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: setup ## Show a lake end to end
+	@$(BIN)/lakeward demo
+
+.PHONY: test
+test: setup peers ## Run everything: lint, types, layers, all tests
+	@$(MAKE) --no-print-directory check
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+.PHONY: setup
+setup: $(READY) ## Create .venv from the pins
+
+.PHONY: peers
+peers: $(PEERS_READY) ## Create .venv-peers: the readers that are not ours
+
+##@ While working
+
+.PHONY: unit
+unit: setup ## Run the fast tests only
+	$(BIN)/pytest -m "not (postgres or crash or slow or full or bench or peers)" $(PYTEST_ARGS)
+
+.PHONY: check
+check: lint types imports ## Run every check that needs no test
+
+.PHONY: fmt
+fmt: setup ## Format and mend what can be mended
+	$(BIN)/ruff check --fix-only --quiet
+	$(BIN)/ruff format
+
+.PHONY: lint
+lint: setup ## Check style and format
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+.PHONY: types
+types: setup ## Check types
+	$(BIN)/mypy
+
+.PHONY: imports
+imports: setup ## Check that imports point down the layers
+	$(BIN)/lint-imports --no-logo
+
+##@ Proof
+
+.PHONY: faults
+faults: setup peers ## Run the fault tests at full size and print their figures
+	$(BIN)/pytest -m full -s $(PYTEST_ARGS)
+
+.PHONY: bench
+bench: setup peers ## Compare with the peers, interleaved in one run
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+##@ Upkeep
+
+.PHONY: pins
+pins: ## Compile requirements/*.in again (PINS_ARGS=--upgrade moves every version)
+	@scripts/bootstrap uv
+	@cd requirements && for group in $(PIN_GROUPS); do \
+		echo "requirements/$$group.txt"; \
+		UV_SYSTEM_CERTS=1 ../.tools/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+			--no-emit-index-url --no-header --no-annotate $(PINS_ARGS) $$group.in --output-file $$group.txt || exit 1; \
+	done
+
+.PHONY: clean
+clean: ## Remove environments, tools, caches and builds
+	rm -rf .venv .venv-peers .tools .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(READY): requirements/uv.txt requirements/dev.txt pyproject.toml scripts/bootstrap
+	@PYTHON="$(PYTHON)" scripts/bootstrap .venv requirements/dev.txt --editable
+	@touch $@
+
+$(PEERS_READY): requirements/uv.txt requirements/peers.txt scripts/bootstrap
+	@PYTHON="$(PYTHON)" scripts/bootstrap .venv-peers requirements/peers.txt
+	@touch $@
