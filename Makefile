@@ -34,9 +34,11 @@ test: setup peers ## Run everything: lint, types, layers, all tests
 
 .PHONY: setup
 setup: $(READY) ## Create .venv from the pins
+	@:
 
 .PHONY: peers
 peers: $(PEERS_READY) ## Create .venv-peers: the readers that are not ours
+	@:
 
 ##@ While working
 
