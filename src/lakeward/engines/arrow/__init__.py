@@ -1,0 +1,1 @@
+"""The embedded engine: rows in memory as Arrow, files as Parquet."""

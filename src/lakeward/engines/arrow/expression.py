@@ -1,0 +1,225 @@
+"""Bound expressions as Arrow computes them.
+
+The result follows SQL's three-valued logic exactly, so it serves both as the filter of a scan and
+to find the rows that break a constraint. What cannot be computed (an integer overflow, a cast that
+does not fit) raises `pyarrow.ArrowInvalid` when the expression is evaluated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.model.expression import (
+    And,
+    Arithmetic,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Compare,
+    Comparison,
+    Expression,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Negate,
+    Not,
+    Or,
+)
+from lakeward.model.types import Decimal, Primitive, Type, arrow_type
+from lakeward.model.values import from_neutral
+
+Arrow: TypeAlias = Any
+"""A `pyarrow.compute.Expression`; the library has no type annotations."""
+
+
+def to_arrow(expression: Expression) -> Arrow:
+    """The expression as a `pyarrow.compute.Expression` over columns of the bound names."""
+    match expression:
+        case Column(field, path):
+            return pc.field(field.name, *path)
+        case Literal(value, kind):
+            return pc.scalar(pa.scalar(from_neutral(kind, value), arrow_type(kind)))
+        case Compare(op, left, right):
+            return _compare(op, left, right)
+        case And(terms):
+            return _balanced(pc.and_kleene, [to_arrow(term) for term in terms])
+        case Or(terms):
+            return _balanced(pc.or_kleene, [to_arrow(term) for term in terms])
+        case Not(operand):
+            return pc.invert(to_arrow(operand))
+        case IsNull(operand):
+            return pc.is_null(to_arrow(operand))
+        case In(operand, values):
+            return _member(operand, values)
+        case Like(operand, pattern, ignore_case):
+            return pc.match_like(to_arrow(operand), pattern, ignore_case=ignore_case)
+        case Arithmetic(op, left, right, _):
+            return _ARITHMETIC[op](to_arrow(left), to_arrow(right))
+        case Negate(operand):
+            return pc.negate_checked(to_arrow(operand))
+        case Call(name, arguments, _):
+            return _call(name, arguments)
+        case Cast(operand, kind):
+            return _cast(to_arrow(operand), operand.type, kind)
+        case Case(branches, default):
+            return reduce(_otherwise, reversed(branches), to_arrow(default))
+
+
+def _compare(op: Comparison, left: Expression, right: Expression) -> Arrow:
+    a, b = to_arrow(left), to_arrow(right)
+    if op == "<=>":
+        return _same(left, right)
+    if left.type not in _FLOATING:
+        return _COMPARE[op](a, b)
+    if isinstance(right, Literal) and not _is_nan(right):
+        found = _COMPARE[op](a, b)
+        # IEEE finds NaN greater than nothing; SQL finds it greater than everything.
+        return pc.or_kleene(found, pc.is_nan(a)) if op in (">", ">=") else found
+    equal = pc.or_kleene(pc.equal(a, b), pc.and_kleene(pc.is_nan(a), pc.is_nan(b)))
+    match op:
+        case "=":
+            return equal
+        case "!=":
+            return pc.invert(equal)
+        case "<":
+            return _less(a, b)
+        case ">":
+            return _less(b, a)
+        case "<=":
+            return pc.invert(_less(b, a))
+        case _:
+            return pc.invert(_less(a, b))
+
+
+def _less(a: Arrow, b: Arrow) -> Arrow:
+    return pc.or_kleene(pc.less(a, b), pc.and_kleene(pc.invert(pc.is_nan(a)), pc.is_nan(b)))
+
+
+def _same(left: Expression, right: Expression) -> Arrow:
+    if isinstance(right, Literal) and right.value is None:
+        return pc.is_null(to_arrow(left))
+    equal = pc.coalesce(_compare("=", left, right), pc.scalar(False))
+    if isinstance(right, Literal):
+        return equal
+    return pc.or_(equal, pc.and_(pc.is_null(to_arrow(left)), pc.is_null(to_arrow(right))))
+
+
+def _is_nan(literal: Literal) -> bool:
+    return isinstance(literal.value, float) and math.isnan(literal.value)
+
+
+def _member(operand: Expression, values: tuple[Literal, ...]) -> Arrow:
+    if operand.type in _FLOATING:
+        # Hashing tells 0.0 from -0.0, which are equal.
+        return _balanced(pc.or_kleene, [_compare("=", operand, value) for value in values])
+    kind = arrow_type(operand.type)
+    found = pa.array([from_neutral(operand.type, value.value) for value in values], kind)
+    subject = to_arrow(operand)
+    return pc.if_else(pc.is_valid(subject), subject.isin(found), pa.scalar(None, pa.bool_()))
+
+
+def _divide(a: Arrow, b: Arrow) -> Arrow:
+    return pc.divide(a, _not_zero(b, pa.float64()))
+
+
+def _remainder(a: Arrow, b: Arrow) -> Arrow:
+    divisor = _not_zero(b, pa.int64())
+    whole = pc.divide_checked(a, divisor)
+    return pc.subtract_checked(a, pc.multiply_checked(whole, divisor))
+
+
+def _not_zero(value: Arrow, kind: pa.DataType) -> Arrow:
+    zero = pc.equal(value, pc.scalar(pa.scalar(0, kind)))
+    return pc.if_else(zero, pc.scalar(pa.scalar(None, kind)), value)
+
+
+def _otherwise(rest: Arrow, branch: tuple[Expression, Expression]) -> Arrow:
+    condition, value = branch
+    holds = pc.coalesce(to_arrow(condition), pc.scalar(False))
+    return pc.if_else(holds, to_arrow(value), rest)
+
+
+def _call(name: str, arguments: tuple[Expression, ...]) -> Arrow:
+    if name in _SIMPLE:
+        return _SIMPLE[name](*map(to_arrow, arguments))
+    subject, *rest = arguments
+    plain: list[Any] = [argument.value for argument in rest if isinstance(argument, Literal)]
+    match name:
+        case "concat":
+            empty = pc.scalar("")
+            return pc.binary_join_element_wise(*map(to_arrow, arguments), empty)
+        case "substring":
+            start, *length = plain
+            stop = start - 1 + length[0] if length else None
+            return pc.utf8_slice_codeunits(to_arrow(subject), start - 1, stop)
+        case _:
+            return _MATCHES[name](to_arrow(subject), plain[0])
+
+
+def _cast(value: Arrow, source: Type, target: Type) -> Arrow:
+    kind = arrow_type(target)
+    if source in _FLOATING and isinstance(target, Primitive) and target.name in _INTEGERS:
+        return pc.trunc(value).cast(kind)
+    if isinstance(source, Decimal) and isinstance(target, Primitive) and target.name in _INTEGERS:
+        return pc.trunc(value).cast(kind)
+    if isinstance(target, Decimal) and (source in _FLOATING or isinstance(source, Decimal)):
+        rounded = pc.round(value, target.scale, round_mode="half_towards_infinity")
+        return rounded.cast(kind)
+    # Wide integers lose digits as doubles, and instants their time as dates: as SQL has it.
+    return value.cast(kind, safe=target not in (*_FLOATING, Primitive("date")))
+
+
+def _balanced(join: Callable[[Arrow, Arrow], Arrow], terms: list[Arrow]) -> Arrow:
+    """The terms joined in pairs, because a chain of thousands would exhaust the stack."""
+    while len(terms) > 1:
+        pairs = [join(a, b) for a, b in zip(terms[::2], terms[1::2], strict=False)]
+        terms = pairs + terms[len(pairs) * 2 :]
+    return terms[0]
+
+
+_FLOATING: Final = (Primitive("float"), Primitive("double"))
+_INTEGERS: Final = ("int8", "int16", "int32", "int64")
+_COMPARE: Final[dict[str, Callable[[Arrow, Arrow], Arrow]]] = {
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+_ARITHMETIC: Final[dict[str, Callable[[Arrow, Arrow], Arrow]]] = {
+    "+": pc.add_checked,
+    "-": pc.subtract_checked,
+    "*": pc.multiply_checked,
+    "/": _divide,
+    "%": _remainder,
+}
+_SIMPLE: Final[dict[str, Callable[..., Arrow]]] = {
+    "lower": pc.utf8_lower,
+    "upper": pc.utf8_upper,
+    "trim": lambda value: pc.utf8_trim(value, " "),
+    "ltrim": lambda value: pc.utf8_ltrim(value, " "),
+    "rtrim": lambda value: pc.utf8_rtrim(value, " "),
+    "length": lambda value: pc.utf8_length(value).cast(pa.int64()),
+    "abs": pc.abs_checked,
+    "floor": pc.floor,
+    "ceil": pc.ceil,
+    "coalesce": pc.coalesce,
+    "year": pc.year,
+    "month": pc.month,
+    "day": pc.day,
+    "hour": pc.hour,
+}
+_MATCHES: Final[dict[str, Callable[[Arrow, str], Arrow]]] = {
+    "startswith": pc.starts_with,
+    "endswith": pc.ends_with,
+    "contains": pc.match_substring,
+}

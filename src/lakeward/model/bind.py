@@ -1,0 +1,518 @@
+"""From parsed SQL to a bound expression: names become fields, every node gets a type.
+
+Only what is listed here is understood; anything else that SQL can say is refused, down to options
+of a construct that is otherwise known, so that no part of a text is ever silently dropped.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, cast
+
+from lakeward.errors import InvalidExpression
+from lakeward.model import coercion, functions, literals
+from lakeward.model.coercion import VOID
+from lakeward.model.expression import (
+    BOOLEAN,
+    And,
+    Case,
+    Column,
+    Compare,
+    Comparison,
+    Expression,
+    IsNull,
+    Like,
+    Literal,
+    Negate,
+    Not,
+    Operator,
+    Or,
+)
+from lakeward.model.literals import STRING
+from lakeward.model.schema import Schema
+from lakeward.model.types import Decimal, Field, Primitive, Struct, Type
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+MAX_DEPTH: Final = 100
+
+
+def bind(tree: exp.Expr, schema: Schema) -> Expression:
+    """The boolean expression that a parsed condition means for this schema.
+
+    Raises:
+        InvalidExpression: It uses what is not there or not allowed, or is not boolean.
+    """
+    _check_depth(tree)
+    return _condition(_Binder(schema).bind(tree))
+
+
+class _Binder:
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+
+    def bind(self, node: exp.Expr) -> Expression:
+        handler = _HANDLERS.get(node.key)
+        if handler is None:
+            raise _refusal(node)
+        return handler(self, node)
+
+    def part(self, node: exp.Expr, name: str = "this") -> Expression:
+        return self.bind(node.args[name])
+
+    def parts(self, node: exp.Expr) -> list[Expression]:
+        """The arguments of a function: what stands in `this`, then the rest."""
+        nodes = [node.args["this"]] if node.args.get("this") is not None else []
+        return [self.bind(item) for item in (*nodes, *node.args.get("expressions", ()))]
+
+    def column(self, node: exp.Expr) -> Expression:
+        _only(node, "this", "table", "db", "catalog", "expression")
+        return _resolve(_names(node), self._schema)
+
+    def literal(self, node: exp.Expr) -> Expression:
+        text = node.name
+        return Literal(text, STRING) if node.args["is_string"] else literals.number(text)
+
+    def text(self, node: exp.Expr) -> Expression:
+        return Literal(node.name, STRING)
+
+    def octets(self, node: exp.Expr) -> Expression:
+        _only(node, "this")
+        return literals.octets(node.name)
+
+    def boolean(self, node: exp.Expr) -> Expression:
+        return Literal(bool(node.args["this"]), BOOLEAN)
+
+    def null(self, _: exp.Expr) -> Expression:
+        return Literal(None, VOID)
+
+    def paren(self, node: exp.Expr) -> Expression:
+        _only(node, "this")
+        return self.part(node)
+
+    def logical(self, node: exp.Expr) -> Expression:
+        terms = tuple(_condition(self.bind(term)) for term in _chain(node))
+        return And(terms) if node.key == "and" else Or(terms)
+
+    def negation(self, node: exp.Expr) -> Expression:
+        _only(node, "this")
+        return Not(_condition(self.part(node)))
+
+    def comparison(self, node: exp.Expr) -> Expression:
+        _only(node, "this", "expression")
+        op = _COMPARISONS[node.key]
+        return coercion.compare(op, self.part(node), self.part(node, "expression"))
+
+    def distinct(self, node: exp.Expr) -> Expression:
+        _only(node, "this", "expression")
+        return Not(coercion.compare("<=>", self.part(node), self.part(node, "expression")))
+
+    def identity(self, node: exp.Expr) -> Expression:
+        _only(node, "this", "expression")
+        operand, other = self.part(node), node.args["expression"]
+        match other.key:
+            case "null":
+                return _is_null(operand)
+            case "boolean":
+                wanted = Literal(bool(other.args["this"]), BOOLEAN)
+                return Compare("<=>", _condition(operand), wanted)
+            case _:
+                what = "IS must be followed by NULL, TRUE or FALSE."
+                raise InvalidExpression(what, hint="Use = or <=> to compare values.")
+
+    def member(self, node: exp.Expr) -> Expression:
+        if node.args.get("query"):
+            raise _refusal(node.args["query"])
+        _only(node, "this", "expressions")
+        operand = self.part(node)
+        values = [self.bind(item) for item in node.args["expressions"]]
+        if not values:
+            what = "IN needs at least one value."
+            raise InvalidExpression(what)
+        if all(isinstance(value, Literal) for value in values):
+            return coercion.member(operand, cast(list[Literal], values))
+        terms = tuple(coercion.compare("=", operand, value) for value in values)
+        return Or(terms) if len(terms) > 1 else terms[0]
+
+    def between(self, node: exp.Expr) -> Expression:
+        _only(node, "this", "low", "high")
+        operand = self.part(node)
+        low = coercion.compare(">=", operand, self.part(node, "low"))
+        high = coercion.compare("<=", operand, self.part(node, "high"))
+        return And((low, high))
+
+    def like(self, node: exp.Expr, escape: str = "\\") -> Expression:
+        _only(node, "this", "expression", "negate")
+        operand, pattern = self.part(node), self.part(node, "expression")
+        if VOID in (operand.type, pattern.type):
+            return Literal(None, BOOLEAN)
+        _require(operand, STRING, "LIKE")
+        if not isinstance(pattern, Literal) or pattern.type != STRING:
+            what = "The pattern of LIKE must be a string."
+            raise InvalidExpression(what)
+        found = Like(operand, _pattern(str(pattern.value), escape), node.key == "ilike")
+        return Not(found) if node.args.get("negate") else found
+
+    def escape(self, node: exp.Expr) -> Expression:
+        _only(node, "this", "expression")
+        inner, mark = node.args["this"], node.args["expression"].name
+        if inner.key not in ("like", "ilike"):
+            raise _refusal(node)
+        if len(mark) != 1:
+            what = f"The escape character of LIKE must be one character, not {mark!r}."
+            raise InvalidExpression(what)
+        return self.like(inner, mark)
+
+    def arithmetic(self, node: exp.Expr) -> Expression:
+        _only(node, "this", "expression", "typed", "safe")
+        op = _OPERATORS[node.key]
+        return coercion.calculate(op, self.part(node), self.part(node, "expression"))
+
+    def negative(self, node: exp.Expr) -> Expression:
+        _only(node, "this")
+        inner = node.args["this"]
+        if inner.key == "literal" and not inner.args["is_string"]:
+            return literals.number("-" + inner.name)
+        operand = self.part(node)
+        if operand.type == VOID:
+            return operand
+        if not coercion.is_number(operand.type):
+            what = f"A {operand.type} has no negative."
+            raise InvalidExpression(what)
+        if isinstance(operand, Literal) and operand.value is not None:
+            return literals.negative(operand)
+        return Negate(operand)
+
+    def cast(self, node: exp.Expr) -> Expression:
+        _only(node, "this", "to")
+        return functions.cast_to(self.part(node), _type(node.args["to"]))
+
+    def case(self, node: exp.Expr) -> Expression:
+        _only(node, "this", "ifs", "default")
+        subject = self.part(node) if node.args.get("this") else None
+        conditions, values = [], []
+        for branch in node.args["ifs"]:
+            found = self.part(branch)
+            conditions.append(
+                _condition(found) if subject is None else coercion.compare("=", subject, found)
+            )
+            values.append(self.part(branch, "true"))
+        default = node.args.get("default")
+        values.append(self.bind(default) if default else Literal(None, VOID))
+        return _case(conditions, values)
+
+    def choice(self, node: exp.Expr) -> Expression:
+        _only(node, "this", "true", "false")
+        other = node.args.get("false")
+        values = [self.part(node, "true"), self.bind(other) if other else Literal(None, VOID)]
+        return _case([_condition(self.part(node))], values)
+
+    def function(self, node: exp.Expr) -> Expression:
+        name, options = _FUNCTIONS[node.key]
+        _only(node, "this", "expressions", *options)
+        later = [self.part(node, option) for option in options if node.args.get(option) is not None]
+        return functions.call(name, [*self.parts(node), *later])
+
+    def concat(self, node: exp.Expr) -> Expression:
+        if node.args.get("coalesce"):
+            raise _refusal(node)
+        return functions.call("concat", self.parts(node))
+
+    def pipes(self, node: exp.Expr) -> Expression:
+        return functions.call("concat", [self.part(node), self.part(node, "expression")])
+
+    def calendar(self, node: exp.Expr) -> Expression:
+        _only(node, "this")
+        inner = node.args["this"]
+        if inner.key == "tsordstodate":  # what the parser wraps around the argument of YEAR
+            _only(inner, "this")
+            inner = inner.args["this"]
+        return functions.call(_CALENDAR[node.key], [self.bind(inner)])
+
+    def trim(self, node: exp.Expr) -> Expression:
+        _only(node, "this", "position")
+        position = str(node.args.get("position") or "").lower()
+        return functions.call(_TRIMS[position], [self.part(node)])
+
+    def not_a_number(self, node: exp.Expr) -> Expression:
+        _only(node, "this")
+        operand = self.part(node)
+        if not coercion.is_floating(operand.type):
+            what = f"A {operand.type} is never NaN."
+            raise InvalidExpression(what, hint="Use isnan with a float or double.")
+        return coercion.compare_literal("<=>", operand, literals.double("NaN"))
+
+    def named(self, node: exp.Expr) -> Expression:
+        name = str(node.name).lower()
+        if name not in ("isnull", "isnotnull"):
+            raise _refusal(node)
+        arguments = [self.bind(item) for item in node.args.get("expressions", ())]
+        if len(arguments) != 1:
+            what = f"Function {name} takes one argument."
+            raise InvalidExpression(what)
+        found = _is_null(arguments[0])
+        return Not(found) if name == "isnotnull" else found
+
+
+_Handler = Callable[[_Binder, "exp.Expr"], Expression]
+
+_COMPARISONS: Final[dict[str, Comparison]] = {
+    "eq": "=",
+    "neq": "!=",
+    "lt": "<",
+    "lte": "<=",
+    "gt": ">",
+    "gte": ">=",
+    "nullsafeeq": "<=>",
+}
+_OPERATORS: Final[dict[str, Operator]] = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "mod": "%",
+}
+_CALENDAR: Final = {
+    "year": "year",
+    "month": "month",
+    "day": "day",
+    "dayofmonth": "day",
+    "hour": "hour",
+}
+_TRIMS: Final = {"": "trim", "both": "trim", "leading": "ltrim", "trailing": "rtrim"}
+_FUNCTIONS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "lower": ("lower", ()),
+    "upper": ("upper", ()),
+    "length": ("length", ()),
+    "abs": ("abs", ()),
+    "floor": ("floor", ()),
+    "ceil": ("ceil", ()),
+    "coalesce": ("coalesce", ()),
+    "substring": ("substring", ("start", "length")),
+    "startswith": ("startswith", ("expression",)),
+    "endswith": ("endswith", ("expression",)),
+    "contains": ("contains", ("expression",)),
+}
+_HANDLERS: Final[dict[str, _Handler]] = {
+    "column": _Binder.column,
+    "dot": _Binder.column,
+    "literal": _Binder.literal,
+    "rawstring": _Binder.text,
+    "hexstring": _Binder.octets,
+    "boolean": _Binder.boolean,
+    "null": _Binder.null,
+    "paren": _Binder.paren,
+    "and": _Binder.logical,
+    "or": _Binder.logical,
+    "not": _Binder.negation,
+    "nullsafeneq": _Binder.distinct,
+    "is": _Binder.identity,
+    "in": _Binder.member,
+    "between": _Binder.between,
+    "like": _Binder.like,
+    "ilike": _Binder.like,
+    "escape": _Binder.escape,
+    "neg": _Binder.negative,
+    "cast": _Binder.cast,
+    "case": _Binder.case,
+    "if": _Binder.choice,
+    "concat": _Binder.concat,
+    "dpipe": _Binder.pipes,
+    "trim": _Binder.trim,
+    "isnan": _Binder.not_a_number,
+    "anonymous": _Binder.named,
+    **dict.fromkeys(_COMPARISONS, _Binder.comparison),
+    **dict.fromkeys(_OPERATORS, _Binder.arithmetic),
+    **dict.fromkeys(_CALENDAR, _Binder.calendar),
+    **dict.fromkeys(_FUNCTIONS, _Binder.function),
+}
+_TYPES: Final = {
+    "BOOLEAN": "boolean",
+    "TINYINT": "int8",
+    "SMALLINT": "int16",
+    "INT": "int32",
+    "BIGINT": "int64",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "TEXT": "string",
+    "VARCHAR": "string",
+    "BINARY": "binary",
+    "DATE": "date",
+    "TIMESTAMP": "timestamp",
+    "TIMESTAMPTZ": "timestamp",
+    "TIMESTAMPLTZ": "timestamp",
+    "TIMESTAMPNTZ": "timestamp_ntz",
+}
+
+
+def _check_depth(tree: exp.Expr) -> None:
+    stack = [(tree, 0)]
+    while stack:
+        node, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            what = f"The expression is nested deeper than {MAX_DEPTH} levels."
+            raise InvalidExpression(what, hint="Use IN or split it.")
+        for child in node.iter_expressions():
+            same = child.key == "paren" or (child.key == node.key and node.key in ("and", "or"))
+            stack.append((child, depth if same else depth + 1))
+
+
+def _chain(node: exp.Expr) -> list[exp.Expr]:
+    """The terms of `a AND b AND c`, which the parser nests to the left, in order."""
+    found, stack = [], [node]
+    while stack:
+        current = stack.pop()
+        if current.key == node.key:
+            _only(current, "this", "expression")
+            stack += [current.args["expression"], current.args["this"]]
+        elif current.key == "paren":
+            stack.append(current.args["this"])
+        else:
+            found.append(current)
+    return found
+
+
+def _only(node: exp.Expr, *known: str) -> None:
+    """Refuses a construct that says more than is understood here."""
+    for name, value in node.args.items():
+        if name not in known and value not in (None, False, []):
+            raise _refusal(node)
+
+
+def _condition(found: Expression) -> Expression:
+    if found.type == VOID:
+        return Literal(None, BOOLEAN)
+    if found.type != BOOLEAN:
+        what = f"A condition must be true or false, but this is a {found.type}."
+        raise InvalidExpression(what, hint="Compare it with something.")
+    return found
+
+
+def _is_null(operand: Expression) -> Expression:
+    return Literal(True, BOOLEAN) if operand.type == VOID else IsNull(operand)
+
+
+def _case(conditions: list[Expression], values: list[Expression]) -> Expression:
+    *found, default = coercion.unify(values)
+    return Case(tuple(zip(conditions, found, strict=True)), default)
+
+
+def _require(operand: Expression, kind: Type, where: str) -> None:
+    if operand.type != kind:
+        what = f"{where} needs a {kind}, not a {operand.type}."
+        raise InvalidExpression(what, hint=f"CAST it AS {str(kind).upper()}.")
+
+
+def _pattern(pattern: str, escape: str) -> str:
+    r"""The pattern with `\` as its escape character."""
+    out = []
+    characters = iter(pattern)
+    for character in characters:
+        if character == escape:
+            quoted = next(characters, None)
+            if quoted is None or quoted not in ("%", "_", escape):
+                what = f"In the pattern {pattern!r}, {escape!r} must be followed by %, _ or itself."
+                raise InvalidExpression(what, hint=f"Write {escape * 2!r} for one {escape!r}.")
+            out.append("\\" + quoted if quoted in "%_\\" else quoted)
+        else:
+            out.append("\\\\" if character == "\\" else character)
+    return "".join(out)
+
+
+def _names(node: exp.Expr) -> list[str]:
+    """`a.b.c`, however the parser took it apart."""
+    if node.key == "dot":
+        last = node.args["expression"]
+        if last.key != "identifier":
+            raise _refusal(last)
+        return [*_names(node.args["this"]), last.name]
+    if node.key == "column":
+        parts = [node.args.get(name) for name in ("catalog", "db", "table", "this")]
+        if any(part is not None and part.key != "identifier" for part in parts):
+            raise _refusal(node)
+        return [part.name for part in parts if part is not None]
+    if node.key == "identifier":
+        return [node.name]
+    raise _refusal(node)
+
+
+def _resolve(names: list[str], schema: Schema) -> Column:
+    field = _find(names[0], schema.fields)
+    if field is None:
+        raise _unknown(names[0], schema.fields, ".".join(names))
+    leaf, path = field, []
+    for name in names[1:]:
+        if not isinstance(leaf.type, Struct):
+            what = f"Column {leaf.name!r} is a {leaf.type} and has no member {name!r}."
+            raise InvalidExpression(what, column=".".join(names))
+        found = _find(name, leaf.type.fields)
+        if found is None:
+            raise _unknown(name, leaf.type.fields, ".".join(names))
+        leaf = found
+        path.append(found.name)
+    return Column(field, tuple(path))
+
+
+def _find(name: str, fields: tuple[Field, ...]) -> Field | None:
+    exact = [f for f in fields if f.name == name]
+    alike = exact or [f for f in fields if f.name.lower() == name.lower()]
+    if len(alike) > 1:
+        what = f"Column {name!r} may be {' or '.join(repr(f.name) for f in alike)}."
+        raise InvalidExpression(what, hint="Write the name with its exact case.", column=name)
+    return alike[0] if alike else None
+
+
+def _unknown(name: str, fields: tuple[Field, ...], column: str) -> InvalidExpression:
+    by_lower = {f.name.lower(): f.name for f in fields}
+    close = [by_lower[n] for n in difflib.get_close_matches(name.lower(), by_lower, n=3)]
+    if close:
+        hint = f"Did you mean {' or '.join(close)}?"
+    else:
+        shown = [f.name for f in fields[:10]]
+        hint = f"The columns are {', '.join(shown)}{', …' if len(fields) > len(shown) else ''}."
+    return InvalidExpression(f"There is no column {name!r}.", hint=hint, column=column)
+
+
+def _type(node: exp.Expr) -> Type:
+    name = str(getattr(node.args["this"], "value", node.args["this"]))
+    parameters = [p.name for p in node.args.get("expressions") or ()]
+    if name == "DECIMAL" and all(p.isascii() and p.isdigit() for p in parameters):
+        precision, scale = ([int(p[:9]) for p in parameters] + [10, 0][len(parameters) :])[:2]
+        if 0 < precision <= literals.MAX_PRECISION and scale <= precision:
+            return Decimal(precision, scale)
+        what = f"DECIMAL({precision}, {scale}) is not a type."
+        raise InvalidExpression(what, hint=f"At most {literals.MAX_PRECISION} digits are possible.")
+    if name in _TYPES and not parameters:
+        return Primitive(_TYPES[name])
+    what = f"A value cannot be cast to {node.sql('databricks')}."
+    raise InvalidExpression(what, hint="Cast to a number, a string, a date or a timestamp.")
+
+
+def _refusal(node: exp.Expr) -> InvalidExpression:
+    from sqlglot import exp
+
+    shown = _shown(node)
+    hint: str | None = None
+    match node:
+        case exp.Query() | exp.Exists():
+            what, hint = "Subqueries cannot be used here.", "Read the other table first."
+        case exp.Window():
+            what = "Window functions cannot be used here."
+        case exp.AggFunc():
+            what = f"The aggregate {shown} cannot be used here."
+            hint = "A condition is about one row."
+        case exp.Placeholder() | exp.Parameter() | exp.SessionParameter():
+            what, hint = "Parameters cannot be used here.", "Write the value itself."
+        case exp.Func():
+            what = f"{shown} is not available in expressions."
+            hint = f"The functions are {', '.join(sorted(functions.NAMES))}."
+        case _:
+            what = f"{shown} cannot be used in an expression."
+    return InvalidExpression(what, hint=hint)
+
+
+def _shown(node: exp.Expr) -> str:
+    text = node.sql("databricks", comments=False)
+    return text if len(text) <= 60 else text[:57] + "…"

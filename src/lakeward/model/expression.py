@@ -1,0 +1,227 @@
+"""Boolean expressions over a table's columns, bound to the schema.
+
+A bound expression holds fields, not names, and every node knows its type; both sides of an
+operation have the same type, so that whoever reads the tree needs no rules of its own. Conditions
+follow SQL's three-valued logic: a comparison with a missing value is neither true nor false. A
+filter keeps the rows for which its condition is true.
+
+Floating point compares as in Spark: NaN equals itself and is greater than every other number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Final, TypeAlias
+from typing import Literal as Choice
+
+from lakeward.model.types import Field, Primitive, Struct, Type
+from lakeward.model.values import Value
+
+BOOLEAN: Final = Primitive("boolean")
+
+Comparison: TypeAlias = Choice["=", "!=", "<", "<=", ">", ">=", "<=>"]
+Operator: TypeAlias = Choice["+", "-", "*", "/", "%"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column, or the member of a struct that `path` leads to from it."""
+
+    field: Field
+    path: tuple[str, ...] = ()
+
+    @property
+    def leaf(self) -> Field:
+        """The field at the end of the path."""
+        found = self.field
+        for name in self.path:
+            assert isinstance(found.type, Struct)  # noqa: S101  the binder walked the same path
+            found = next(member for member in found.type.fields if member.name == name)
+        return found
+
+    @property
+    def type(self) -> Type:
+        """The type of the leaf."""
+        return self.leaf.type
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value in the neutral spelling of `lakeward.model.values`; None is a typed null."""
+
+    value: Value
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """Two values of the same type; `<=>` treats null as a value that equals itself."""
+
+    op: Comparison
+    left: Expression
+    right: Expression
+    type: ClassVar[Type] = BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All of two or more conditions."""
+
+    terms: tuple[Expression, ...]
+    type: ClassVar[Type] = BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Any of two or more conditions."""
+
+    terms: tuple[Expression, ...]
+    type: ClassVar[Type] = BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The opposite of a condition; unknown stays unknown."""
+
+    operand: Expression
+    type: ClassVar[Type] = BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """Whether a value is missing; never unknown."""
+
+    operand: Expression
+    type: ClassVar[Type] = BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """Whether a value is one of some literals, none of which is null."""
+
+    operand: Expression
+    values: tuple[Literal, ...]
+    type: ClassVar[Type] = BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    r"""Whether a string fits a pattern: `%` is anything, `_` one character, `\` quotes the next."""
+
+    operand: Expression
+    pattern: str
+    ignore_case: bool = False
+    type: ClassVar[Type] = BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """A calculation on two numbers. A division by zero gives null, an overflow is an error."""
+
+    op: Operator
+    left: Expression
+    right: Expression
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Negate:
+    """The number with the other sign."""
+
+    operand: Expression
+
+    @property
+    def type(self) -> Type:
+        """The type of the operand."""
+        return self.operand.type
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One of the functions that every engine computes alike; `bind` knows their names."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A value as another type; a value that does not fit is an error."""
+
+    operand: Expression
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The value beside the first condition that is true, otherwise the default."""
+
+    branches: tuple[tuple[Expression, Expression], ...]
+    default: Expression
+
+    @property
+    def type(self) -> Type:
+        """The type that all values have."""
+        return self.default.type
+
+
+Expression: TypeAlias = (
+    Column
+    | Literal
+    | Compare
+    | And
+    | Or
+    | Not
+    | IsNull
+    | In
+    | Like
+    | Arithmetic
+    | Negate
+    | Call
+    | Cast
+    | Case
+)
+
+
+def columns(expression: Expression) -> frozenset[int]:
+    """The ids of the top-level fields that the expression reads."""
+    return frozenset(node.field.id for node in walk(expression) if isinstance(node, Column))
+
+
+def conjuncts(expression: Expression) -> tuple[Expression, ...]:
+    """The conditions that must all be true for the expression to be true."""
+    if not isinstance(expression, And):
+        return (expression,)
+    return tuple(part for term in expression.terms for part in conjuncts(term))
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Every node, parents first."""
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """The nodes right below this one, in order."""
+    match expression:
+        case Compare(_, left, right) | Arithmetic(_, left, right, _):
+            return (left, right)
+        case And(terms) | Or(terms):
+            return terms
+        case Call(_, arguments, _):
+            return arguments
+        case Case(branches, default):
+            return (*(part for branch in branches for part in branch), default)
+        case In(operand, values):
+            return (operand, *values)
+        case Not(operand) | IsNull(operand) | Negate(operand):
+            return (operand,)
+        case Like(operand, _, _) | Cast(operand, _):
+            return (operand,)
+        case _:
+            return ()

@@ -1,0 +1,94 @@
+"""Text to expression: SQL as people write it, parsed, bound to a schema and checked.
+
+The text is only ever read. It is never pasted into a statement; engines get what
+`lakeward.model.render` or the engine itself makes of the bound tree.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lakeward.errors import InvalidExpression
+from lakeward.model.bind import bind
+from lakeward.model.expression import Expression
+from lakeward.model.schema import Schema
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.tokenizer_core import Token
+
+MAX_LENGTH: Final = 100_000
+MAX_NESTING: Final = 32
+_SHOWN: Final = 1000
+_OPENING: Final = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE", "CASE"})
+_CLOSING: Final = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE", "END"})
+_PREFIXES: Final = frozenset({"NOT", "DASH", "PLUS", "TILDE"})
+
+
+def parse(text: str, schema: Schema) -> Expression:
+    """The boolean expression that the text means for a table of this schema.
+
+    Raises:
+        InvalidExpression: It does not parse, names what is not there, or does not fit together;
+            `expression` is the text and `column` the name in question, if there is one.
+    """
+    try:
+        return bind(_tree(text), schema)
+    except InvalidExpression as error:
+        facts = {**error.facts, "expression": str(text)[:_SHOWN]}
+        raise InvalidExpression(error.what, hint=error.hint, **facts) from error.__cause__
+
+
+def _tree(text: str) -> exp.Expr:
+    if not isinstance(text, str):
+        what = f"An expression must be text, not {type(text).__name__}."
+        raise InvalidExpression(what, hint='Write it as SQL, such as "id > 5".')
+    if not text.strip():
+        what = "The expression is empty."
+        raise InvalidExpression(what, hint="Write a condition, or true for all rows.")
+    if len(text) > MAX_LENGTH:
+        what = f"The expression has {len(text)} characters; at most {MAX_LENGTH} are allowed."
+        raise InvalidExpression(what)
+    # The parser takes long to import, and most commands never need it.
+    import sqlglot
+    from sqlglot import exp
+
+    dialect = sqlglot.Dialect.get_or_raise("databricks")
+    try:
+        tokens = dialect.tokenize(text)
+        _check_nesting(tokens)
+        found = dialect.parser().parse_into(exp.Condition, tokens, text)
+    except InvalidExpression:
+        raise
+    except RecursionError:
+        what = "The expression is nested too deeply."
+        raise InvalidExpression(what, hint="Use IN or split it.") from None
+    except Exception as error:  # whatever a hostile text does to the parser
+        what = f"The expression is not valid SQL: {_reason(error)}."
+        raise InvalidExpression(what) from error
+    if len(found) != 1 or found[0] is None:
+        what = "Exactly one expression must be given."
+        raise InvalidExpression(what, hint="Remove the semicolon.")
+    return found[0]
+
+
+def _check_nesting(tokens: list[Token]) -> None:
+    """Stops what would exhaust the parser's stack, which is not always Python's."""
+    depth = run = 0
+    for token in tokens:
+        name = token.token_type.name
+        run = run + 1 if name in _PREFIXES else 0
+        depth += (name in _OPENING) - (name in _CLOSING)
+        if depth + run > MAX_NESTING:
+            what = f"The expression is nested deeper than {MAX_NESTING} levels."
+            raise InvalidExpression(what, hint="Use IN or split it.")
+
+
+def _reason(error: Exception) -> str:
+    details = getattr(error, "errors", None)
+    if details:
+        first = details[0]
+        text, line, column = first.get("description"), first.get("line"), first.get("col")
+        place = f" at character {column}" if line == 1 else f" at line {line}, character {column}"
+        return f"{str(text).rstrip('.')}{place}" if text else type(error).__name__
+    return str(error).split("\n", 1)[0][:200].rstrip(".") or type(error).__name__
