@@ -6,7 +6,6 @@ of a construct that is otherwise known, so that no part of a text is ever silent
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
@@ -17,7 +16,6 @@ from lakeward.model.expression import (
     BOOLEAN,
     And,
     Case,
-    Column,
     Compare,
     Comparison,
     Expression,
@@ -28,15 +26,19 @@ from lakeward.model.expression import (
     Not,
     Operator,
     Or,
+    cost,
 )
 from lakeward.model.literals import STRING
+from lakeward.model.resolve import resolve
 from lakeward.model.schema import Schema
-from lakeward.model.types import Decimal, Field, Primitive, Struct, Type
+from lakeward.model.types import Decimal, Primitive, Type
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 MAX_DEPTH: Final = 100
+MAX_COST: Final = 1_000_000
+_SHOWN: Final = 60
 
 
 def bind(tree: exp.Expr, schema: Schema) -> Expression:
@@ -46,7 +48,11 @@ def bind(tree: exp.Expr, schema: Schema) -> Expression:
         InvalidExpression: It uses what is not there or not allowed, or is not boolean.
     """
     _check_depth(tree)
-    return _condition(_Binder(schema).bind(tree))
+    found = _condition(_Binder(schema).bind(tree))
+    if cost(found) > MAX_COST:
+        what = "The expression is too complicated."
+        raise InvalidExpression(what, hint="Use IN or split it.")
+    return found
 
 
 class _Binder:
@@ -69,14 +75,14 @@ class _Binder:
 
     def column(self, node: exp.Expr) -> Expression:
         _only(node, "this", "table", "db", "catalog", "expression")
-        return _resolve(_names(node), self._schema)
+        return resolve(_names(node), self._schema)
 
     def literal(self, node: exp.Expr) -> Expression:
         text = node.name
-        return Literal(text, STRING) if node.args["is_string"] else literals.number(text)
+        return literals.string(text) if node.args["is_string"] else literals.number(text)
 
     def text(self, node: exp.Expr) -> Expression:
-        return Literal(node.name, STRING)
+        return literals.string(node.name)
 
     def octets(self, node: exp.Expr) -> Expression:
         _only(node, "this")
@@ -179,7 +185,7 @@ class _Binder:
         if operand.type == VOID:
             return operand
         if not coercion.is_number(operand.type):
-            what = f"A {operand.type} has no negative."
+            what = f"A value of type {operand.type} has no negative."
             raise InvalidExpression(what)
         if isinstance(operand, Literal) and operand.value is not None:
             return literals.negative(operand)
@@ -208,6 +214,11 @@ class _Binder:
         other = node.args.get("false")
         values = [self.part(node, "true"), self.bind(other) if other else Literal(None, VOID)]
         return _case([_condition(self.part(node))], values)
+
+    def null_if(self, node: exp.Expr) -> Expression:
+        _only(node, "this", "expression")
+        value, other = self.part(node), self.part(node, "expression")
+        return _case([coercion.compare("=", value, other)], [Literal(None, VOID), value])
 
     def function(self, node: exp.Expr) -> Expression:
         name, options = _FUNCTIONS[node.key]
@@ -240,7 +251,7 @@ class _Binder:
         _only(node, "this")
         operand = self.part(node)
         if not coercion.is_floating(operand.type):
-            what = f"A {operand.type} is never NaN."
+            what = f"A value of type {operand.type} is never NaN."
             raise InvalidExpression(what, hint="Use isnan with a float or double.")
         return coercion.compare_literal("<=>", operand, literals.double("NaN"))
 
@@ -318,6 +329,7 @@ _HANDLERS: Final[dict[str, _Handler]] = {
     "cast": _Binder.cast,
     "case": _Binder.case,
     "if": _Binder.choice,
+    "nullif": _Binder.null_if,
     "concat": _Binder.concat,
     "dpipe": _Binder.pipes,
     "trim": _Binder.trim,
@@ -385,7 +397,7 @@ def _condition(found: Expression) -> Expression:
     if found.type == VOID:
         return Literal(None, BOOLEAN)
     if found.type != BOOLEAN:
-        what = f"A condition must be true or false, but this is a {found.type}."
+        what = f"A condition must be true or false, but this is of type {found.type}."
         raise InvalidExpression(what, hint="Compare it with something.")
     return found
 
@@ -401,7 +413,7 @@ def _case(conditions: list[Expression], values: list[Expression]) -> Expression:
 
 def _require(operand: Expression, kind: Type, where: str) -> None:
     if operand.type != kind:
-        what = f"{where} needs a {kind}, not a {operand.type}."
+        what = f"{where} is for type {kind}, not {operand.type}."
         raise InvalidExpression(what, hint=f"CAST it AS {str(kind).upper()}.")
 
 
@@ -438,43 +450,6 @@ def _names(node: exp.Expr) -> list[str]:
     raise _refusal(node)
 
 
-def _resolve(names: list[str], schema: Schema) -> Column:
-    field = _find(names[0], schema.fields)
-    if field is None:
-        raise _unknown(names[0], schema.fields, ".".join(names))
-    leaf, path = field, []
-    for name in names[1:]:
-        if not isinstance(leaf.type, Struct):
-            what = f"Column {leaf.name!r} is a {leaf.type} and has no member {name!r}."
-            raise InvalidExpression(what, column=".".join(names))
-        found = _find(name, leaf.type.fields)
-        if found is None:
-            raise _unknown(name, leaf.type.fields, ".".join(names))
-        leaf = found
-        path.append(found.name)
-    return Column(field, tuple(path))
-
-
-def _find(name: str, fields: tuple[Field, ...]) -> Field | None:
-    exact = [f for f in fields if f.name == name]
-    alike = exact or [f for f in fields if f.name.lower() == name.lower()]
-    if len(alike) > 1:
-        what = f"Column {name!r} may be {' or '.join(repr(f.name) for f in alike)}."
-        raise InvalidExpression(what, hint="Write the name with its exact case.", column=name)
-    return alike[0] if alike else None
-
-
-def _unknown(name: str, fields: tuple[Field, ...], column: str) -> InvalidExpression:
-    by_lower = {f.name.lower(): f.name for f in fields}
-    close = [by_lower[n] for n in difflib.get_close_matches(name.lower(), by_lower, n=3)]
-    if close:
-        hint = f"Did you mean {' or '.join(close)}?"
-    else:
-        shown = [f.name for f in fields[:10]]
-        hint = f"The columns are {', '.join(shown)}{', …' if len(fields) > len(shown) else ''}."
-    return InvalidExpression(f"There is no column {name!r}.", hint=hint, column=column)
-
-
 def _type(node: exp.Expr) -> Type:
     name = str(getattr(node.args["this"], "value", node.args["this"]))
     parameters = [p.name for p in node.args.get("expressions") or ()]
@@ -486,7 +461,7 @@ def _type(node: exp.Expr) -> Type:
         raise InvalidExpression(what, hint=f"At most {literals.MAX_PRECISION} digits are possible.")
     if name in _TYPES and not parameters:
         return Primitive(_TYPES[name])
-    what = f"A value cannot be cast to {node.sql('databricks')}."
+    what = f"A value cannot be cast to {_shown(node)}."
     raise InvalidExpression(what, hint="Cast to a number, a string, a date or a timestamp.")
 
 
@@ -514,5 +489,10 @@ def _refusal(node: exp.Expr) -> InvalidExpression:
 
 
 def _shown(node: exp.Expr) -> str:
-    text = node.sql("databricks", comments=False)
-    return text if len(text) <= 60 else text[:57] + "…"
+    from sqlglot import ErrorLevel
+
+    try:
+        text = node.sql("databricks", comments=False, unsupported_level=ErrorLevel.IGNORE)
+    except Exception:  # noqa: BLE001  a message must not fail for want of a fine example
+        text = node.key.upper()
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -10,8 +10,9 @@ Floating point compares as in Spark: NaN equals itself and is greater than every
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import ClassVar, Final, TypeAlias
 from typing import Literal as Choice
 
@@ -197,6 +198,24 @@ def conjuncts(expression: Expression) -> tuple[Expression, ...]:
     return tuple(part for term in expression.terms for part in conjuncts(term))
 
 
+def cost(expression: Expression) -> int:
+    """A bound on the steps that an engine takes for one row.
+
+    Some nodes make an engine compute an operand more than once, so that nesting them multiplies.
+    """
+    known: dict[int, int] = {}
+
+    def of(node: Expression) -> int:
+        if id(node) not in known:
+            parts = (
+                times * of(child) for child, times in zip(children(node), _uses(node), strict=False)
+            )
+            known[id(node)] = 1 + sum(parts)
+        return known[id(node)]
+
+    return of(expression)
+
+
 def walk(expression: Expression) -> Iterator[Expression]:
     """Every node, parents first."""
     stack = [expression]
@@ -225,3 +244,18 @@ def children(expression: Expression) -> tuple[Expression, ...]:
             return (operand,)
         case _:
             return ()
+
+
+def _uses(node: Expression) -> Iterable[int]:
+    """How often an engine may compute each child."""
+    match node:
+        case Compare():
+            return (4, 4)
+        case Arithmetic("%"):
+            return (2, 4)
+        case Arithmetic("/"):
+            return (1, 2)
+        case In(_, values):
+            return (2 * len(values), *repeat(1, len(values)))
+        case _:
+            return repeat(1)

@@ -11,7 +11,7 @@ from typing import Final, cast
 from lakeward.errors import InvalidExpression
 from lakeward.model import coercion, literals
 from lakeward.model.coercion import VOID, is_floating, is_integer, is_number, is_temporal
-from lakeward.model.expression import BOOLEAN, Call, Cast, Expression, Literal
+from lakeward.model.expression import BOOLEAN, Call, Cast, Expression, Like, Literal
 from lakeward.model.literals import DATE, DOUBLE, INT64, STRING
 from lakeward.model.types import Decimal, Type
 
@@ -20,7 +20,7 @@ NAMES: Final = frozenset(
         *("lower", "upper", "trim", "ltrim", "rtrim", "length", "substring", "concat"),
         *("startswith", "endswith", "contains"),
         *("abs", "floor", "ceil"),
-        *("coalesce", "isnull", "isnotnull", "isnan", "if"),
+        *("coalesce", "isnull", "isnotnull", "nullif", "isnan", "if"),
         *("year", "month", "day", "hour"),
     }
 )
@@ -32,6 +32,7 @@ _OF_STRING: Final[dict[str, Type]] = {
     "rtrim": STRING,
     "length": INT64,
 }
+_PATTERNS: Final = {"startswith": "{}%", "endswith": "%{}", "contains": "%{}%"}
 
 
 def call(name: str, arguments: list[Expression]) -> Expression:
@@ -47,12 +48,8 @@ def call(name: str, arguments: list[Expression]) -> Expression:
     if name in _OF_STRING:
         _expect(name, arguments, STRING)
         return Call(name, tuple(arguments), _OF_STRING[name])
-    if name in ("startswith", "endswith", "contains"):
-        _expect(name, arguments, STRING, STRING)
-        if not isinstance(arguments[1], Literal):
-            what = f"The second argument of {name} must be a string, not a column."
-            raise InvalidExpression(what)
-        return Call(name, tuple(arguments), BOOLEAN)
+    if name in _PATTERNS:
+        return _matching(name, arguments)
     if name == "concat":
         _expect(name, arguments, *[STRING] * max(1, len(arguments)))
         return Call(name, tuple(arguments), STRING)
@@ -76,7 +73,7 @@ def cast_to(value: Expression, kind: Type) -> Expression:
     if isinstance(value, Literal) and value.type == STRING:
         return _read(str(value.value), kind)
     if not _castable(value.type, kind):
-        what = f"A {value.type} cannot be cast to {kind}."
+        what = f"A value of type {value.type} cannot be cast to {kind}."
         raise InvalidExpression(what)
     exact = coercion.fit(value, kind) if isinstance(value, Literal) else None
     return exact or Cast(value, kind)
@@ -91,6 +88,16 @@ def _coalesce(arguments: list[Expression]) -> Expression:
 
 def _missing(value: Expression) -> bool:
     return isinstance(value, Literal) and value.value is None
+
+
+def _matching(name: str, arguments: list[Expression]) -> Expression:
+    _expect(name, arguments, STRING, STRING)
+    subject, part = arguments
+    if not isinstance(part, Literal):
+        what = f"The second argument of {name} must be a string, not a column."
+        raise InvalidExpression(what)
+    quoted = "".join("\\" + c if c in "%_\\" else c for c in str(part.value))
+    return Like(subject, _PATTERNS[name].format(quoted))
 
 
 def _substring(arguments: list[Expression]) -> Expression:
@@ -148,7 +155,7 @@ def _read(text: str, kind: Type) -> Literal:
         return Literal(text.strip().lower() == "true", BOOLEAN)
     if isinstance(kind, Decimal) or is_integer(kind):
         return _read_exact(text, kind)
-    what = f"{text!r} is not a {kind}."
+    what = f"{text!r} cannot be cast to {kind}."
     raise InvalidExpression(what)
 
 

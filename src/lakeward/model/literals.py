@@ -27,6 +27,7 @@ TIMESTAMP: Final = Primitive("timestamp")
 TIMESTAMP_NTZ: Final = Primitive("timestamp_ntz")
 
 MAX_PRECISION: Final = 38
+_SHOWN: Final = 60
 
 _DATE: Final = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
 _TIMESTAMP: Final = re.compile(
@@ -45,6 +46,20 @@ _SPECIAL: Final = {
 }
 
 
+def string(text: str) -> Literal:
+    """A string.
+
+    Raises:
+        InvalidExpression: It has half a surrogate pair, which no engine can hold.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        what = "A string in the expression is not valid Unicode."
+        raise InvalidExpression(what) from error
+    return Literal(text, STRING)
+
+
 def number(text: str) -> Literal:
     """An integer, a decimal, or, when it has an exponent, a double.
 
@@ -52,7 +67,7 @@ def number(text: str) -> Literal:
         InvalidExpression: It is no number, or has more digits than a decimal can hold.
     """
     if not _NUMBER.fullmatch(text):
-        what = f"{text!r} is not a number."
+        what = f"{text[:_SHOWN]!r} is not a number."
         raise InvalidExpression(what)
     if "e" in text.lower():
         return double(text)
@@ -75,7 +90,7 @@ def exact_number(value: decimal.Decimal) -> Literal:
     scale = max(0, -exponent)
     precision = max(len(digits) + max(0, exponent), scale, 1)
     if precision > MAX_PRECISION:
-        what = f"The number {value} has more than {MAX_PRECISION} digits."
+        what = f"The number {str(value)[:_SHOWN]} has more than {MAX_PRECISION} digits."
         raise InvalidExpression(what, hint="Write it with an exponent, as a double.")
     return Literal(f"{value:f}", Decimal(precision, scale))
 
@@ -90,11 +105,11 @@ def double(text: str) -> Literal:
     if special is not None:
         return Literal(special, DOUBLE)
     if not _NUMBER.fullmatch(text.strip()):
-        what = f"{text!r} is not a number."
+        what = f"{text[:_SHOWN]!r} is not a number."
         raise InvalidExpression(what)
     value = float(text)
     if math.isinf(value):
-        what = f"The number {text} is too large for a double."
+        what = f"The number {text[:_SHOWN]} is too large for a double."
         raise InvalidExpression(what, hint="CAST('Infinity' AS DOUBLE) is larger than all others.")
     return Literal(value, DOUBLE)
 
@@ -119,7 +134,7 @@ def day(text: str) -> Literal:
             return Literal(to_neutral(DATE, date(*map(int, found.groups()))), DATE)
     except ValueError:
         pass
-    what = f"{text!r} is not a date."
+    what = f"{text[:_SHOWN]!r} is not a date."
     raise InvalidExpression(what, hint="Write it as '2026-01-31'.")
 
 
@@ -135,7 +150,7 @@ def instant(text: str, *, zoned: bool = True) -> Literal:
             return Literal(_microseconds(found), TIMESTAMP if zoned else TIMESTAMP_NTZ)
     except (ValueError, OverflowError):
         pass
-    what = f"{text!r} is not a timestamp."
+    what = f"{text[:_SHOWN]!r} is not a timestamp."
     raise InvalidExpression(what, hint="Write it as '2026-01-31 12:00:00' or with '+02:00'.")
 
 
@@ -148,7 +163,7 @@ def octets(text: str) -> Literal:
     try:
         raw = bytes.fromhex(text)
     except ValueError as error:
-        what = f"X'{text}' is not made of pairs of hexadecimal digits."
+        what = f"X'{text[:_SHOWN]}' is not made of pairs of hexadecimal digits."
         raise InvalidExpression(what) from error
     return Literal(base64.b64encode(raw).decode(), BINARY)
 
@@ -169,7 +184,7 @@ def _microseconds(found: re.Match[str]) -> Value:
         int(digits[:6]),
         _zone(zone),
     )
-    return to_neutral(TIMESTAMP, moment)
+    return to_neutral(TIMESTAMP, moment.astimezone(UTC))
 
 
 def _zone(text: str | None) -> timezone:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MAX_LENGTH: Final = 100_000
 MAX_NESTING: Final = 32
 _SHOWN: Final = 1000
+_QUOTED: Final = 40
 _OPENING: Final = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE", "CASE"})
 _CLOSING: Final = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE", "END"})
 _PREFIXES: Final = frozenset({"NOT", "DASH", "PLUS", "TILDE"})
@@ -65,7 +66,8 @@ def _tree(text: str) -> exp.Expr:
         raise InvalidExpression(what, hint="Use IN or split it.") from None
     except Exception as error:  # whatever a hostile text does to the parser
         what = f"The expression is not valid SQL: {_reason(error)}."
-        raise InvalidExpression(what) from error
+        hint = "Put strings in single quotes, and names that are SQL words in backticks."
+        raise InvalidExpression(what, hint=hint) from error
     if len(found) != 1 or found[0] is None:
         what = "Exactly one expression must be given."
         raise InvalidExpression(what, hint="Remove the semicolon.")
@@ -88,7 +90,8 @@ def _reason(error: Exception) -> str:
     details = getattr(error, "errors", None)
     if details:
         first = details[0]
-        text, line, column = first.get("description"), first.get("line"), first.get("col")
-        place = f" at character {column}" if line == 1 else f" at line {line}, character {column}"
-        return f"{str(text).rstrip('.')}{place}" if text else type(error).__name__
-    return str(error).split("\n", 1)[0][:200].rstrip(".") or type(error).__name__
+        missing = str(first.get("description")).startswith(("Required", "Expecting"))
+        problem = "something is missing after" if missing else "there is no place for"
+        where = f"line {first.get('line')}, character {first.get('col')}"
+        return f"{problem} {str(first.get('highlight'))[:_QUOTED]!r} at {where}"
+    return "a quote or a comment is left open"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import reduce
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -150,18 +150,12 @@ def _otherwise(rest: Arrow, branch: tuple[Expression, Expression]) -> Arrow:
 def _call(name: str, arguments: tuple[Expression, ...]) -> Arrow:
     if name in _SIMPLE:
         return _SIMPLE[name](*map(to_arrow, arguments))
+    if name == "concat":
+        return pc.binary_join_element_wise(*map(to_arrow, arguments), pc.scalar(""))
     subject, *rest = arguments
-    plain: list[Any] = [argument.value for argument in rest if isinstance(argument, Literal)]
-    match name:
-        case "concat":
-            empty = pc.scalar("")
-            return pc.binary_join_element_wise(*map(to_arrow, arguments), empty)
-        case "substring":
-            start, *length = plain
-            stop = start - 1 + length[0] if length else None
-            return pc.utf8_slice_codeunits(to_arrow(subject), start - 1, stop)
-        case _:
-            return _MATCHES[name](to_arrow(subject), plain[0])
+    start, *length = [cast(int, place.value) for place in rest if isinstance(place, Literal)]
+    stop = start - 1 + length[0] if length else None
+    return pc.utf8_slice_codeunits(to_arrow(subject), start - 1, stop)
 
 
 def _cast(value: Arrow, source: Type, target: Type) -> Arrow:
@@ -217,9 +211,4 @@ _SIMPLE: Final[dict[str, Callable[..., Arrow]]] = {
     "month": pc.month,
     "day": pc.day,
     "hour": pc.hour,
-}
-_MATCHES: Final[dict[str, Callable[[Arrow, str], Arrow]]] = {
-    "startswith": pc.starts_with,
-    "endswith": pc.ends_with,
-    "contains": pc.match_substring,
 }
