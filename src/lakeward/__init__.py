@@ -1,1 +1,73 @@
-"""Lakeward keeps the transaction log of Delta and Iceberg tables in a database."""
+"""Lakeward: the transaction log of your Delta and Iceberg tables in a database.
+
+::
+
+    import lakeward as lw
+
+    lake = lw.open("./lake")
+    lake.create("sales.orders", {"id": "int64", "amount": "double"})
+    with lake.transaction() as tx:
+        tx.append("sales.orders", [{"id": 1, "amount": 9.5}])
+    print(lake.table("sales.orders").to_arrow())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lakeward.lake.lake import Lake, Retry
+    from lakeward.lake.table import Table
+    from lakeward.write.transaction import CommitResult, Transaction
+
+__all__ = ["CommitResult", "Lake", "Retry", "Table", "Transaction", "open"]
+
+_HOMES = {
+    "CommitResult": "lakeward.write.transaction",
+    "Lake": "lakeward.lake.lake",
+    "Retry": "lakeward.lake.lake",
+    "Table": "lakeward.lake.table",
+    "Transaction": "lakeward.write.transaction",
+}
+
+
+def open(  # noqa: A001  `lakeward.open` is the name users see
+    target: str | Path = "./lake",
+    *,
+    warehouse: str | Path | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    create: bool = True,
+    actor: str | None = None,
+) -> Lake:
+    """Open a lake, making it when it is missing.
+
+    Whatever an earlier process committed and did not publish is published first.
+
+    Args:
+        target: A directory (SQLite inside it), or a `postgresql://` URL.
+        warehouse: Where the tables' files are; the same directory unless said otherwise.
+        storage_options: For warehouses on object stores.
+        create: Make a lake when there is none.
+        actor: Who works with the lake; the login name and host unless said otherwise.
+    """
+    from lakeward.lake.lake import Lake  # noqa: PLC0415  importing lakeward stays quick
+
+    return Lake(
+        target,
+        warehouse=warehouse,
+        storage_options=storage_options,
+        create=create,
+        actor=actor,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    """Load the heavy modules only when somebody asks for them."""
+    if name in _HOMES:
+        from importlib import import_module  # noqa: PLC0415
+
+        return getattr(import_module(_HOMES[name]), name)
+    message = f"module 'lakeward' has no attribute {name!r}"
+    raise AttributeError(message)

@@ -1,1 +1,1 @@
-"""How Delta spells the log's neutral actions; siblings never import each other."""
+"""How table formats spell the log: one folder each, none knows its sibling."""

@@ -1,1 +1,1 @@
-"""The facade: opens a lake, wires the parts and returns nouns."""
+"""The facade: opens a lake, wires the parts, returns nouns."""

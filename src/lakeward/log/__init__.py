@@ -1,1 +1,1 @@
-"""The SQL store: tables, migrations, heads, files, locks, audit."""
+"""The SQL store: every table's log as rows, in SQLite or PostgreSQL."""

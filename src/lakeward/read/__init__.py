@@ -1,1 +1,1 @@
-"""The read path: name, snapshot, plan, engine; one step per module."""
+"""The read path: name → snapshot (versions pinned) → plan (files pruned in SQL) → engine."""

@@ -1,1 +1,1 @@
-"""Where bytes live: local files and object stores."""
+"""Where files live. Each kind of store keeps the same few promises (see `base`)."""

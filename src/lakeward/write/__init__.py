@@ -1,1 +1,1 @@
-"""The write path: stage, validate, ratify, publish; one step per module."""
+"""The write path: source → stage → validate → ratify → publish."""

@@ -1,0 +1,200 @@
+"""Data against a table's schema: same columns, types that fit without loss, no missing values where
+none may be. What fits is handed on in the table's own types; what does not is a `SchemaMismatch`
+that says which column and why, before a byte is written."""
+
+from __future__ import annotations
+
+import difflib
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.errors import ConstraintViolation, SchemaMismatch
+from lakeward.model.schema import Schema
+from lakeward.model.types import Decimal, Field, ListOf, MapOf, Primitive, Struct, Type
+from lakeward.model.values import from_neutral
+
+_RANK = {"int8": 1, "int16": 2, "int32": 3, "int64": 4, "float": 5, "double": 6}
+
+
+def conform(data: pa.Table, schema: Schema, table: str) -> pa.Table:
+    """The data in the table's schema and order of columns.
+
+    Raises:
+        SchemaMismatch: A column is missing, unknown, or of a type that does not fit.
+        ConstraintViolation: A required column has missing values.
+    """
+    target = schema.arrow
+    if not data.schema.equals(target, check_metadata=False):
+        _check_names(data.schema, schema, table)
+        columns = [_column(data, field, target.field(i), table) for i, field in enumerate(schema)]
+    else:
+        columns = data.columns
+    for field, column in zip(schema.fields, columns, strict=True):
+        _check_required(field, column, table)
+    return pa.Table.from_arrays(columns, schema=target)
+
+
+def _check_names(given: pa.Schema, schema: Schema, table: str) -> None:
+    duplicates = sorted({n for n in given.names if given.names.count(n) > 1})
+    if duplicates:
+        what = f"The data for {table} has the column {duplicates[0]!r} more than once."
+        raise SchemaMismatch(what, table=table, columns=duplicates)
+    extra = [n for n in given.names if n not in schema.by_name]
+    missing = [f.name for f in schema if f.name not in given.names and f.default is None]
+    if not extra and not missing:
+        return
+    parts = []
+    if missing:
+        parts.append(f"lacks {_names(missing)}")
+    if extra:
+        parts.append(f"has {_names(extra)}, which the table does not have")
+    hint = f"The table's columns are {', '.join(schema.names)}."
+    near = difflib.get_close_matches(extra[0], missing, 1) if extra and missing else []
+    if near:
+        hint = f"Did you mean {near[0]!r} by {extra[0]!r}? {hint}"
+    what = f"The data for {table} {' and '.join(parts)}."
+    raise SchemaMismatch(what, hint=hint, table=table, missing=missing, extra=extra)
+
+
+def _column(data: pa.Table, field: Field, target: pa.Field, table: str) -> pa.ChunkedArray:
+    position = data.schema.get_field_index(field.name)
+    if position < 0:
+        value = from_neutral(field.type, field.default)
+        scalar = pa.scalar(value, target.type)
+        return pa.chunked_array([pa.repeat(scalar, data.num_rows)])
+    column = data.column(position)
+    if column.type.equals(target.type):
+        return column
+    if not fits(column.type, field.type):
+        raise _wrong_type(column.type, field, table, "")
+    try:
+        return column.cast(target.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+        raise _wrong_type(column.type, field, table, f" ({error})") from error
+
+
+def fits(source: pa.DataType, kind: Type) -> bool:
+    """Whether values of an Arrow type fit a column's type by their type alone, or may after a check."""
+    types = pa.types
+    if types.is_dictionary(source):
+        return fits(source.value_type, kind)
+    if types.is_null(source):
+        return True
+    match kind:
+        case Primitive(name):
+            return _fits_primitive(source, name)
+        case Decimal(precision, scale):
+            if types.is_decimal(source):
+                return bool(
+                    source.scale <= scale and source.precision - source.scale <= precision - scale
+                )
+            return False
+        case Struct(fields):
+            if not types.is_struct(source):
+                return False
+            given = {f.name: f.type for f in source}
+            return set(given) == {f.name for f in fields} and all(
+                fits(given[f.name], f.type) for f in fields
+            )
+        case ListOf(element):
+            is_list = (
+                types.is_list(source)
+                or types.is_large_list(source)
+                or types.is_fixed_size_list(source)
+                or types.is_list_view(source)
+                or types.is_large_list_view(source)
+            )
+            return bool(is_list and fits(source.value_type, element.type))
+        case MapOf(key, value):
+            return bool(
+                types.is_map(source)
+                and fits(source.key_type, key.type)
+                and fits(source.item_type, value.type)
+            )
+
+
+def _fits_primitive(source: pa.DataType, name: str) -> bool:
+    types = pa.types
+    if name == "string":
+        return bool(
+            types.is_string(source) or types.is_large_string(source) or types.is_string_view(source)
+        )
+    if name == "binary":
+        return bool(
+            types.is_binary(source)
+            or types.is_large_binary(source)
+            or types.is_binary_view(source)
+            or types.is_fixed_size_binary(source)
+        )
+    if name == "boolean":
+        return bool(types.is_boolean(source))
+    if name == "date":
+        return bool(types.is_date(source))
+    if name.startswith("timestamp"):
+        return bool(types.is_timestamp(source)) and (source.tz is None) == name.endswith("ntz")
+    return _number_rank(source) is not None and _widens(_number_rank(source) or "", name)
+
+
+def _number_rank(source: pa.DataType) -> str | None:
+    types = pa.types
+    names = {
+        types.is_int8: "int8",
+        types.is_int16: "int16",
+        types.is_int32: "int32",
+        types.is_int64: "int64",
+        types.is_uint8: "int16",
+        types.is_uint16: "int32",
+        types.is_uint32: "int64",
+        types.is_float16: "float",
+        types.is_float32: "float",
+        types.is_float64: "double",
+    }
+    return next((name for test, name in names.items() if test(source)), None)
+
+
+def _widens(source: str, target: str) -> bool:
+    if source == target:
+        return True
+    exact = {"float": ("int8", "int16"), "double": ("int8", "int16", "int32", "float")}
+    if target in exact:
+        return source in exact[target]
+    return source in _RANK and _RANK[source] < _RANK[target] <= _RANK["int64"]
+
+
+def _check_required(field: Field, column: pa.ChunkedArray, table: str) -> None:
+    if not field.nullable and column.null_count:
+        count = column.null_count
+        what = f"Column {field.name} of {table} is required, and {count} rows have no value in it."
+        rows = pc.indices_nonzero(column.is_null()).slice(0, 5).to_pylist()
+        raise ConstraintViolation(
+            what,
+            hint="Nothing was written.",
+            table=table,
+            constraint=f"{field.name} is not null",
+            column=field.name,
+            count=count,
+            sample=[{"row": r} for r in rows],
+        )
+    if isinstance(field.type, Struct) and any(not f.nullable for f in field.type.fields):
+        present = column.filter(column.is_valid())
+        for part in field.type.fields:
+            _check_required(part, pc.struct_field(present, part.name), table)
+
+
+def _wrong_type(source: pa.DataType, field: Field, table: str, detail: str) -> SchemaMismatch:
+    what = f"Column {field.name} of {table} is {field.type}; the data has {source}{detail}."
+    hint = "Cast the column first."
+    return SchemaMismatch(
+        what,
+        hint=hint,
+        table=table,
+        column=field.name,
+        expected=str(field.type),
+        found=str(source),
+    )
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(repr(n) for n in names[:10])
+    return f"column{'s' if len(names) > 1 else ''} {shown}"

@@ -1,0 +1,123 @@
+"""Rows as a user may give them, as Arrow: tables, batches, readers, pandas, Polars, dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+
+from lakeward.errors import InvalidInput, SchemaMismatch
+
+
+def tables_of(data: Any, schema: pa.Schema) -> Iterator[pa.Table]:
+    """The rows as Arrow tables, one or many, in order; nothing is held that the giver does not hold.
+
+    Args:
+        data: A table, batch, reader, iterable of these, data frame, anything with the Arrow stream
+            interface, or a sequence or mapping of plain Python values.
+        schema: What plain Python values are read as.
+
+    Raises:
+        InvalidInput: Rows cannot be made of it.
+    """
+    if isinstance(data, pa.Table):
+        return iter((data,))
+    if isinstance(data, pa.RecordBatch):
+        return iter((pa.Table.from_batches([data]),))
+    if hasattr(data, "__arrow_c_stream__"):
+        return _from_stream(data)
+    if hasattr(data, "__arrow_c_array__"):
+        return iter((pa.Table.from_batches([pa.record_batch(data)]),))
+    if _is_pandas(data):
+        return iter((_from_pandas(data),))
+    if isinstance(data, Mapping):
+        return iter((_from_columns(data, schema),))
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes):
+        return _from_iterable(data, schema)
+    raise _not_rows(data)
+
+
+def _from_stream(data: Any) -> Iterator[pa.Table]:
+    reader = pa.RecordBatchReader.from_stream(data)
+    empty = True
+    for batch in reader:
+        empty = False
+        yield pa.Table.from_batches([batch])
+    if empty:
+        yield reader.schema.empty_table()
+
+
+def _from_iterable(data: Iterable[Any], schema: pa.Schema) -> Iterator[pa.Table]:
+    items = iter(data)
+    first = next(items, None)
+    if first is None:
+        return iter((schema.empty_table(),))
+    everything = chain([first], items)
+    if isinstance(first, Mapping):
+        return iter((_from_rows(list(everything), schema),))
+    return chain.from_iterable(_arrow_item(item, schema) for item in everything)
+
+
+def _arrow_item(item: Any, schema: pa.Schema) -> Iterator[pa.Table]:
+    if isinstance(item, str | bytes | int | float) or item is None:
+        raise _not_rows(item)
+    return tables_of(item, schema)
+
+
+def _from_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Rows that name their columns: a name nobody knows is an error, not a dropped value."""
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise _not_rows(row)
+        _check_names(row, schema)
+    columns = {
+        field.name: [row.get(field.name) for row in rows]
+        for field in schema
+        if any(field.name in row for row in rows)
+    }
+    return _from_columns(columns, schema)
+
+
+def _from_columns(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
+    _check_names(columns, schema)
+    arrays = {}
+    for name, values in columns.items():
+        try:
+            is_arrow = isinstance(values, pa.Array | pa.ChunkedArray)
+            arrays[name] = values if is_arrow else pa.array(values, schema.field(name).type)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            what = f"Column {name} has values that are no {schema.field(name).type}: {error}."
+            raise SchemaMismatch(what, column=name) from error
+    try:
+        return pa.table(arrays)
+    except (pa.ArrowException, ValueError) as error:
+        what = f"The columns do not make a table: {error}."
+        raise InvalidInput(what, hint="Give columns of the same length.") from error
+
+
+def _check_names(row: Mapping[str, Any], schema: pa.Schema) -> None:
+    unknown = [name for name in row if name not in schema.names]
+    if unknown:
+        what = f"The table has no column {', '.join(map(repr, unknown))}."
+        hint = f"It has {', '.join(schema.names)}."
+        raise SchemaMismatch(what, hint=hint, columns=[str(u) for u in unknown])
+
+
+def _from_pandas(data: Any) -> pa.Table:
+    try:
+        return pa.Table.from_pandas(data, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        what = f"The data frame cannot be read as Arrow: {error}."
+        raise InvalidInput(what, hint="Give each column one type.") from error
+
+
+def _is_pandas(data: Any) -> bool:
+    return type(data).__module__.partition(".")[0] == "pandas"
+
+
+def _not_rows(data: Any) -> InvalidInput:
+    what = f"Rows cannot be made of {type(data).__name__}."
+    hint = "Give an Arrow table, batches or a reader, a pandas or Polars frame, or a list of dicts."
+    return InvalidInput(what, hint=hint)

@@ -1,0 +1,198 @@
+"""Parquet files from Arrow tables, with what their footers say of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakeward.model.clock import now_ms
+from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile, FileStats
+from lakeward.model.schema import Schema
+from lakeward.model.types import Decimal, Field, Primitive
+from lakeward.model.values import Value, from_neutral, to_neutral
+
+STRING_BOUND: Final = 32
+"""Longer strings are cut in statistics, upper bounds to something greater."""
+NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+_LAST_CHARACTER: Final = "\U0010ffff"
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetOptions:
+    """How files are written.
+
+    Attributes:
+        compression: A codec that Parquet knows.
+        target_file_size: Bytes in memory after which a new file is begun.
+        row_group_rows: Rows per row group.
+    """
+
+    compression: str = "snappy"
+    target_file_size: int = 128 * 2**20
+    row_group_rows: int = 1_048_576
+
+
+def partitioned(
+    data: pa.Table, definition: Definition
+) -> Iterator[tuple[Mapping[int, Value], pa.Table]]:
+    """The data split by partition values, without the partition columns."""
+    if not definition.partition_by:
+        yield {}, data
+        return
+    schema = definition.schema
+    fields = [schema.by_id[i] for i in definition.partition_by]
+    names = [f.name for f in fields]
+    rest = data.drop_columns(names)
+    rows = data.select(names).append_column("__row", pa.array(range(data.num_rows), pa.int64()))
+    groups = rows.group_by(names, use_threads=False).aggregate([("__row", "list")])
+    for group in groups.to_pylist():
+        values = {f.id: to_neutral(f.type, group[f.name]) for f in fields}
+        yield values, rest.take(pa.array(group["__row_list"], pa.int64()))
+
+
+def partition_directory(values: Mapping[int, Value], schema: Schema) -> str:
+    """The directory of a partition, `a=1/b=x/`, with nothing in it that a path cannot hold."""
+    parts = []
+    for field_id, value in values.items():
+        field = schema.by_id[field_id]
+        text = NULL_PARTITION if value is None else str(from_neutral(field.type, value))
+        parts.append(f"{quote(field.name, safe=' ')}={quote(text, safe=' ')[:200]}/")
+    return "".join(parts)
+
+
+def encode(
+    data: pa.Table,
+    definition: Definition,
+    partition: Mapping[int, Value],
+    path: str,
+    options: ParquetOptions,
+) -> tuple[pa.Buffer, DataFile]:
+    """A Parquet file in memory, and its entry for the log."""
+    schema = definition.schema
+    stored = _stored_schema(schema, definition.partition_by)
+    if not data.schema.equals(stored, check_metadata=False):
+        data = data.cast(stored)
+    sink = pa.BufferOutputStream()
+    writer = pq.ParquetWriter(sink, stored, compression=options.compression, store_schema=False)
+    writer.write_table(data, row_group_size=options.row_group_rows)
+    writer.close()
+    buffer = sink.getvalue()
+    stats = footer_stats(writer.writer.metadata, schema, _with_nan(data, schema))
+    entry = DataFile(
+        path=path,
+        size=buffer.size,
+        rows=data.num_rows,
+        modified_ms=now_ms(),
+        partition=partition,
+        stats=stats,
+    )
+    return buffer, entry
+
+
+def stored_field_type(field: Field) -> pa.DataType:
+    """The type that a top-level column has inside files: microseconds at the most coarse."""
+    return _stored_schema(Schema((field,), field.id), ()).field(0).type
+
+
+def footer_stats(
+    metadata: pq.FileMetaData, schema: Schema, without_bounds: frozenset[int] = frozenset()
+) -> FileStats:
+    """Outer bounds and null counts of the indexed columns, from a file's footer.
+
+    Args:
+        metadata: The footer.
+        schema: The table's.
+        without_bounds: Fields whose bounds would mislead readers (floats with NaN).
+    """
+    positions = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    minimum: dict[int, Value] = {}
+    maximum: dict[int, Value] = {}
+    nulls: dict[int, int] = {}
+    for field in schema.indexed:
+        position = positions.get(field.name)
+        if position is None:
+            continue
+        parts = [g.column(position).statistics for g in groups]
+        if any(p is None or not p.has_null_count for p in parts):
+            continue
+        nulls[field.id] = sum(p.null_count for p in parts)
+        bounded = [p for p in parts if p.has_min_max]
+        if not bounded or field.id in without_bounds:
+            continue
+        if any(not p.has_min_max and p.num_values for p in parts):
+            continue
+        low = min(p.min for p in bounded)
+        high = max(p.max for p in bounded)
+        bounds = _outer(field, low, high)
+        if bounds is not None:
+            minimum[field.id], maximum[field.id] = bounds
+    return FileStats(minimum, maximum, nulls)
+
+
+@lru_cache(maxsize=256)
+def _stored_schema(schema: Schema, partition_by: tuple[int, ...]) -> pa.Schema:
+    kept = [
+        pa.field(f.name, _stored_type(f.type), f.nullable, f.metadata)
+        for field, f in zip(schema.fields, schema.arrow, strict=True)
+        if field.id not in partition_by
+    ]
+    return pa.schema(kept)
+
+
+def _stored_type(source: pa.DataType) -> pa.DataType:
+    """Delta and Iceberg know microseconds only; other types are stored as they are."""
+    types = pa.types
+    if types.is_timestamp(source):
+        return pa.timestamp("us", source.tz)
+    if types.is_struct(source):
+        return pa.struct([_stored_field(f) for f in source])
+    if types.is_list(source):
+        return pa.list_(_stored_field(source.value_field))
+    if types.is_map(source):
+        return pa.map_(_stored_field(source.key_field), _stored_field(source.item_field))
+    return source
+
+
+def _stored_field(source: pa.Field) -> pa.Field:
+    return pa.field(source.name, _stored_type(source.type), source.nullable, source.metadata)
+
+
+def _with_nan(data: pa.Table, schema: Schema) -> frozenset[int]:
+    """Engines disagree on where NaN sorts, so a column that has one gets no bounds."""
+    found = []
+    for field in schema.indexed:
+        if isinstance(field.type, Primitive) and field.type.name in ("float", "double"):
+            position = data.schema.get_field_index(field.name)
+            if position >= 0 and pc.any(pc.is_nan(data.column(position))).as_py():
+                found.append(field.id)
+    return frozenset(found)
+
+
+def _outer(field: Field, low: Any, high: Any) -> tuple[Value, Value] | None:
+    if isinstance(low, float) and not (math.isfinite(low) and math.isfinite(high)):
+        return None
+    if isinstance(low, str):
+        if len(low) > STRING_BOUND:
+            low = low[:STRING_BOUND]
+        return low, _above(high)
+    if isinstance(field.type, Decimal):
+        return f"{low:f}", f"{high:f}"
+    return to_neutral(field.type, low), to_neutral(field.type, high)
+
+
+def _above(text: str) -> str:
+    """The text itself, or something short that no text with its beginning exceeds."""
+    end = STRING_BOUND
+    while text[end : end + 1] == _LAST_CHARACTER:
+        end += 1
+    return text if len(text) <= end else text[:end] + _LAST_CHARACTER

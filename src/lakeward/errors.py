@@ -1,0 +1,202 @@
+"""Every error that Lakeward raises, in one tree.
+
+A class exists where a caller would act differently::
+
+    LakewardError
+    ├── InvalidInput              the request is wrong; nothing was written
+    │   ├── InvalidName
+    │   ├── InvalidExpression     a `where` or a check that does not parse or bind
+    │   ├── SchemaMismatch        data that does not fit the table's schema
+    │   ├── ConstraintViolation   rows that a constraint refuses
+    │   └── UnsupportedFeature    asks for something this engine or table cannot do
+    ├── NotFound
+    │   ├── LakeNotFound
+    │   ├── TableNotFound
+    │   ├── VersionNotFound
+    │   └── TransactionNotFound
+    ├── AlreadyExists
+    ├── Conflict                  another commit changed what this one touched; run it again
+    ├── TransactionClosed         committed, rolled back, failed or expired before
+    ├── OutcomeUnknown            the store did not answer; ask again by transaction id
+    ├── StoreError                the log's database cannot be used
+    │   ├── StoreUnavailable      cannot be reached now; may pass
+    │   ├── StoreCorrupt
+    │   └── StoreTooNew           written by a newer Lakeward
+    ├── StorageError              data or metadata files cannot be written or read
+    │   └── FileMissing
+    ├── PublicationBlocked        a published file is not what the log says
+    │   └── ForeignCommit         somebody else's commit stands where ours belongs
+    ├── CorruptTable              a table's own metadata cannot be understood
+    └── MissingExtra              an optional library is not installed
+
+Errors carry facts as attributes (`table`, `version`, `transaction_id`, …), survive pickling, and
+say in `retryable` whether running the same thing again can help.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class LakewardError(Exception):
+    """Root of the tree.
+
+    Args:
+        what: What happened, in one sentence.
+        hint: What to do about it.
+        **facts: Named facts, kept as attributes and in `facts`.
+    """
+
+    retryable: ClassVar[bool] = False
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, what: str, *, hint: str | None = None, **facts: Any) -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+        self.facts = facts
+
+    def __getattr__(self, name: str) -> Any:
+        facts: dict[str, Any] = self.__dict__.get("facts", {})
+        if name in facts:
+            return facts[name]
+        message = f"{type(self).__name__} has no attribute {name!r}"
+        raise AttributeError(message)
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.hint}" if self.hint else self.what
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), self.what, self.hint, self.facts))
+
+
+def _rebuild(
+    kind: type[LakewardError], what: str, hint: str | None, facts: dict[str, Any]
+) -> LakewardError:
+    return kind(what, hint=hint, **facts)
+
+
+class InvalidInput(LakewardError, ValueError):
+    """The request is wrong; nothing was written."""
+
+    exit_code = 2
+
+
+class InvalidName(InvalidInput):
+    """A table, column or constraint name that cannot be used."""
+
+
+class InvalidExpression(InvalidInput):
+    """An expression that does not parse, or does not fit the schema."""
+
+
+class SchemaMismatch(InvalidInput):
+    """Data that does not fit the table's schema."""
+
+
+class ConstraintViolation(InvalidInput):
+    """Rows that a constraint refuses: `constraint`, `count` and `sample` say which."""
+
+
+class UnsupportedFeature(InvalidInput):
+    """Something that this engine or this table cannot do."""
+
+
+class NotFound(LakewardError, LookupError):
+    """Something named in the request does not exist."""
+
+    exit_code = 3
+
+
+class LakeNotFound(NotFound):
+    """There is no lake at this location."""
+
+
+class TableNotFound(NotFound):
+    """The lake has no table of this name."""
+
+
+class VersionNotFound(NotFound):
+    """The table has no such version, or none at that time."""
+
+
+class TransactionNotFound(NotFound):
+    """The log knows no transaction of this id."""
+
+
+class AlreadyExists(LakewardError):
+    """A table of this name, or a log at this location, exists already."""
+
+    exit_code = 4
+
+
+class Conflict(LakewardError):
+    """Another commit changed what this transaction read or wrote. Nothing was committed."""
+
+    retryable = True
+    exit_code = 5
+
+
+class TransactionClosed(LakewardError):
+    """The transaction was committed, rolled back or expired before."""
+
+
+class OutcomeUnknown(LakewardError):
+    """The store did not answer the commit: it may or may not have happened.
+
+    No file was deleted. Ask `lake.outcome(transaction_id)` once the store answers again.
+    """
+
+    exit_code = 6
+
+
+class StoreError(LakewardError):
+    """The log's database cannot be used."""
+
+    exit_code = 7
+
+
+class StoreUnavailable(StoreError):
+    """The log's database cannot be reached or is locked; it may pass."""
+
+    retryable = True
+
+
+class StoreCorrupt(StoreError):
+    """The log's database is damaged, or is not a Lakeward store."""
+
+
+class StoreTooNew(StoreError):
+    """The store was written by a newer Lakeward."""
+
+
+class StorageError(LakewardError):
+    """Data or metadata files cannot be written or read."""
+
+    exit_code = 8
+
+
+class FileMissing(StorageError):
+    """A file that the log names is not there."""
+
+
+class PublicationBlocked(LakewardError):
+    """A published file is not what the log says, so nothing after it can be published."""
+
+    exit_code = 9
+
+
+class ForeignCommit(PublicationBlocked):
+    """Somebody else's commit stands where ours belongs."""
+
+
+class CorruptTable(LakewardError):
+    """A table's own metadata cannot be understood."""
+
+    exit_code = 10
+
+
+class MissingExtra(LakewardError, ImportError):
+    """An optional library is not installed; the hint names the extra."""
+
+    exit_code = 11

@@ -1,0 +1,151 @@
+"""Checkpoints: the state at a version in one Parquet file, so that readers need not read every commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeward.formats.delta.publication import LOG_DIRECTORY, add, app_transaction, metadata, remove
+from lakeward.model.commit import AppTransaction, Head
+from lakeward.model.definition import Definition
+from lakeward.model.file import LoggedFile
+
+_STRINGS: Final = pa.map_(pa.string(), pa.string())
+_VECTOR: Final = pa.struct(
+    [
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int32()),
+        ("sizeInBytes", pa.int32()),
+        ("cardinality", pa.int64()),
+    ]
+)
+_TXN: Final = pa.struct(
+    [("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())]
+)
+_ADD: Final = pa.struct(
+    [
+        ("path", pa.string()),
+        ("partitionValues", _STRINGS),
+        ("size", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("stats", pa.string()),
+        ("tags", _STRINGS),
+        ("deletionVector", _VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+        ("clusteringProvider", pa.string()),
+    ]
+)
+_REMOVE: Final = pa.struct(
+    [
+        ("path", pa.string()),
+        ("deletionTimestamp", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", _STRINGS),
+        ("size", pa.int64()),
+        ("deletionVector", _VECTOR),
+    ]
+)
+_METADATA: Final = pa.struct(
+    [
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("description", pa.string()),
+        ("format", pa.struct([("provider", pa.string()), ("options", _STRINGS)])),
+        ("schemaString", pa.string()),
+        ("partitionColumns", pa.list_(pa.string())),
+        ("configuration", _STRINGS),
+        ("createdTime", pa.int64()),
+    ]
+)
+_PROTOCOL: Final = pa.struct(
+    [
+        ("minReaderVersion", pa.int32()),
+        ("minWriterVersion", pa.int32()),
+        ("readerFeatures", pa.list_(pa.string())),
+        ("writerFeatures", pa.list_(pa.string())),
+    ]
+)
+_COLUMNS: Final = (
+    ("protocol", _PROTOCOL),
+    ("metaData", _METADATA),
+    ("txn", _TXN),
+    ("remove", _REMOVE),
+    ("add", _ADD),
+)
+
+
+def checkpoint_path(location: str, version: int) -> str:
+    """Where a version's checkpoint is."""
+    return f"{location}/{LOG_DIRECTORY}/{version:020d}.checkpoint.parquet"
+
+
+def last_checkpoint_path(location: str) -> str:
+    """Where readers look for the newest checkpoint."""
+    return f"{location}/{LOG_DIRECTORY}/_last_checkpoint"
+
+
+def checkpoint_bytes(
+    head: Head,
+    definition: Definition,
+    files: Iterable[LoggedFile],
+    tombstones: Sequence[tuple[LoggedFile, int]],
+    applications: Sequence[AppTransaction],
+) -> tuple[bytes, int]:
+    """A checkpoint's bytes, and how many actions are in it.
+
+    Args:
+        head: The table.
+        definition: As of the version.
+        files: The version's files.
+        tombstones: Files removed of late, each with the time of its removal.
+        applications: The newest number of each application.
+    """
+    schema = definition.schema
+    protocol = dict(definition.protocol)
+    parts: dict[str, list[Any]] = {
+        "protocol": [protocol],
+        "metaData": [_with_maps(metadata(head, definition), "configuration")],
+        "txn": [app_transaction(a) for a in applications],
+        "remove": [
+            _with_maps(remove(f, at, schema, changed=False), "partitionValues")
+            for f, at in tombstones
+        ],
+        "add": [
+            _with_maps(add(f.file, schema, changed=False), "partitionValues", "tags") for f in files
+        ],
+    }
+    total = sum(len(rows) for rows in parts.values())
+    columns, before = [], 0
+    for name, kind in _COLUMNS:
+        rows = parts[name]
+        after = total - before - len(rows)
+        chunks = [pa.nulls(before, kind), pa.array(rows, kind), pa.nulls(after, kind)]
+        columns.append(pa.chunked_array([c for c in chunks if len(c)] or [pa.nulls(0, kind)]))
+        before += len(rows)
+    table = pa.Table.from_arrays(columns, names=[name for name, _ in _COLUMNS])
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.combine_chunks(), sink, compression="zstd")
+    return sink.getvalue().to_pybytes(), total
+
+
+def last_checkpoint_bytes(version: int, actions: int, size: int) -> bytes:
+    """The pointer that readers follow."""
+    return orjson.dumps({"version": version, "size": actions, "sizeInBytes": size})
+
+
+def _with_maps(action: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Arrow takes a map as pairs."""
+    for name in names:
+        if action.get(name) is not None:
+            action[name] = list(action[name].items())
+    if "format" in action:
+        action["format"] = {**action["format"], "options": []}
+    return action

@@ -1,0 +1,150 @@
+"""What a Delta table demands of its readers and writers, and the guard.
+
+The guard is a writer feature that nobody else knows: engines go on reading a guarded table and refuse
+to write it, so only the log gives out its versions and a ratified commit can always be published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lakeward.errors import UnsupportedFeature
+from lakeward.formats.delta.schema import has_timestamp_ntz
+from lakeward.model.definition import Definition
+
+GUARD: Final = "lakewardManaged"
+ICT: Final = "inCommitTimestamp"
+ICT_PROPERTY: Final = "delta.enableInCommitTimestamps"
+_LEGACY: Final = {
+    2: ("appendOnly", "invariants"),
+    3: ("checkConstraints",),
+    4: ("changeDataFeed", "generatedColumns"),
+    5: ("columnMapping",),
+    6: ("identityColumns",),
+}
+_WRITABLE: Final = frozenset(
+    {
+        GUARD,
+        ICT,
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "deletionVectors",
+        "invariants",
+        "timestampNtz",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)
+_ENGINE_READ: Final = frozenset({"deletionVectors", "columnMapping", "typeWidening"})
+
+
+def new_protocol(definition: Definition, *, guard: bool) -> dict[str, Any]:
+    """The protocol of a new table: what it uses and no more."""
+    writer: set[str] = {GUARD, ICT} if guard else set()
+    reader: set[str] = set()
+    if definition.constraints:
+        writer.add("checkConstraints")
+    if has_timestamp_ntz(definition.schema):
+        reader.add("timestampNtz")
+    if definition.properties.get("delta.appendOnly") == "true":
+        writer.add("appendOnly")
+    if definition.properties.get("delta.enableChangeDataFeed") == "true":
+        writer.add("changeDataFeed")
+    if not writer and not reader:
+        return {"minReaderVersion": 1, "minWriterVersion": 2}
+    if not guard and not reader:
+        version = 4 if "changeDataFeed" in writer else 3 if "checkConstraints" in writer else 2
+        return {"minReaderVersion": 1, "minWriterVersion": version}
+    return _with_features(reader, writer | reader)
+
+
+def guarded(protocol: Mapping[str, Any]) -> dict[str, Any]:
+    """An existing table's protocol with the guard, its other demands kept."""
+    writer = writer_features(protocol) | {GUARD, ICT}
+    reader = set(protocol.get("readerFeatures") or ())
+    if int(protocol["minReaderVersion"]) == 2 or reader:  # noqa: PLR2004  the version that brought it
+        reader |= {"columnMapping"} & writer
+    return _with_features(reader, writer, reader_version=int(protocol["minReaderVersion"]))
+
+
+def unguarded(protocol: Mapping[str, Any]) -> dict[str, Any]:
+    """A guarded table's protocol without the guard."""
+    out = dict(protocol)
+    out["writerFeatures"] = [f for f in out.get("writerFeatures") or () if f != GUARD]
+    return out
+
+
+def is_guarded(protocol: Mapping[str, Any]) -> bool:
+    """Whether the guard is on."""
+    return GUARD in (protocol.get("writerFeatures") or ())
+
+
+def has_in_commit_timestamps(definition: Definition) -> bool:
+    """Whether commits must carry their own timestamps."""
+    return ICT in (definition.protocol.get("writerFeatures") or ())
+
+
+def writer_features(protocol: Mapping[str, Any]) -> set[str]:
+    """Every feature that a writer must respect, spelled out where the version implies it."""
+    version = int(protocol["minWriterVersion"])
+    if version >= 7:  # noqa: PLR2004  where features are named
+        return set(protocol.get("writerFeatures") or ())
+    return {f for since, names in _LEGACY.items() if since <= version for f in names}
+
+
+def active_features(definition: Definition) -> set[str]:
+    """The features that the table really uses: a legacy version implies more than that."""
+    names = writer_features(definition.protocol) | set(
+        definition.protocol.get("readerFeatures") or ()
+    )
+    if int(definition.protocol["minWriterVersion"]) >= 7:  # noqa: PLR2004
+        idle = set()
+    else:
+        idle = {"generatedColumns", "columnMapping", "identityColumns"}
+    fields = list(definition.schema.walk())
+    if definition.properties.get("delta.columnMapping.mode", "none") == "none":
+        idle.add("columnMapping")
+    else:
+        idle.discard("columnMapping")
+    if any("delta.generationExpression" in f.metadata for f in fields):
+        idle.discard("generatedColumns")
+    else:
+        idle.add("generatedColumns")
+    if any(k.startswith("delta.identity.") for f in fields for k in f.metadata):
+        idle.discard("identityColumns")
+    else:
+        idle.add("identityColumns")
+    return names - idle
+
+
+def check_writable(definition: Definition, table: str) -> None:
+    """Refuse what the embedded engine cannot write, before any byte is written.
+
+    Raises:
+        UnsupportedFeature: The table uses a feature that needs Spark to write.
+    """
+    unknown = sorted(active_features(definition) - _WRITABLE)
+    if any("delta.invariants" in f.metadata for f in definition.schema.walk()):
+        unknown.append("column invariants")
+    if unknown:
+        what = f"Table {table} uses {', '.join(unknown)}, which the embedded engine cannot write."
+        raise UnsupportedFeature(what, hint="Write it with Spark.", table=table, features=unknown)
+
+
+def needs_engine(definition: Definition) -> bool:
+    """Whether plain Parquet reading would give wrong rows: columns are mapped or widened."""
+    features = active_features(definition) & _ENGINE_READ
+    return bool(features - {"deletionVectors"})
+
+
+def _with_features(
+    reader: set[str], writer: set[str], *, reader_version: int = 1
+) -> dict[str, Any]:
+    out: dict[str, Any] = {"minReaderVersion": reader_version, "minWriterVersion": 7}
+    if reader:
+        out["minReaderVersion"] = 3
+        out["readerFeatures"] = sorted(reader)
+    out["writerFeatures"] = sorted(writer)
+    return out

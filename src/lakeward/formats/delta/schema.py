@@ -1,0 +1,182 @@
+"""Schemas as Delta's `schemaString` spells them.
+
+Field ids and what Delta has no word for (millisecond timestamps, defaults, which fields are indexed)
+travel in field metadata, so that a lost store is rebuilt from published logs without loss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import orjson
+
+from lakeward.errors import CorruptTable
+from lakeward.model.schema import INDEXED_FIELDS, Schema, indexable
+from lakeward.model.types import Decimal, Field, Ids, ListOf, MapOf, Primitive, Struct, Type
+
+ID: Final = "lakeward.id"
+TYPE: Final = "lakeward.type"
+DEFAULT: Final = "lakeward.default"
+INDEXED: Final = "lakeward.indexed"
+COMMENT: Final = "comment"
+
+_TO_DELTA: Final = {
+    "boolean": "boolean",
+    "int8": "byte",
+    "int16": "short",
+    "int32": "integer",
+    "int64": "long",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "binary": "binary",
+    "date": "date",
+    "timestamp": "timestamp",
+    "timestamp_ntz": "timestamp_ntz",
+    "timestamp_ms": "timestamp",
+    "timestamp_ms_ntz": "timestamp_ntz",
+}
+_FROM_DELTA: Final = {v: k for k, v in _TO_DELTA.items() if "_ms" not in k}
+_OWN_KEYS: Final = frozenset({ID, TYPE, DEFAULT, INDEXED, COMMENT})
+
+
+def schema_string(schema: Schema) -> str:
+    """Delta's text of a schema."""
+    return orjson.dumps(_struct(schema.fields)).decode()
+
+
+def parse_schema(text: str, *, last_id: int = 0) -> Schema:
+    """The schema of a `schemaString`; fields without an id of ours get fresh ones.
+
+    Raises:
+        CorruptTable: The text is no schema.
+    """
+    try:
+        body = orjson.loads(text)
+        known = [_id_of(f) for f in _walk(body)]
+        ids = Ids(max([last_id, *(i for i in known if i is not None)]))
+        marked = any(i is not None for i in known)
+        fields = tuple(_field(f, ids) for f in body["fields"])
+    except (KeyError, TypeError, ValueError, RecursionError, orjson.JSONDecodeError) as error:
+        what = "The table's schema cannot be understood."
+        raise CorruptTable(what, hint="Its log is damaged or needs a newer Lakeward.") from error
+    if not marked:
+        fields = tuple(
+            replace(f, indexed=indexable(f.type) and position < INDEXED_FIELDS)
+            for position, f in enumerate(fields)
+        )
+    return Schema(fields, ids.last)
+
+
+def physical_name(field: Field) -> str:
+    """The column's name inside data files, statistics and partition values."""
+    return str(field.metadata.get("delta.columnMapping.physicalName", field.name))
+
+
+def has_timestamp_ntz(schema: Schema) -> bool:
+    """Whether a column is a timestamp without zone, which Delta calls a feature."""
+    return any(isinstance(f.type, Primitive) and f.type.name.endswith("ntz") for f in schema.walk())
+
+
+def _struct(fields: tuple[Field, ...]) -> dict[str, Any]:
+    return {"type": "struct", "fields": [_field_json(f) for f in fields]}
+
+
+def _field_json(field: Field) -> dict[str, Any]:
+    metadata: dict[str, Any] = dict(field.metadata)
+    metadata[ID] = field.id
+    if isinstance(field.type, Primitive) and "_ms" in field.type.name:
+        metadata[TYPE] = field.type.name
+    if field.default is not None:
+        metadata[DEFAULT] = field.default
+    if field.indexed:
+        metadata[INDEXED] = True
+    if field.comment is not None:
+        metadata[COMMENT] = field.comment
+    return {
+        "name": field.name,
+        "type": _type_json(field.type),
+        "nullable": field.nullable,
+        "metadata": metadata,
+    }
+
+
+def _type_json(kind: Type) -> Any:
+    match kind:
+        case Primitive(name):
+            return _TO_DELTA[name]
+        case Decimal(precision, scale):
+            return f"decimal({precision},{scale})"
+        case Struct(fields):
+            return _struct(fields)
+        case ListOf(element):
+            return {
+                "type": "array",
+                "elementType": _type_json(element.type),
+                "containsNull": element.nullable,
+            }
+        case MapOf(key, value):
+            return {
+                "type": "map",
+                "keyType": _type_json(key.type),
+                "valueType": _type_json(value.type),
+                "valueContainsNull": value.nullable,
+            }
+
+
+def _field(source: dict[str, Any], ids: Ids) -> Field:
+    metadata = source.get("metadata") or {}
+    own = _id_of(source)
+    kind = metadata.get(TYPE)
+    return Field(
+        id=own if own is not None else ids.next(),
+        name=source["name"],
+        type=Primitive(kind) if kind else _type(source["type"], ids),
+        nullable=source["nullable"],
+        comment=metadata.get(COMMENT),
+        default=metadata.get(DEFAULT),
+        indexed=bool(metadata.get(INDEXED, False)),
+        metadata={k: v for k, v in metadata.items() if k not in _OWN_KEYS},
+    )
+
+
+def _type(source: Any, ids: Ids) -> Type:
+    if isinstance(source, str):
+        if source.startswith("decimal("):
+            precision, scale = source[len("decimal(") : -1].split(",")
+            return Decimal(int(precision), int(scale))
+        return Primitive(_FROM_DELTA[source])
+    match source["type"]:
+        case "struct":
+            return Struct(tuple(_field(f, ids) for f in source["fields"]))
+        case "array":
+            element = _type(source["elementType"], ids)
+            return ListOf(Field(ids.next(), "element", element, source["containsNull"]))
+        case "map":
+            key = Field(ids.next(), "key", _type(source["keyType"], ids), nullable=False)
+            value = _type(source["valueType"], ids)
+            return MapOf(key, Field(ids.next(), "value", value, source["valueContainsNull"]))
+        case other:
+            raise KeyError(other)
+
+
+def _walk(body: Any) -> list[dict[str, Any]]:
+    """Every named field of a schema's JSON."""
+    found: list[dict[str, Any]] = []
+    stack = [body]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            if "name" in node and "type" in node:
+                found.append(node)
+            stack.extend(v for k, v in node.items() if k != "metadata")
+        elif isinstance(node, list):
+            stack.extend(node)
+    return found
+
+
+def _id_of(source: dict[str, Any]) -> int | None:
+    metadata = source.get("metadata") or {}
+    found = metadata.get(ID)
+    return int(found) if found is not None else None

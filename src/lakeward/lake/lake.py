@@ -1,0 +1,316 @@
+"""The lake: where a user begins."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import tenacity
+
+from lakeward.errors import Conflict, InvalidInput, LakewardError, UnsupportedFeature
+from lakeward.lake.snapshot import LakeSnapshot
+from lakeward.lake.table import Table
+from lakeward.log import commits, files, heads, pins, transactions
+from lakeward.log.connect import connect
+from lakeward.log.transactions import Registration
+from lakeward.model.names import TableName
+from lakeward.read.parts import Parts
+from lakeward.storage.local import LocalStorage
+from lakeward.write import create as tables
+from lakeward.write.lease import LeaseKeeper
+from lakeward.write.outcome import Outcome, outcome
+from lakeward.write.publish import publish_backlog, recover
+from lakeward.write.transaction import CommitResult, Transaction
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often and how patiently a transaction is run again after a conflict."""
+
+    attempts: int = 20
+    first_delay_seconds: float = 0.01
+    longest_delay_seconds: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """How much the log holds, of all tables and versions."""
+
+    tables: int
+    versions: int
+    entries: int
+
+
+class Lake:
+    """A log store plus a warehouse location. Use `lakeward.open` to get one."""
+
+    def __init__(
+        self,
+        target: str | Path,
+        *,
+        warehouse: str | Path | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        create: bool = True,
+        actor: str | None = None,
+    ) -> None:
+        place = _warehouse(str(target), warehouse, storage_options)
+        database = connect(target, create=create)
+        self._parts = Parts(database, LocalStorage(place), actor or _actor(), _engine())
+        self._keeper = LeaseKeeper(database)
+        self._clean()
+        recover(self._parts)
+
+    def __repr__(self) -> str:
+        return f"Lake({self._parts.database.label!r}, warehouse={self.warehouse!r})"
+
+    @property
+    def warehouse(self) -> str:
+        """Where the tables' files are."""
+        return self._parts.storage.root
+
+    @property
+    def parts(self) -> Parts:
+        """The lake's store and files, for those who build on them."""
+        return self._parts
+
+    def create(
+        self,
+        name: str,
+        schema: Any,
+        *,
+        format: str = "delta",
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        policy: Mapping[str, Any] | None = None,
+        constraints: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        guard: bool = True,
+    ) -> Table:
+        """Make an empty table.
+
+        Args:
+            name: `name` or `namespace.name`.
+            schema: A `pyarrow.Schema`, or a mapping of names to types.
+            format: `delta`.
+            partition_by: Columns whose values split the table into directories.
+            properties: Delta table properties.
+            policy: `target_file_size`, `compression`, `checkpoint_interval`, …
+            constraints: Checks by name, each a SQL boolean expression that every row must satisfy.
+            comment: For people.
+            guard: Keep writers out that do not go through the lake.
+        """
+        parsed = TableName.parse(name)
+        tables.create(
+            self._parts,
+            parsed,
+            schema,
+            format=format,
+            partition_by=partition_by,
+            properties=properties,
+            policy=policy,
+            constraints=constraints,
+            comment=comment,
+            guard=guard,
+        )
+        return Table(self._parts, parsed)
+
+    def table(self, name: str) -> Table:
+        """The table of this name.
+
+        Raises:
+            TableNotFound: There is none.
+        """
+        parsed = TableName.parse(name)
+        with self._parts.database.read() as session:
+            heads.get(session, parsed)
+        return Table(self._parts, parsed)
+
+    def tables(self) -> list[Table]:
+        """All tables, by name."""
+        with self._parts.database.read() as session:
+            return [Table(self._parts, h.name) for h in heads.all_heads(session)]
+
+    def drop(self, name: str) -> None:
+        """Take a table out of the lake. Its files stay until they are vacuumed."""
+        tables.drop(self._parts, TableName.parse(name))
+
+    def transaction(
+        self,
+        *,
+        isolation: str = "snapshot",
+        spark: Any = None,
+        message: str | None = None,
+        transaction_id: str | None = None,
+    ) -> Transaction:
+        """Begin a transaction over any number of tables.
+
+        Args:
+            isolation: `read_committed`, `snapshot` or `serializable`.
+            spark: Not yet.
+            message: Why; kept with the commit.
+            transaction_id: An id of your own choice, by which a replay is known.
+        """
+        if spark is not None:
+            what = "Transactions on Spark are not built yet."
+            raise UnsupportedFeature(what)
+        return self._begin(isolation=isolation, message=message, transaction_id=transaction_id)
+
+    def run(
+        self,
+        fn: Callable[[Transaction], T],
+        *,
+        retry: Retry | None = None,
+        isolation: str = "snapshot",
+        message: str | None = None,
+    ) -> CommitResult:
+        """Run `fn(transaction)` and commit, again from the start when others were in the way.
+
+        Args:
+            fn: Called with a fresh transaction each time; it should have no other effects.
+            retry: How often and how patiently.
+            isolation: As in `transaction`.
+            message: Why; kept with the commit.
+
+        Raises:
+            Conflict: It lost every time.
+        """
+        policy = retry or Retry()
+        attempts = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(Conflict),
+            stop=tenacity.stop_after_attempt(policy.attempts),
+            wait=tenacity.wait_random_exponential(
+                multiplier=policy.first_delay_seconds, max=policy.longest_delay_seconds
+            ),
+            reraise=True,
+        )
+        result: CommitResult | None = None
+        for attempt in attempts:
+            with attempt:
+                number = attempt.retry_state.attempt_number
+                with self._begin(isolation=isolation, message=message, attempts=number) as tx:
+                    fn(tx)
+                result = tx.commit()
+        if result is None:
+            message = "unreachable"
+            raise AssertionError(message)
+        return result
+
+    def snapshot(self, *, at: datetime | str | int | None = None) -> LakeSnapshot:
+        """One consistent cut over all tables: now, at a moment, or as of a transaction id."""
+        return LakeSnapshot(self._parts, self._keeper, at)
+
+    def outcome(self, transaction_id: str) -> Outcome:
+        """What became of a transaction, by its id."""
+        return outcome(self._parts, transaction_id)
+
+    def transactions(self, *, limit: int = 100) -> list[Registration]:
+        """The newest transactions, open ones too, newest first."""
+        with self._parts.database.read() as session:
+            return transactions.newest(session, limit)
+
+    def publish(self) -> dict[str, int]:
+        """Publish what is owed; how many versions of each table were looked at.
+
+        Raises:
+            ForeignCommit: Somebody else's file is in the way.
+        """
+        with self._parts.database.read() as session:
+            owed = heads.unpublished(session)
+        return {str(h.name): publish_backlog(self._parts, h) for h in owed}
+
+    def stats(self) -> Stats:
+        """How much the log holds."""
+        with self._parts.database.read() as session:
+            return Stats(
+                tables=len(heads.all_heads(session)),
+                versions=commits.count(session),
+                entries=commits.count(session) + files.count(session),
+            )
+
+    def close(self) -> None:
+        """Give connections back. Nothing is lost without it."""
+        with suppress(LakewardError):
+            self.publish()
+        self._keeper.close()
+        self._parts.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _begin(
+        self,
+        *,
+        isolation: str,
+        message: str | None,
+        transaction_id: str | None = None,
+        attempts: int = 1,
+    ) -> Transaction:
+        return Transaction(
+            self._parts,
+            self._keeper,
+            isolation=isolation,
+            message=message,
+            transaction_id=transaction_id,
+            attempts=attempts,
+        )
+
+    def _clean(self) -> None:
+        """Close what dead processes left open."""
+        database = self._parts.database
+        with database.read() as session:
+            now = database.clock_ms(session)
+            stale = any(r.lease_until_ms < now for r in transactions.still_open(session))
+        if stale:
+            with database.write() as session:
+                transactions.expire(session, now)
+                pins.expire(session, now)
+
+
+def _warehouse(
+    target: str, warehouse: str | Path | None, storage_options: Mapping[str, str] | None
+) -> Path:
+    place = str(warehouse) if warehouse is not None else target
+    if "://" in place and not place.startswith("file://"):
+        if warehouse is None:
+            what = "A lake on a database server needs a warehouse for its files."
+            raise InvalidInput(what, hint="Give warehouse=.")
+        what = f"A warehouse on {place.split('://')[0]}:// is not built yet."
+        raise UnsupportedFeature(what, hint="Use a directory.")
+    if storage_options:
+        what = "A warehouse in a directory takes no storage options."
+        raise InvalidInput(what)
+    return Path(place.removeprefix("file://")).expanduser().absolute()
+
+
+def _actor() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = f"uid {os.getuid()}"
+    return f"{user}@{socket.gethostname()}"
+
+
+def _engine() -> str:
+    try:
+        return f"Lakeward/{version('lakeward')}"
+    except PackageNotFoundError:
+        return "Lakeward"

@@ -1,0 +1,238 @@
+"""A table of the lake, as a user holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from lakeward.errors import InvalidInput
+from lakeward.log import audit, commits, heads
+from lakeward.log.audit import AuditEntry
+from lakeward.log.commits import LoggedCommit
+from lakeward.model.clock import now_ms, to_datetime, to_ms
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
+from lakeward.model.file import LIVE, LoggedFile
+from lakeward.model.names import TableName
+from lakeward.model.schema import Schema
+from lakeward.read import snapshot as snapshots
+from lakeward.read.diff import Diff, diff
+from lakeward.read.parts import Parts
+from lakeward.read.snapshot import TableSnapshot, Totals
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version in a table's history."""
+
+    version: int
+    timestamp: datetime
+    transaction_id: str
+    operation: str
+    parameters: dict[str, Any]
+    metrics: dict[str, Any]
+    actor: str
+    engine: str
+    message: str | None
+    members: int
+    attempts: int
+    adopted: bool
+
+
+class Table:
+    """A named table. Its properties tell how it is now, each time they are asked."""
+
+    def __init__(self, parts: Parts, name: TableName) -> None:
+        self._parts = parts
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"Table({str(self._name)!r})"
+
+    @property
+    def name(self) -> str:
+        """The full name."""
+        return str(self._name)
+
+    @property
+    def version(self) -> int:
+        """The newest version."""
+        return self._head().version
+
+    @property
+    def schema(self) -> Schema:
+        """The columns now."""
+        return self.definition.schema
+
+    @property
+    def definition(self) -> Definition:
+        """Schema, partitioning, properties, constraints and protocol now."""
+        with self._parts.database.read() as session:
+            return self._parts.definition(session, heads.get(session, self._name))
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What was set for the table."""
+        return dict(self.definition.properties)
+
+    @property
+    def constraints(self) -> dict[str, str]:
+        """Checks by name."""
+        return dict(self.definition.constraints)
+
+    @property
+    def partition_by(self) -> list[str]:
+        """Names of the partition columns."""
+        return self.definition.partition_names
+
+    @property
+    def location(self) -> str:
+        """Where the table's files are, as other engines take it."""
+        return self._parts.storage.uri(self._head().location)
+
+    @property
+    def format(self) -> str:
+        """`delta` or `iceberg`."""
+        return self._head().format
+
+    @property
+    def guarded(self) -> bool:
+        """Whether stray writers are kept out."""
+        return self._head().guarded
+
+    @property
+    def uuid(self) -> str:
+        """The table's own id, whatever it is called."""
+        return self._head().uuid
+
+    def totals(self) -> Totals:
+        """How many files, bytes and rows the table has now."""
+        return self.at().totals()
+
+    def history(
+        self, *, limit: int | None = None, since: int | None = None, until: int | None = None
+    ) -> list[Version]:
+        """Versions, newest first.
+
+        Args:
+            limit: At most so many.
+            since: None older than this version.
+            until: None newer than this version.
+        """
+        if limit is not None and limit < 0:
+            what = "`limit` must not be negative."
+            raise InvalidInput(what)
+        with self._parts.database.read() as session:
+            head = heads.get(session, self._name)
+            found = commits.history(
+                session,
+                head.table_id,
+                low=-1 if since is None else since,
+                high=LIVE if until is None else until,
+                limit=LIVE if limit is None else limit,
+            )
+        return [_version(c) for c in found]
+
+    def versions(
+        self, *, since: datetime | str | None = None, until: datetime | str | None = None
+    ) -> list[Version]:
+        """Versions of a time range, oldest first."""
+        with self._parts.database.read() as session:
+            head = heads.get(session, self._name)
+            low = -LIVE if since is None else to_ms(since)
+            high = LIVE if until is None else to_ms(until)
+            found = commits.between(session, head.table_id, low, high)
+        return [_version(c) for c in found]
+
+    def at(
+        self,
+        *,
+        version: int | None = None,
+        timestamp: datetime | str | None = None,
+        tag: str | None = None,
+    ) -> TableSnapshot:
+        """The table at a version or at a moment; as it is now when neither is given."""
+        if tag is not None:
+            what = "Tags are not kept yet."
+            raise InvalidInput(what, hint="Use version= or timestamp=.")
+        if version is not None and timestamp is not None:
+            what = "Give a version or a timestamp, not both."
+            raise InvalidInput(what)
+        if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+            what = f"{version!r} is not a version."
+            raise InvalidInput(what, hint="Versions are whole numbers.")
+        with self._parts.database.read() as session:
+            head = heads.get(session, self._name)
+            if version is not None:
+                return snapshots.at_version(self._parts, session, head, version)
+            if timestamp is not None:
+                return snapshots.at_time(self._parts, session, head, timestamp)
+            return snapshots.latest(self._parts, session, head)
+
+    def diff(self, a: int, b: int) -> Diff:
+        """What changed from version `a` to version `b`."""
+        return diff(self.at(version=a), self.at(version=b))
+
+    def files(self, *, where: str | None = None) -> list[LoggedFile]:
+        """The files now, or those of them that may hold a matching row."""
+        return self.at().files(where=where)
+
+    def to_arrow(
+        self, *, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> pa.Table:
+        """The rows now, as an Arrow table.
+
+        Args:
+            columns: Names, in the order wanted; all when None.
+            where: A SQL boolean expression; rows for which it is true are kept.
+        """
+        return self.at().to_arrow(columns=columns, where=where)
+
+    def to_reader(
+        self, *, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> pa.RecordBatchReader:
+        """The rows now, as a stream of record batches."""
+        return self.at().to_reader(columns=columns, where=where)
+
+    def audit(self) -> Iterator[AuditEntry]:
+        """Who did what, oldest first."""
+        with self._parts.database.read() as session:
+            head = heads.get(session, self._name)
+            yield from audit.entries(session, head.table_id)
+
+    def app_version(self, app_id: str) -> int | None:
+        """The number that an application recorded last with `tx.record`."""
+        with self._parts.database.read() as session:
+            head = heads.get(session, self._name)
+            found = commits.app_transactions_at(session, head.table_id, head.version)
+        return next((a.version for a in found if a.app_id == app_id), None)
+
+    def age_seconds(self) -> float:
+        """How long ago the newest version was committed."""
+        return max(0.0, (now_ms() - self._head().timestamp_ms) / 1000)
+
+    def _head(self) -> Head:
+        with self._parts.database.read() as session:
+            return heads.get(session, self._name)
+
+
+def _version(source: LoggedCommit) -> Version:
+    info = source.info
+    return Version(
+        version=source.version,
+        timestamp=to_datetime(source.timestamp_ms),
+        transaction_id=info.transaction_id,
+        operation=info.operation,
+        parameters=dict(info.parameters),
+        metrics=dict(info.metrics),
+        actor=info.actor,
+        engine=info.engine,
+        message=info.message,
+        members=info.members,
+        attempts=info.attempts,
+        adopted=info.adopted,
+    )

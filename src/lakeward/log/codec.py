@@ -1,0 +1,141 @@
+"""Between rows of the log and the model's nouns. Reading back what was written gives the same noun."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from lakeward.model.commit import CommitInfo, Head
+from lakeward.model.file import DataFile, FileStats, LoggedFile
+from lakeward.model.names import TableName
+
+
+def dumps(value: Any) -> str:
+    """Compact JSON text."""
+    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def loads(text: str) -> Any:
+    """The value of JSON text."""
+    return orjson.loads(text)
+
+
+def info_text(info: CommitInfo) -> str:
+    """What of a commit's info has no column of its own."""
+    body: dict[str, Any] = {"engine": info.engine, "members": info.members}
+    if info.parameters:
+        body["parameters"] = info.parameters
+    if info.metrics:
+        body["metrics"] = info.metrics
+    if info.message is not None:
+        body["message"] = info.message
+    if info.attempts != 1:
+        body["attempts"] = info.attempts
+    if info.blind:
+        body["blind"] = True
+    if not info.data_change:
+        body["data_change"] = False
+    if info.adopted:
+        body["adopted"] = True
+    if info.extra is not None:
+        body["extra"] = info.extra
+    return dumps(body)
+
+
+def info_of(transaction_id: str, operation: str, actor: str, text: str) -> CommitInfo:
+    """The info that `info_text` and its columns spelled."""
+    body = loads(text)
+    return CommitInfo(
+        transaction_id=transaction_id,
+        operation=operation,
+        actor=actor,
+        engine=body["engine"],
+        members=body["members"],
+        parameters=body.get("parameters", {}),
+        metrics=body.get("metrics", {}),
+        message=body.get("message"),
+        attempts=body.get("attempts", 1),
+        blind=body.get("blind", False),
+        data_change=body.get("data_change", True),
+        adopted=body.get("adopted", False),
+        extra=body.get("extra"),
+    )
+
+
+FILE_COLUMNS = (
+    "table_id",
+    "added_version",
+    "ordinal",
+    "removed_version",
+    "path",
+    "size",
+    "row_count",
+    "modified_ms",
+    "partition",
+    "stats",
+    "deletion_vector",
+    "extra",
+)
+
+
+def file_row(table_id: int, source: LoggedFile) -> tuple[Any, ...]:
+    """A file's row, in the order of `FILE_COLUMNS`."""
+    f = source.file
+    return (
+        table_id,
+        source.added,
+        source.ordinal,
+        source.removed,
+        f.path,
+        f.size,
+        f.rows,
+        f.modified_ms,
+        dumps(f.partition) if f.partition else None,
+        dumps(f.stats.to_json()) if f.stats else None,
+        _optional(f.deletion_vector),
+        _optional(f.extra),
+    )
+
+
+def file_of(row: Any) -> LoggedFile:
+    """The file of a row of `FILE_COLUMNS` without the table's id."""
+    added, ordinal, removed, path, size, rows, modified, partition, stats, vector, extra = row
+    return LoggedFile(
+        DataFile(
+            path=path,
+            size=size,
+            rows=rows,
+            modified_ms=modified,
+            partition={int(k): v for k, v in loads(partition).items()} if partition else {},
+            stats=FileStats.from_json(loads(stats)) if stats else None,
+            deletion_vector=loads(vector) if vector else None,
+            extra=loads(extra) if extra else None,
+        ),
+        added,
+        ordinal,
+        removed,
+    )
+
+
+def head_of(row: Any) -> Head:
+    """The head of a row of `lakeward_head` as `heads` selects it."""
+    return Head(
+        table_id=row[0],
+        uuid=row[1],
+        name=TableName(row[2], row[3]),
+        format=row[4],
+        location=row[5],
+        guarded=bool(row[6]),
+        version=row[7],
+        timestamp_ms=row[8],
+        definition_id=row[9],
+        published=row[10],
+        audit_seq=row[11],
+        audit_hash=row[12],
+    )
+
+
+def _optional(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else dumps(value)

@@ -1,0 +1,203 @@
+"""Commits: history, versions by time, and a version with all its actions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+
+from lakeward.errors import VersionNotFound
+from lakeward.log import definitions, files
+from lakeward.log.codec import info_of, info_text
+from lakeward.log.database import Session
+from lakeward.log.statement import Statement
+from lakeward.log.tables import app_transaction, commit, head
+from lakeward.model.commit import AppTransaction, Commit, CommitInfo
+from lakeward.model.names import TableName
+
+_COLUMNS = (
+    commit.c.version,
+    commit.c.timestamp_ms,
+    commit.c.transaction_id,
+    commit.c.operation,
+    commit.c.actor,
+    commit.c.info,
+    commit.c.definition_id,
+)
+_OF_TABLE = sa.select(*_COLUMNS).where(commit.c.table_id == bindparam("table_id"))
+_ONE = Statement(_OF_TABLE.where(commit.c.version == bindparam("version")))
+_HISTORY = Statement(
+    _OF_TABLE.where(commit.c.version.between(bindparam("low"), bindparam("high")))
+    .order_by(commit.c.version.desc())
+    .limit(bindparam("limit"))
+)
+_BETWEEN = Statement(
+    _OF_TABLE.where(commit.c.timestamp_ms.between(bindparam("low"), bindparam("high"))).order_by(
+        commit.c.version
+    )
+)
+_AT_TIME = Statement(
+    sa.select(commit.c.version)
+    .where(
+        commit.c.table_id == bindparam("table_id"), commit.c.timestamp_ms <= bindparam("moment")
+    )
+    .order_by(commit.c.timestamp_ms.desc(), commit.c.version.desc())
+    .limit(1)
+)
+_FIRST = Statement(
+    sa.select(sa.func.min(commit.c.version)).where(commit.c.table_id == bindparam("table_id"))
+)
+_COUNT = Statement(sa.select(sa.func.count()).select_from(commit))
+_MEMBERS = Statement(
+    sa.select(head.c.namespace, head.c.name, commit.c.table_id, commit.c.version)
+    .join(head, head.c.table_id == commit.c.table_id)
+    .where(commit.c.transaction_id == bindparam("transaction_id"))
+    .order_by(head.c.namespace, head.c.name)
+)
+_INSERT = Statement(sa.insert(commit))
+_INSERT_APP = Statement(sa.insert(app_transaction))
+_APPS_OF = Statement(
+    sa.select(
+        app_transaction.c.app_id, app_transaction.c.app_version, app_transaction.c.updated_ms
+    )
+    .where(
+        app_transaction.c.table_id == bindparam("table_id"),
+        app_transaction.c.version == bindparam("version"),
+    )
+    .order_by(app_transaction.c.app_id)
+)
+_APPS_AT = Statement(
+    """SELECT a.app_id, a.app_version, a.updated_ms FROM lakeward_app_transaction a
+    JOIN (SELECT app_id, max(version) AS version FROM lakeward_app_transaction
+          WHERE table_id = :table_id AND version <= :version GROUP BY app_id) newest
+      ON newest.app_id = a.app_id AND newest.version = a.version
+    WHERE a.table_id = :table_id ORDER BY a.app_id"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedCommit:
+    """A commit's row, without its actions."""
+
+    version: int
+    timestamp_ms: int
+    info: CommitInfo
+    definition_id: int | None
+
+
+def insert(session: Session, table_id: int, new: Commit, definition_id: int | None) -> None:
+    """Insert a commit's own row and its application transactions."""
+    info = new.info
+    session.run(
+        _INSERT,
+        {
+            "table_id": table_id,
+            "version": new.version,
+            "transaction_id": info.transaction_id,
+            "timestamp_ms": new.timestamp_ms,
+            "operation": info.operation,
+            "actor": info.actor,
+            "definition_id": definition_id,
+            "info": info_text(info),
+        },
+    )
+    if new.app_transactions:
+        session.many(_INSERT_APP, _app_rows(table_id, new.version, new.app_transactions))
+
+
+def full(session: Session, table_id: int, version: int) -> Commit:
+    """A version with all its actions: what its publication is made of.
+
+    Raises:
+        VersionNotFound: The table has no such version.
+    """
+    row = session.row(_ONE, {"table_id": table_id, "version": version})
+    if row is None:
+        what = f"There is no version {version}."
+        raise VersionNotFound(what, version=version)
+    head_row = _logged(row)
+    key = {"table_id": table_id, "version": version}
+    new = head_row.definition_id
+    return Commit(
+        version=version,
+        timestamp_ms=head_row.timestamp_ms,
+        info=head_row.info,
+        added=tuple(f.file for f in files.added_at(session, table_id, version)),
+        removed=tuple(files.removed_at(session, table_id, version)),
+        definition=None if new is None else definitions.get(session, table_id, new),
+        app_transactions=tuple(AppTransaction(*r) for r in session.rows(_APPS_OF, key)),
+    )
+
+
+def one(session: Session, table_id: int, version: int) -> LoggedCommit | None:
+    """A commit's row, if there is such a version."""
+    row = session.row(_ONE, {"table_id": table_id, "version": version})
+    return _logged(row) if row else None
+
+
+def history(
+    session: Session, table_id: int, *, low: int, high: int, limit: int
+) -> list[LoggedCommit]:
+    """Commits of a version range, newest first."""
+    params = {"table_id": table_id, "low": low, "high": high, "limit": limit}
+    return [_logged(row) for row in session.rows(_HISTORY, params)]
+
+
+def between(session: Session, table_id: int, low_ms: int, high_ms: int) -> list[LoggedCommit]:
+    """Commits of a time range, oldest first."""
+    params = {"table_id": table_id, "low": low_ms, "high": high_ms}
+    return [_logged(row) for row in session.rows(_BETWEEN, params)]
+
+
+def version_at(session: Session, table_id: int, moment_ms: int) -> int | None:
+    """The newest version that is not newer than a moment; found by search, not by scan."""
+    row = session.row(_AT_TIME, {"table_id": table_id, "moment": moment_ms})
+    return row[0] if row else None
+
+
+def first_version(session: Session, table_id: int) -> int | None:
+    """The oldest version that the log still has."""
+    found: int | None = session.row(_FIRST, {"table_id": table_id})[0]
+    return found
+
+
+def members(session: Session, transaction_id: str) -> list[tuple[TableName, int, int]]:
+    """The tables that a transaction changed: name, table id and version."""
+    rows = session.rows(_MEMBERS, {"transaction_id": transaction_id})
+    return [(TableName(namespace, name), table_id, v) for namespace, name, table_id, v in rows]
+
+
+def count(session: Session) -> int:
+    """How many commits the log holds, of all tables."""
+    return int(session.row(_COUNT)[0])
+
+
+def app_transactions_at(session: Session, table_id: int, version: int) -> list[AppTransaction]:
+    """The newest number of each application, as of a version."""
+    params = {"table_id": table_id, "version": version}
+    return [AppTransaction(*row) for row in session.rows(_APPS_AT, params)]
+
+
+def _app_rows(
+    table_id: int, version: int, source: Iterable[AppTransaction]
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "table_id": table_id,
+            "app_id": a.app_id,
+            "version": version,
+            "app_version": a.version,
+            "updated_ms": a.updated_ms,
+        }
+        for a in source
+    ]
+
+
+def _logged(row: Any) -> LoggedCommit:
+    version, timestamp_ms, transaction_id, operation, actor, info, definition_id = row
+    return LoggedCommit(
+        version, timestamp_ms, info_of(transaction_id, operation, actor, info), definition_id
+    )

@@ -1,0 +1,35 @@
+"""From what a user names to a database that is up to date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from lakeward.errors import InvalidInput
+from lakeward.log.database import Database
+from lakeward.log.migrations import migrate
+from lakeward.log.postgres import PostgresDatabase
+from lakeward.log.sqlite import SqliteDatabase
+
+STORE_FILE: Final = "lakeward.db"
+
+
+def connect(target: str | Path, *, create: bool = True) -> Database:
+    """Open the store of a lake and bring its schema up to date.
+
+    Args:
+        target: A directory that holds, or shall hold, a SQLite store; or a PostgreSQL URL.
+        create: Make the SQLite store when it is missing.
+    """
+    database: Database
+    text = str(target)
+    if text.startswith(("postgresql://", "postgres://", "postgresql+psycopg://")):
+        database = PostgresDatabase(text)
+    elif "://" in text and not text.startswith("file://"):
+        what = f"{text.split('://')[0]}:// is not a place for a log."
+        raise InvalidInput(what, hint="Use a directory or a postgresql:// URL.")
+    else:
+        path = Path(text.removeprefix("file://")).expanduser().absolute()
+        database = SqliteDatabase(path / STORE_FILE, create=create)
+    migrate(database)
+    return database

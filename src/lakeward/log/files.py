@@ -1,0 +1,223 @@
+"""Files with their version ranges, and the index over their statistics.
+
+`lakeward_file_stat` holds, for every file and indexed field, the interval of keys that its values
+span and the *level* of that interval: the number of bits of its width. Intervals that meet a range
+of keys are then found by one index range per level, since an interval of level `n` that meets
+`[low, high]` starts no earlier than `low - 2**n`: a point is found among a million files without
+looking at most of them, however they overlap. A field without a row in a file is null there
+throughout; one whose bounds are not known has the widest interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+
+from lakeward.log.codec import FILE_COLUMNS, file_of, file_row
+from lakeward.log.database import Session
+from lakeward.log.statement import Statement
+from lakeward.log.tables import file, file_stat
+from lakeward.model.file import LIVE, LoggedFile
+from lakeward.model.types import Field
+from lakeward.model.values import MAX_KEY, MIN_KEY, order_key, width_level
+
+_BULK: Final = 100
+_COLUMNS = [c for c in file.c if c.name != "table_id"]
+_OF_TABLE = sa.select(*_COLUMNS).where(file.c.table_id == bindparam("table_id"))
+_ORDER = (file.c.added_version, file.c.ordinal)
+_STAT_COLUMNS = tuple(c.name for c in file_stat.c)
+
+_AT = Statement(
+    _OF_TABLE.where(
+        file.c.removed_version > bindparam("version"),
+        file.c.added_version.between(bindparam("after") + 1, bindparam("version")),
+    )
+)
+_ADDED = Statement(_OF_TABLE.where(file.c.added_version == bindparam("version")).order_by(*_ORDER))
+_REMOVED = Statement(
+    _OF_TABLE.where(file.c.removed_version == bindparam("version")).order_by(*_ORDER)
+)
+_REMOVED_SINCE = Statement(
+    _OF_TABLE.where(
+        file.c.removed_version > bindparam("after"),
+        file.c.removed_version <= bindparam("version"),
+        file.c.added_version <= bindparam("after"),
+    ).order_by(*_ORDER)
+)
+_REMOVED_BETWEEN = Statement(
+    _OF_TABLE.where(
+        file.c.removed_version > bindparam("after"), file.c.removed_version <= bindparam("version")
+    ).order_by(*_ORDER)
+)
+_BY_PATH = Statement(
+    _OF_TABLE.where(file.c.path == bindparam("path"), file.c.removed_version == bindparam("live"))
+)
+_STATE = Statement(
+    sa.select(
+        sa.func.count(),
+        sa.func.coalesce(sa.func.sum(file.c.size), 0),
+        sa.func.sum(file.c.row_count),
+    ).where(
+        file.c.table_id == bindparam("table_id"),
+        file.c.removed_version > bindparam("version"),
+        file.c.added_version <= bindparam("version"),
+    )
+)
+_COUNT = Statement(sa.select(sa.func.count()).select_from(file))
+_INSERT = Statement(sa.insert(file))
+_INSERT_STAT = Statement(sa.insert(file_stat))
+_REMOVE = Statement(
+    sa.update(file)
+    .where(
+        file.c.table_id == bindparam("id"),
+        file.c.added_version == bindparam("added"),
+        file.c.ordinal == bindparam("nr"),
+        file.c.removed_version == bindparam("live"),
+    )
+    .values(removed_version=bindparam("version"))
+)
+
+
+def _probe(dialect_join: str) -> Statement:
+    levels = ",".join(f"({level}, :low_{level})" for level in range(65))
+    if dialect_join == "JOIN":
+        levels = ",".join(f"({n}, CAST(:low_{n} AS BIGINT))" for n in range(65))
+    columns = ", ".join(f"f.{c.name}" for c in _COLUMNS)
+    return Statement(
+        f"""WITH probe(level, low) AS (VALUES {levels})
+        SELECT {columns} FROM probe p
+        {dialect_join} lakeward_file_stat s ON s.table_id = :table_id AND s.field_id = :field_id
+            AND s.level = p.level AND s.min_key BETWEEN p.low AND :high AND s.max_key >= :low
+        {dialect_join} lakeward_file f ON f.table_id = s.table_id
+            AND f.added_version = s.added_version AND f.ordinal = s.ordinal
+        WHERE f.removed_version > :version AND f.added_version <= :version
+            AND f.added_version > :after"""  # noqa: S608  column names of our own
+    )
+
+
+# SQLite keeps the order of tables in a CROSS JOIN, and that order is the plan we mean.
+_PROBES: Final = {"sqlite": _probe("CROSS JOIN"), "postgresql": _probe("JOIN")}
+
+
+def at(session: Session, table_id: int, version: int, *, after: int = -1) -> Iterator[LoggedFile]:
+    """The files of a version, in no order; with `after`, only those added later than that."""
+    params = {"table_id": table_id, "version": version, "after": after}
+    for chunk in session.stream(_AT, params):
+        for row in chunk:
+            yield file_of(row)
+
+
+def in_range(
+    session: Session,
+    table_id: int,
+    version: int,
+    *,
+    field_id: int,
+    low: int | None,
+    high: int | None,
+    after: int = -1,
+) -> Iterator[LoggedFile]:
+    """The files of a version whose values of a field may fall between two keys, both included."""
+    lowest = MIN_KEY if low is None else low
+    params: dict[str, Any] = {
+        "table_id": table_id,
+        "field_id": field_id,
+        "version": version,
+        "after": after,
+        "low": lowest,
+        "high": MAX_KEY if high is None else high,
+    }
+    for level in range(65):
+        params[f"low_{level}"] = max(lowest - (1 << level) + 1, MIN_KEY)
+    for chunk in session.stream(_PROBES[session.dialect], params):
+        for row in chunk:
+            yield file_of(row)
+
+
+def added_at(session: Session, table_id: int, version: int) -> list[LoggedFile]:
+    """The files that a version added, in their order."""
+    rows = session.rows(_ADDED, {"table_id": table_id, "version": version})
+    return [file_of(row) for row in rows]
+
+
+def removed_at(session: Session, table_id: int, version: int) -> list[LoggedFile]:
+    """The files that a version removed, in their order."""
+    rows = session.rows(_REMOVED, {"table_id": table_id, "version": version})
+    return [file_of(row) for row in rows]
+
+
+def removed_since(session: Session, table_id: int, after: int, version: int) -> list[LoggedFile]:
+    """The files of version `after` that were removed up to `version`."""
+    params = {"table_id": table_id, "after": after, "version": version}
+    return [file_of(row) for row in session.rows(_REMOVED_SINCE, params)]
+
+
+def removed_between(session: Session, table_id: int, after: int, version: int) -> list[LoggedFile]:
+    """All files that were removed later than `after` and up to `version`."""
+    params = {"table_id": table_id, "after": after, "version": version}
+    return [file_of(row) for row in session.rows(_REMOVED_BETWEEN, params)]
+
+
+def live_by_path(session: Session, table_id: int, path: str) -> LoggedFile | None:
+    """The live file at a path, if there is one."""
+    row = session.row(_BY_PATH, {"table_id": table_id, "path": path, "live": LIVE})
+    return file_of(row) if row else None
+
+
+def totals(session: Session, table_id: int, version: int) -> tuple[int, int, int | None]:
+    """Files, bytes and rows of a version; rows only where every file tells."""
+    count, size, rows = session.row(_STATE, {"table_id": table_id, "version": version})
+    return int(count), int(size), None if rows is None else int(rows)
+
+
+def count(session: Session) -> int:
+    """How many files the log knows, of all tables and versions."""
+    return int(session.row(_COUNT)[0])
+
+
+def insert(
+    session: Session, table_id: int, new: Sequence[LoggedFile], indexed: Sequence[Field]
+) -> None:
+    """Insert files and their rows in the statistics index."""
+    stats = [row for f in new for row in stat_rows(table_id, f, indexed)]
+    if len(new) > _BULK:
+        session.bulk(file.name, FILE_COLUMNS, (file_row(table_id, f) for f in new))
+        session.bulk(file_stat.name, _STAT_COLUMNS, stats)
+        return
+    session.many(_INSERT, [dict(zip(FILE_COLUMNS, file_row(table_id, f), strict=True)) for f in new])
+    session.many(_INSERT_STAT, [dict(zip(_STAT_COLUMNS, row, strict=True)) for row in stats])
+
+
+def remove(session: Session, table_id: int, version: int, gone: Iterable[LoggedFile]) -> int:
+    """Let files end with a version; how many of them were still live."""
+    constant = {"id": table_id, "live": LIVE, "version": version}
+    keys = [{"added": f.added, "nr": f.ordinal, **constant} for f in gone]
+    return session.many(_REMOVE, keys) if keys else 0
+
+
+def stat_rows(
+    table_id: int, source: LoggedFile, indexed: Sequence[Field]
+) -> Iterator[tuple[Any, ...]]:
+    """A file's rows in the statistics index, in the order of its columns."""
+    f = source.file
+    stats = f.stats
+    for field in indexed:
+        low, high, nulls = MIN_KEY, MAX_KEY, None
+        if field.id in f.partition:
+            value = f.partition[field.id]
+            if value is None:
+                continue
+            low = high = order_key(field.type, value)
+        elif stats is not None:
+            nulls = stats.nulls.get(field.id)
+            minimum, maximum = stats.minimum.get(field.id), stats.maximum.get(field.id)
+            if minimum is None or maximum is None:
+                if nulls is not None and f.rows is not None and nulls == f.rows:
+                    continue
+            else:
+                low, high = order_key(field.type, minimum), order_key(field.type, maximum)
+        level = width_level(low, high)
+        yield (table_id, field.id, level, low, source.added, source.ordinal, high, nulls)

@@ -1,0 +1,174 @@
+"""Each table's head row: its name, where it is, and its newest version. Commits lock it."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+
+from lakeward.errors import AlreadyExists, TableNotFound
+from lakeward.log.codec import head_of
+from lakeward.log.database import Session
+from lakeward.log.statement import Statement
+from lakeward.log.tables import head
+from lakeward.model.commit import Head
+from lakeward.model.names import TableName
+
+_COLUMNS = [c for c in head.c if c.name not in ("created_ms", "dropped_ms")]
+_SELECT = sa.select(*_COLUMNS).where(head.c.dropped_ms.is_(None))
+
+_ALL = Statement(_SELECT.order_by(head.c.namespace, head.c.name))
+_BY_NAME = Statement(
+    _SELECT.where(head.c.namespace == bindparam("namespace"), head.c.name == bindparam("name"))
+)
+_BY_ID = Statement(_SELECT.where(head.c.table_id == bindparam("table_id")))
+_BY_LOCATION = Statement(_SELECT.where(head.c.location == bindparam("location")))
+_LOCK = Statement(_SELECT.where(head.c.table_id == bindparam("table_id")).with_for_update())
+_UNPUBLISHED = Statement(_SELECT.where(head.c.version > head.c.published))
+_ANY_LOCATION = Statement(
+    sa.select(head.c.table_id).where(head.c.location == bindparam("location")).limit(1)
+)
+_INSERT = Statement(
+    sa.insert(head)
+    .values({c.name: bindparam(c.name) for c in head.c if c.name not in ("table_id", "dropped_ms")})
+    .returning(head.c.table_id)
+)
+_ADVANCE = Statement(
+    sa.update(head)
+    .where(head.c.table_id == bindparam("id"))
+    .values(
+        {
+            name: bindparam(name)
+            for name in ("version", "timestamp_ms", "definition_id", "audit_seq", "audit_hash")
+        }
+    )
+)
+_SET_PUBLISHED = Statement(
+    sa.update(head)
+    .where(head.c.table_id == bindparam("id"), head.c.published < bindparam("new"))
+    .values(published=bindparam("new"))
+)
+_SET_GUARD = Statement(
+    sa.update(head).where(head.c.table_id == bindparam("id")).values(guarded=bindparam("new"))
+)
+_DROP = Statement(
+    sa.update(head).where(head.c.table_id == bindparam("id")).values(dropped_ms=bindparam("now"))
+)
+
+
+def all_heads(session: Session) -> list[Head]:
+    """Every table's head, by name."""
+    return [head_of(row) for row in session.rows(_ALL)]
+
+
+def unpublished(session: Session) -> list[Head]:
+    """Heads whose last known publication is older than their version."""
+    return [head_of(row) for row in session.rows(_UNPUBLISHED)]
+
+
+def find(session: Session, name: TableName) -> Head | None:
+    """The head of the table of this name, if there is one."""
+    row = session.row(_BY_NAME, {"namespace": name.namespace, "name": name.name})
+    return head_of(row) if row else None
+
+
+def get(session: Session, name: TableName) -> Head:
+    """The head of the table of this name.
+
+    Raises:
+        TableNotFound: There is none.
+    """
+    found = find(session, name)
+    if found is None:
+        what = f"The lake has no table {name}."
+        raise TableNotFound(what, hint="`lakeward tables` lists what it has.", table=str(name))
+    return found
+
+
+def by_id(session: Session, table_id: int) -> Head | None:
+    """The head of the table of this id, unless it was dropped."""
+    row = session.row(_BY_ID, {"table_id": table_id})
+    return head_of(row) if row else None
+
+
+def by_location(session: Session, location: str) -> Head | None:
+    """The head of the table at this location, if there is one."""
+    row = session.row(_BY_LOCATION, {"location": location})
+    return head_of(row) if row else None
+
+
+def location_taken(session: Session, location: str) -> bool:
+    """Whether a table, a dropped one included, has or had its files there."""
+    return session.row(_ANY_LOCATION, {"location": location}) is not None
+
+
+def lock(session: Session, table_id: int, name: TableName) -> Head:
+    """Lock the head until the session ends, and read it.
+
+    Raises:
+        TableNotFound: The table was dropped.
+    """
+    row = session.row(_LOCK, {"table_id": table_id})
+    if row is None:
+        what = f"The table {name} was dropped meanwhile."
+        raise TableNotFound(what, table=str(name))
+    return head_of(row)
+
+
+def insert(session: Session, new: Head, created_ms: int) -> int:
+    """Insert a new table's head; its id.
+
+    Raises:
+        AlreadyExists: The name is taken.
+    """
+    if find(session, new.name) is not None:
+        what = f"The lake has a table {new.name} already."
+        raise AlreadyExists(what, hint="Drop it, or choose another name.", table=str(new.name))
+    row = session.row(
+        _INSERT,
+        {
+            "uuid": new.uuid,
+            "namespace": new.name.namespace,
+            "name": new.name.name,
+            "format": new.format,
+            "location": new.location,
+            "guarded": int(new.guarded),
+            "version": new.version,
+            "timestamp_ms": new.timestamp_ms,
+            "definition_id": new.definition_id,
+            "published": new.published,
+            "audit_seq": new.audit_seq,
+            "audit_hash": new.audit_hash,
+            "created_ms": created_ms,
+        },
+    )
+    return int(row[0])
+
+
+def advance(session: Session, new: Head) -> None:
+    """Move a locked head on."""
+    session.run(
+        _ADVANCE,
+        {
+            "id": new.table_id,
+            "version": new.version,
+            "timestamp_ms": new.timestamp_ms,
+            "definition_id": new.definition_id,
+            "audit_seq": new.audit_seq,
+            "audit_hash": new.audit_hash,
+        },
+    )
+
+
+def set_published(session: Session, table_id: int, version: int) -> None:
+    """Note that everything up to a version is published and safe on disk."""
+    session.run(_SET_PUBLISHED, {"id": table_id, "new": version})
+
+
+def set_guarded(session: Session, table_id: int, *, guarded: bool) -> None:
+    """Note whether the table is guarded."""
+    session.run(_SET_GUARD, {"id": table_id, "new": int(guarded)})
+
+
+def drop(session: Session, table_id: int, now: int) -> None:
+    """Take a table out of the lake; its rows and files stay until they are vacuumed."""
+    session.run(_DROP, {"id": table_id, "now": now})

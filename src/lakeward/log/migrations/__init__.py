@@ -1,0 +1,75 @@
+"""Numbered, forward-only changes of the store's schema.
+
+Opening an older store runs what it lacks in one transaction; opening a newer one is refused.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+
+from lakeward.errors import StoreCorrupt, StoreTooNew
+from lakeward.log import tables
+from lakeward.log.database import Database, Session
+from lakeward.log.migrations import m0001_initial
+from lakeward.log.statement import Statement
+
+MIGRATIONS: Final[tuple[ModuleType, ...]] = (m0001_initial,)
+CURRENT: Final = len(MIGRATIONS)
+
+_CREATE = "CREATE TABLE IF NOT EXISTS lakeward_store (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)"
+_GET = Statement(sa.select(tables.store.c.value).where(tables.store.c.key == bindparam("key")))
+_DELETE = Statement(sa.delete(tables.store).where(tables.store.c.key == bindparam("k")))
+_INSERT = Statement(sa.insert(tables.store))
+
+
+def migrate(database: Database) -> None:
+    """Bring the store up to date; a store that is so already is only read.
+
+    Raises:
+        StoreTooNew: A newer Lakeward wrote the store. Nothing was changed.
+        StoreCorrupt: The store's version cannot be read.
+    """
+    if _version(database) == CURRENT:
+        return
+    with database.write() as session:
+        database.lock_schema(session)
+        session.script(_CREATE)
+        version = _checked(_get(session, "schema_version") or "0")
+        for migration in MIGRATIONS[version:]:
+            for statement in migration.STATEMENTS:
+                session.script(database.dialect_ddl(statement))
+        put(session, "schema_version", str(CURRENT))
+
+
+def put(session: Session, key: str, value: str) -> None:
+    """Set one of the store's own facts."""
+    session.run(_DELETE, {"k": key})
+    session.run(_INSERT, {"key": key, "value": value})
+
+
+def _version(database: Database) -> int:
+    if not database.has_table("lakeward_store"):
+        return 0
+    with database.read() as session:
+        return _checked(_get(session, "schema_version") or "0")
+
+
+def _get(session: Session, key: str) -> str | None:
+    row = session.row(_GET, {"key": key})
+    return row[0] if row else None
+
+
+def _checked(text: str) -> int:
+    try:
+        version = int(text)
+    except ValueError as error:
+        what = f"The store says its schema is version {text!r}, which is no number."
+        raise StoreCorrupt(what, hint="Restore it from a backup or rebuild it.") from error
+    if version > CURRENT:
+        what = f"The store has schema version {version}; this Lakeward knows up to {CURRENT}."
+        raise StoreTooNew(what, hint="Upgrade lakeward.", store_version=version)
+    return version

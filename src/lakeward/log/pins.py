@@ -1,0 +1,67 @@
+"""Pins: versions that somebody reads and that nobody may take away until the lease runs out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+
+from lakeward.log.database import Database, Session
+from lakeward.log.statement import Statement
+from lakeward.log.tables import pin
+from lakeward.log.transactions import LEASE_MS
+
+_INSERT = Statement(sa.insert(pin))
+_DELETE = Statement(sa.delete(pin).where(pin.c.pin_id == bindparam("pin_id")))
+_EXTEND = Statement(
+    sa.update(pin).where(pin.c.pin_id == bindparam("id")).values(lease_until_ms=bindparam("until"))
+)
+_EXPIRE = Statement(sa.delete(pin).where(pin.c.lease_until_ms < bindparam("now")))
+_HELD = Statement(
+    sa.select(sa.func.min(pin.c.version)).where(
+        pin.c.table_id == bindparam("table_id"), pin.c.lease_until_ms >= bindparam("now")
+    )
+)
+
+
+def insert(
+    session: Session, now: int, *, pin_id: str, actor: str, versions: Mapping[int, int]
+) -> None:
+    """Pin a version of each table."""
+    session.many(
+        _INSERT,
+        [
+            {
+                "pin_id": pin_id,
+                "table_id": table_id,
+                "version": version,
+                "actor": actor,
+                "lease_until_ms": now + LEASE_MS,
+            }
+            for table_id, version in versions.items()
+        ],
+    )
+
+
+def release(session: Session, pin_id: str) -> None:
+    """Give a pin up."""
+    session.run(_DELETE, {"pin_id": pin_id})
+
+
+def extend(database: Database, pin_ids: Iterable[str]) -> None:
+    """Renew leases."""
+    with database.write() as session:
+        until = database.clock_ms(session) + LEASE_MS
+        session.many(_EXTEND, [{"id": i, "until": until} for i in pin_ids])
+
+
+def expire(session: Session, now: int) -> None:
+    """Drop pins whose lease ran out."""
+    session.run(_EXPIRE, {"now": now})
+
+
+def oldest(session: Session, table_id: int, now: int) -> int | None:
+    """The oldest pinned version of a table, or None."""
+    found: int | None = session.row(_HELD, {"table_id": table_id, "now": now})[0]
+    return found

@@ -1,0 +1,229 @@
+"""The log in PostgreSQL, for many hosts.
+
+Sessions read under REPEATABLE READ, so that they see one state, and write under READ COMMITTED with
+the head rows locked, so that what is validated is what is current.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from lakeward.errors import (
+    LakewardError,
+    MissingExtra,
+    OutcomeUnknown,
+    StoreCorrupt,
+    StoreError,
+    StoreUnavailable,
+)
+from lakeward.log.database import Database, Params, Session
+from lakeward.log.statement import Statement
+
+if TYPE_CHECKING:
+    import psycopg
+
+_CHUNK: Final = 10_000
+_TURN_CLASS: Final = 0x1A4E
+_CLOCK = Statement("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)")
+
+
+class PostgresSession(Session):
+    """A transaction on one PostgreSQL connection."""
+
+    dialect = "postgresql"
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    def rows(self, statement: Statement, params: Params | None = None) -> list[Any]:
+        """All rows of a query."""
+        return self._execute(statement, params).fetchall()
+
+    def row(self, statement: Statement, params: Params | None = None) -> Any:
+        """The first row of a query, or None."""
+        return self._execute(statement, params).fetchone()
+
+    def stream(self, statement: Statement, params: Params | None = None) -> Iterator[list[Any]]:
+        """The rows of a query in chunks."""
+        with self._connection.cursor("lakeward_stream") as cursor:
+            cursor.execute(*statement.bind("postgresql", params or {}))
+            while chunk := cursor.fetchmany(_CHUNK):
+                yield chunk
+
+    def run(self, statement: Statement, params: Params | None = None) -> int:
+        """Run a statement; how many rows it changed."""
+        return self._execute(statement, params).rowcount
+
+    def many(self, statement: Statement, rows: Iterable[Params]) -> int:
+        """Run a statement once per row; how many rows it changed in all."""
+        sql, _ = statement.compiled("postgresql")
+        with self._connection.cursor() as cursor:
+            cursor.executemany(sql, [statement.bind("postgresql", row)[1] for row in rows])
+            return cursor.rowcount
+
+    def bulk(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Insert very many rows."""
+        sql = f"COPY {table} ({','.join(columns)}) FROM STDIN"
+        with self._connection.cursor() as cursor, cursor.copy(sql) as copy:
+            for row in rows:
+                copy.write_row(row)
+
+    def script(self, sql: str) -> None:
+        """Run SQL that takes no parameters."""
+        self._connection.execute(sql)
+
+    def _execute(self, statement: Statement, params: Params | None) -> psycopg.Cursor[Any]:
+        sql, values = statement.bind("postgresql", params or {})
+        return self._connection.execute(sql, values)
+
+
+class PostgresDatabase(Database):
+    """A PostgreSQL database, by URL."""
+
+    dialect = "postgresql"
+
+    def __init__(self, url: str) -> None:
+        self._driver = _driver()
+        self._url = url.replace("postgresql+psycopg://", "postgresql://", 1)
+        self._idle: deque[psycopg.Connection[Any]] = deque()
+        self._pid = os.getpid()
+        self._forked: list[Any] = []
+
+    @property
+    def label(self) -> str:
+        """Host, port and database; never the password."""
+        parts = urlsplit(self._url)
+        port = f":{parts.port}" if parts.port else ""
+        return f"postgresql://{parts.hostname or ''}{port}{parts.path}"
+
+    @contextmanager
+    def read(self) -> Generator[Session]:
+        """A session over one snapshot of the database."""
+        with self._translated(), self._connection() as connection:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            try:
+                yield PostgresSession(connection)
+            finally:
+                with suppress(self._driver.Error):
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def write(self) -> Generator[Session]:
+        """A session under READ COMMITTED; whoever needs order locks rows."""
+        with self._translated(), self._connection() as connection:
+            connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+            try:
+                yield PostgresSession(connection)
+            except BaseException:
+                with suppress(self._driver.Error):
+                    connection.execute("ROLLBACK")
+                raise
+            self._commit(connection)
+
+    @contextmanager
+    def turn(self, table_id: int) -> Generator[None]:
+        """Hold the turn to publish a table, among all who use the database."""
+        key = {"class": _TURN_CLASS, "key": table_id % 2**31}
+        with self._translated(), self._connection() as connection:
+            session = PostgresSession(connection)
+            session.row(Statement("SELECT pg_advisory_lock(:class, :key)"), key)
+            try:
+                yield
+            finally:
+                session.row(Statement("SELECT pg_advisory_unlock(:class, :key)"), key)
+
+    def clock_ms(self, session: Session) -> int:
+        """The server's clock."""
+        return int(session.row(_CLOCK)[0])
+
+    def has_table(self, name: str) -> bool:
+        """Whether the search path has a table of this name."""
+        with self.read() as session:
+            row = session.row(Statement("SELECT to_regclass(:name)"), {"name": name})
+        return row[0] is not None
+
+    def lock_schema(self, session: Session) -> None:
+        """Wait for whoever else is migrating."""
+        session.row(Statement("SELECT pg_advisory_xact_lock(:key)"), {"key": _TURN_CLASS})
+
+    def dialect_ddl(self, statement: str) -> str:
+        """A migration's statement in PostgreSQL's words."""
+        identity = "BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY"
+        return statement.format(identity=identity, clustered="")
+
+    def check(self) -> list[str]:
+        """PostgreSQL checks its own pages; there is nothing to ask here."""
+        return []
+
+    def close(self) -> None:
+        """Close idle connections."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _commit(self, connection: psycopg.Connection[Any]) -> None:
+        try:
+            connection.execute("COMMIT")
+        except self._driver.Error as error:
+            what = f"The store {self.label} did not answer a commit: {_one_line(error)}."
+            raise OutcomeUnknown(what, hint="Ask again by transaction id.") from error
+
+    @contextmanager
+    def _connection(self) -> Generator[psycopg.Connection[Any]]:
+        if self._pid != os.getpid():
+            # A forked child must not touch its parent's connections, not even to close them.
+            self._forked.append(self._idle)
+            self._idle = deque()
+            self._pid = os.getpid()
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._connect()
+        try:
+            yield connection
+        finally:
+            if connection.closed or connection.info.transaction_status != 0:
+                connection.close()
+            else:
+                self._idle.append(connection)
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        return self._driver.connect(
+            self._url, autocommit=True, connect_timeout=10, application_name="lakeward"
+        )
+
+    @contextmanager
+    def _translated(self) -> Generator[None]:
+        try:
+            yield
+        except LakewardError:
+            raise
+        except self._driver.Error as error:
+            raise self._translate(error) from error
+
+    def _translate(self, error: Exception) -> StoreError:
+        errors = self._driver.errors
+        if isinstance(error, errors.UndefinedTable | errors.UndefinedColumn):
+            what = f"The store {self.label} is not a Lakeward store: {_one_line(error)}."
+            return StoreCorrupt(what, hint="Restore a backup, or run `lakeward rebuild`.")
+        if isinstance(error, self._driver.OperationalError | self._driver.InterfaceError):
+            what = f"The store {self.label} cannot be reached: {_one_line(error)}."
+            return StoreUnavailable(what, hint="Check that the server runs, then try again.")
+        return StoreError(f"The store {self.label} failed: {_one_line(error)}.")
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _driver() -> Any:
+    try:
+        import psycopg  # noqa: PLC0415  an extra
+    except ImportError as error:
+        what = "A lake on PostgreSQL needs psycopg."
+        raise MissingExtra(what, hint="Run: pip install 'lakeward[postgres]'.") from error
+    return psycopg

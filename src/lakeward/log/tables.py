@@ -1,0 +1,143 @@
+"""The log's tables, as SQLAlchemy Core describes them. `migrations` creates them.
+
+State at a version is a range: a file belongs to version `v` when `added_version <= v` and
+`removed_version > v`; a file that nobody removed has `removed_version = LIVE`. Names carry a prefix
+because the database may be shared with catalogs and other applications.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, Column, Integer, MetaData, Table, Text
+
+metadata = MetaData()
+
+store = Table(
+    "lakeward_store",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+head = Table(
+    "lakeward_head",
+    metadata,
+    Column("table_id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("uuid", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("format", Text, nullable=False),
+    Column("location", Text, nullable=False),
+    Column("guarded", Integer, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("timestamp_ms", BigInteger, nullable=False),
+    Column("definition_id", BigInteger, nullable=False),
+    Column("published", BigInteger, nullable=False),
+    Column("audit_seq", BigInteger, nullable=False),
+    Column("audit_hash", Text, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("dropped_ms", BigInteger),
+)
+
+definition = Table(
+    "lakeward_definition",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True),
+    Column("definition_id", BigInteger, primary_key=True),
+    Column("from_version", BigInteger, nullable=False),
+    Column("until_version", BigInteger, nullable=False),
+    Column("body", Text, nullable=False),
+)
+
+transaction = Table(
+    "lakeward_transaction",
+    metadata,
+    Column("transaction_id", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("isolation", Text, nullable=False),
+    Column("message", Text),
+    Column("process", Text, nullable=False),
+    Column("opened_ms", BigInteger, nullable=False),
+    Column("lease_until_ms", BigInteger, nullable=False),
+    Column("ended_ms", BigInteger),
+)
+
+commit = Table(
+    "lakeward_commit",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True),
+    Column("version", BigInteger, primary_key=True),
+    Column("transaction_id", Text, nullable=False),
+    Column("timestamp_ms", BigInteger, nullable=False),
+    Column("operation", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("definition_id", BigInteger),
+    Column("info", Text, nullable=False),
+)
+
+file = Table(
+    "lakeward_file",
+    metadata,
+    Column("table_id", BigInteger, nullable=False),
+    Column("added_version", BigInteger, nullable=False),
+    Column("ordinal", BigInteger, nullable=False),
+    Column("removed_version", BigInteger, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("row_count", BigInteger),
+    Column("modified_ms", BigInteger, nullable=False),
+    Column("partition", Text),
+    Column("stats", Text),
+    Column("deletion_vector", Text),
+    Column("extra", Text),
+)
+
+file_stat = Table(
+    "lakeward_file_stat",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True),
+    Column("field_id", BigInteger, primary_key=True),
+    Column("level", Integer, primary_key=True),
+    Column("min_key", BigInteger, primary_key=True),
+    Column("added_version", BigInteger, primary_key=True),
+    Column("ordinal", BigInteger, primary_key=True),
+    Column("max_key", BigInteger, nullable=False),
+    Column("nulls", BigInteger),
+)
+
+app_transaction = Table(
+    "lakeward_app_transaction",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True),
+    Column("app_id", Text, primary_key=True),
+    Column("version", BigInteger, primary_key=True),
+    Column("app_version", BigInteger, nullable=False),
+    Column("updated_ms", BigInteger),
+)
+
+pin = Table(
+    "lakeward_pin",
+    metadata,
+    Column("pin_id", Text, primary_key=True),
+    Column("table_id", BigInteger, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("lease_until_ms", BigInteger, nullable=False),
+)
+
+audit = Table(
+    "lakeward_audit",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True),
+    Column("seq", BigInteger, primary_key=True),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("transaction_id", Text),
+    Column("version", BigInteger),
+    Column("detail", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+)
+
+ALL: tuple[sa.Table, ...] = tuple(metadata.sorted_tables)

@@ -1,0 +1,143 @@
+"""Registered transactions with their leases: who writes, and whose staged files are not garbage.
+
+A transaction is open until it is ratified, rolled back or expired, and goes through that door once:
+the row's state is what makes committing one id twice commit once, and what keeps a writer that lost
+its lease from committing after all.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+
+from lakeward.log.database import Database, Session
+from lakeward.log.statement import Statement
+from lakeward.log.tables import transaction
+from lakeward.model.commit import TransactionState
+
+LEASE_MS: Final = 60_000
+
+_INSERT = Statement(sa.insert(transaction))
+_END = Statement(
+    sa.update(transaction)
+    .where(
+        transaction.c.transaction_id == bindparam("id"),
+        transaction.c.state == bindparam("expected"),
+    )
+    .values(state=bindparam("state"), ended_ms=bindparam("ended_ms"))
+)
+_COLUMNS = [c for c in transaction.c]
+_GET = Statement(
+    sa.select(*_COLUMNS).where(transaction.c.transaction_id == bindparam("transaction_id"))
+)
+_LOCK = Statement(
+    sa.select(transaction.c.state)
+    .where(transaction.c.transaction_id == bindparam("transaction_id"))
+    .with_for_update()
+)
+_LIST = Statement(
+    sa.select(*_COLUMNS).order_by(transaction.c.opened_ms.desc()).limit(bindparam("limit"))
+)
+_OPEN = Statement(
+    sa.select(*_COLUMNS)
+    .where(transaction.c.state == "open")
+    .order_by(transaction.c.opened_ms.desc())
+)
+_EXTEND = Statement(
+    sa.update(transaction)
+    .where(transaction.c.transaction_id == bindparam("id"), transaction.c.state == "open")
+    .values(lease_until_ms=bindparam("until"))
+)
+_EXPIRE = Statement(
+    sa.update(transaction)
+    .where(transaction.c.state == "open", transaction.c.lease_until_ms < bindparam("now"))
+    .values(state="expired", ended_ms=bindparam("now"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A transaction's row."""
+
+    transaction_id: str
+    state: TransactionState
+    actor: str
+    isolation: str
+    message: str | None
+    process: str
+    opened_ms: int
+    lease_until_ms: int
+    ended_ms: int | None
+
+
+def register(
+    session: Session, now: int, *, transaction_id: str, actor: str, isolation: str, message: str | None
+) -> None:
+    """Register an open transaction."""
+    session.run(
+        _INSERT,
+        {
+            "transaction_id": transaction_id,
+            "state": "open",
+            "actor": actor,
+            "isolation": isolation,
+            "message": message,
+            "process": f"{_HOST}:{os.getpid()}",
+            "opened_ms": now,
+            "lease_until_ms": now + LEASE_MS,
+            "ended_ms": None,
+        },
+    )
+
+
+def end(session: Session, transaction_id: str, state: TransactionState, now: int) -> bool:
+    """Close an open transaction; False when it was not open."""
+    params = {"id": transaction_id, "expected": "open", "state": state.value, "ended_ms": now}
+    return session.run(_END, params) == 1
+
+
+def get(session: Session, transaction_id: str) -> Registration | None:
+    """A transaction's row, if it was ever registered."""
+    row = session.row(_GET, {"transaction_id": transaction_id})
+    return _registration(row) if row else None
+
+
+def lock(session: Session, transaction_id: str) -> TransactionState | None:
+    """A transaction's state, waiting for whoever is just changing it."""
+    row = session.row(_LOCK, {"transaction_id": transaction_id})
+    return TransactionState(row[0]) if row else None
+
+
+def newest(session: Session, limit: int) -> list[Registration]:
+    """The newest transactions, newest first."""
+    return [_registration(row) for row in session.rows(_LIST, {"limit": limit})]
+
+
+def still_open(session: Session) -> list[Registration]:
+    """Transactions that are open, newest first."""
+    return [_registration(row) for row in session.rows(_OPEN)]
+
+
+def extend(database: Database, transaction_ids: Iterable[str]) -> None:
+    """Renew leases."""
+    with database.write() as session:
+        until = database.clock_ms(session) + LEASE_MS
+        session.many(_EXTEND, [{"id": i, "until": until} for i in transaction_ids])
+
+
+def expire(session: Session, now: int) -> int:
+    """Close open transactions whose lease ran out; how many."""
+    return session.run(_EXPIRE, {"now": now})
+
+
+def _registration(row: Any) -> Registration:
+    return Registration(row[0], TransactionState(row[1]), *row[2:])
+
+
+_HOST: Final = socket.gethostname()

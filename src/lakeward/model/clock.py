@@ -1,0 +1,47 @@
+"""Time as the log keeps it: whole milliseconds since 1970, UTC."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+from lakeward.errors import InvalidInput
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def now_ms() -> int:
+    """This host's clock. It may step back; commit timestamps never do (see `write.ratify`)."""
+    return time.time_ns() // 1_000_000
+
+
+def to_datetime(milliseconds: int) -> datetime:
+    """The moment as an aware datetime."""
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def to_ms(moment: datetime | str | int) -> int:
+    """A moment given by a user, in milliseconds.
+
+    Args:
+        moment: A datetime (without zone it means UTC), ISO 8601 text, or milliseconds.
+
+    Raises:
+        InvalidInput: The text is no moment.
+    """
+    if isinstance(moment, bool):
+        what = f"{moment!r} is not a moment."
+        raise InvalidInput(what, hint="Use a datetime or ISO 8601 text.")
+    if isinstance(moment, int):
+        return moment
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError as error:
+            what = f"{moment!r} is not a moment."
+            raise InvalidInput(what, hint="Use ISO 8601, as 2026-11-15T08:00:00Z.") from error
+    if not isinstance(moment, datetime):
+        what = f"{moment!r} is not a moment."
+        raise InvalidInput(what, hint="Use a datetime or ISO 8601 text.")
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(milliseconds=1)

@@ -1,0 +1,111 @@
+"""Commits: what a transaction did to one table, and the nouns around it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from lakeward.model.clock import now_ms
+from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.names import TableName
+
+
+class Isolation(StrEnum):
+    """What a transaction may see of others."""
+
+    READ_COMMITTED = "read_committed"
+    SNAPSHOT = "snapshot"
+    SERIALIZABLE = "serializable"
+
+
+class TransactionState(StrEnum):
+    """Where a transaction is. Only an open one can be ratified."""
+
+    OPEN = "open"
+    RATIFIED = "ratified"
+    ROLLED_BACK = "rolled_back"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A table's current state: the row that every commit locks."""
+
+    table_id: int
+    uuid: str
+    name: TableName
+    format: str
+    location: str
+    guarded: bool
+    version: int
+    timestamp_ms: int
+    definition_id: int
+    published: int
+    audit_seq: int
+    audit_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppTransaction:
+    """How far an application got: its own id and its own ever-growing number."""
+
+    app_id: str
+    version: int
+    updated_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInfo:
+    """What is told of a commit, beside its actions.
+
+    Attributes:
+        transaction_id: Shared by all members of the transaction.
+        operation: `CREATE`, `WRITE`, `OVERWRITE`, `REMOVE`, …
+        parameters: Of the operation, for people.
+        metrics: What it did, in numbers.
+        actor: Who.
+        engine: What program.
+        message: Why.
+        members: How many tables the transaction changed.
+        attempts: How often it was tried before it was ratified.
+        blind: It only added rows, without looking at the table.
+        data_change: False where rows only moved (compaction).
+        adopted: The commit was taken from published files, whose bytes are not ours.
+        extra: What an adopted commit said of itself.
+    """
+
+    transaction_id: str
+    operation: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    actor: str = ""
+    engine: str = ""
+    message: str | None = None
+    members: int = 1
+    attempts: int = 1
+    blind: bool = False
+    data_change: bool = True
+    adopted: bool = False
+    extra: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One version of one table, with its actions: all that its publication is made of."""
+
+    version: int
+    timestamp_ms: int
+    info: CommitInfo
+    added: tuple[DataFile, ...] = ()
+    removed: tuple[LoggedFile, ...] = ()
+    definition: Definition | None = None
+    app_transactions: tuple[AppTransaction, ...] = ()
+
+
+def new_transaction_id() -> str:
+    """An id that no other transaction has; ids made later sort later, by and large."""
+    return f"{now_ms():012x}{secrets.token_hex(10)}"

@@ -1,0 +1,41 @@
+"""Table names: `orders`, or `sales.orders` with a namespace."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from lakeward.errors import InvalidName
+
+_PART: Final = re.compile(r"[^\W_][\w-]{0,127}|_[\w-]{1,127}", re.UNICODE)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """A table's full name. Safe as a directory name and as an SQL identifier's text."""
+
+    namespace: str
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> TableName:
+        """Split and check a name.
+
+        Raises:
+            InvalidName: It has other than one or two parts, or a character that is not a letter,
+                a digit, `_` or `-`.
+        """
+        if isinstance(text, TableName):
+            return text
+        parts = text.split(".") if isinstance(text, str) else []
+        if not 1 <= len(parts) <= 2 or not all(_PART.fullmatch(p) for p in parts):
+            what = f"{text!r} is not a table name."
+            hint = (
+                "Use letters, digits, '_' and '-', with at most one dot between namespace and name."
+            )
+            raise InvalidName(what, hint=hint, name=str(text))
+        return cls(parts[0] if len(parts) == 2 else "", parts[-1])
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.name}" if self.namespace else self.name

@@ -1,0 +1,234 @@
+"""A table's schema: fields with ids, and what Arrow makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakeward.errors import InvalidInput
+from lakeward.model.types import (
+    PRIMITIVES,
+    Decimal,
+    Field,
+    Ids,
+    ListOf,
+    MapOf,
+    Primitive,
+    Struct,
+    Type,
+    arrow_field,
+    field_from_arrow,
+    field_from_json,
+    field_to_json,
+)
+
+MAX_FIELDS: Final = 10_000
+INDEXED_FIELDS: Final = 32
+"""How many leading columns get rows in the statistics index unless the table says otherwise."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table at some version. Two schemas are equal when their fields are."""
+
+    fields: tuple[Field, ...]
+    last_id: int
+
+    @classmethod
+    def from_arrow(cls, source: pa.Schema, *, indexed: int = INDEXED_FIELDS) -> Schema:
+        """A new schema with fresh ids; refuses what no format can hold.
+
+        Raises:
+            InvalidInput: Empty, duplicate or too many columns, or a type that cannot be kept.
+        """
+        ids = Ids()
+        fields = [field_from_arrow(f, ids) for f in source]
+        return cls(_with_index(_checked(fields), indexed), ids.last)
+
+    @classmethod
+    def of(cls, source: Any) -> Schema:
+        """A schema from what a user may give: Arrow, a mapping of names to types, or a `Schema`."""
+        if isinstance(source, Schema):
+            return source
+        if isinstance(source, pa.Schema):
+            return cls.from_arrow(source)
+        if isinstance(source, Mapping):
+            return cls.from_arrow(pa.schema([_named_field(n, t) for n, t in source.items()]))
+        if hasattr(source, "__arrow_c_schema__"):
+            return cls.from_arrow(pa.schema(source))
+        if isinstance(source, Iterable) and not isinstance(source, str | bytes):
+            return cls.from_arrow(_arrow_schema(source))
+        what = f"A schema cannot be made of {type(source).__name__}."
+        raise InvalidInput(what, hint="Give a pyarrow.Schema or a mapping of names to types.")
+
+    @property
+    def names(self) -> list[str]:
+        """Column names in order."""
+        return [f.name for f in self.fields]
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """The Arrow schema that reads return and writes accept."""
+        return pa.schema([arrow_field(f) for f in self.fields])
+
+    def to_arrow(self) -> pa.Schema:
+        """The Arrow schema without the lake's own metadata."""
+        return pa.schema([_plain(f) for f in self.arrow])
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.to_arrow().__arrow_c_schema__()
+
+    @cached_property
+    def by_name(self) -> dict[str, Field]:
+        """Top-level fields by name."""
+        return {f.name: f for f in self.fields}
+
+    @cached_property
+    def by_id(self) -> dict[int, Field]:
+        """All fields, nested ones too, by id."""
+        return {f.id: f for f in self.walk()}
+
+    @cached_property
+    def indexed(self) -> tuple[Field, ...]:
+        """Top-level fields whose bounds are in the statistics index."""
+        return tuple(f for f in self.fields if f.indexed)
+
+    def field(self, name: str) -> Field:
+        """The top-level field of this name.
+
+        Raises:
+            KeyError: There is none.
+        """
+        return self.by_name[name]
+
+    def walk(self) -> Iterator[Field]:
+        """Every field, nested ones too, parents first."""
+        stack = list(reversed(self.fields))
+        while stack:
+            current = stack.pop()
+            yield current
+            stack.extend(reversed(_children(current.type)))
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Schema):
+            return self.fields == other.fields
+        if isinstance(other, pa.Schema):
+            return bool(self.to_arrow().equals(other))
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.fields)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{f.name}: {f.type}{'' if f.nullable else ' not null'}" for f in self.fields
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The schema as plain JSON values."""
+        return {"last_id": self.last_id, "fields": [field_to_json(f) for f in self.fields]}
+
+    @classmethod
+    def from_json(cls, source: dict[str, Any]) -> Schema:
+        """The schema that `to_json` spelled."""
+        return cls(tuple(field_from_json(f) for f in source["fields"]), source["last_id"])
+
+
+def indexable(kind: Type) -> bool:
+    """Whether values of this type have order-preserving keys."""
+    if isinstance(kind, Primitive):
+        return kind.name != "binary"
+    return isinstance(kind, Decimal)
+
+
+def _with_index(fields: list[Field], limit: int) -> tuple[Field, ...]:
+    return tuple(
+        replace(f, indexed=indexable(f.type) and position < limit)
+        for position, f in enumerate(fields)
+    )
+
+
+def _checked(fields: list[Field]) -> list[Field]:
+    if not fields:
+        what = "A table needs at least one column."
+        raise InvalidInput(what)
+    seen: dict[str, str] = {}
+    for f in fields:
+        clash = seen.setdefault(f.name.lower(), f.name)
+        if clash is not f.name:
+            what = f"Columns {clash!r} and {f.name!r} have the same name but for case."
+            raise InvalidInput(what, hint="Rename one of them.", column=f.name)
+        if any(c in f.name for c in "\x00\n\r\t"):
+            what = f"Column {f.name!r} has a control character in its name."
+            raise InvalidInput(what, hint="Rename it.", column=f.name)
+    total = sum(1 for _ in Schema(tuple(fields), 0).walk())
+    if total > MAX_FIELDS:
+        what = f"The schema has {total} fields; at most {MAX_FIELDS} are allowed."
+        raise InvalidInput(what)
+    return fields
+
+
+def _children(kind: Type) -> list[Field]:
+    match kind:
+        case Struct(fields):
+            return list(fields)
+        case ListOf(element):
+            return [element]
+        case MapOf(key, value):
+            return [key, value]
+        case _:
+            return []
+
+
+def _plain(source: pa.Field) -> pa.Field:
+    metadata = source.metadata or {}
+    comment = metadata.get(b"comment")
+    kept = {b"comment": comment} if comment else None
+    return pa.field(source.name, _plain_type(source.type), source.nullable, kept)
+
+
+def _plain_type(source: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(source):
+        return pa.struct([_plain(f) for f in source])
+    if pa.types.is_list(source):
+        return pa.list_(_plain(source.value_field))
+    if pa.types.is_map(source):
+        return pa.map_(_plain(source.key_field), _plain(source.item_field))
+    return source
+
+
+def _named_field(name: Any, kind: Any) -> pa.Field:
+    if not isinstance(name, str):
+        what = f"A column name must be a string, not {type(name).__name__}."
+        raise InvalidInput(what)
+    return pa.field(name, _named_type(kind))
+
+
+def _named_type(kind: Any) -> pa.DataType:
+    if isinstance(kind, pa.DataType):
+        return kind
+    if isinstance(kind, str) and kind in PRIMITIVES:
+        return PRIMITIVES[kind]
+    try:
+        return pa.type_for_alias(kind)
+    except (ValueError, TypeError) as error:
+        what = f"{kind!r} is not a column type."
+        raise InvalidInput(what, hint=f"Use one of {', '.join(PRIMITIVES)}.") from error
+
+
+def _arrow_schema(source: Iterable[Any]) -> pa.Schema:
+    try:
+        return pa.schema(list(source))
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        what = "The columns given are not Arrow fields."
+        raise InvalidInput(what, hint="Give a pyarrow.Schema.") from error

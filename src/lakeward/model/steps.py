@@ -1,0 +1,43 @@
+"""The named steps of a commit, announced as they are reached.
+
+Between any two of them the process may die; the crash tests kill it at each. An observer is set by
+tests and by tracing; nobody observes by default and then `reach` costs nothing worth measuring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+STEPS: Final = (
+    "transaction.opened",
+    "stage.file-created",
+    "stage.file-written",
+    "stage.done",
+    "validate.done",
+    "ratify.locked",
+    "ratify.checked",
+    "ratify.inserted",
+    "ratify.committed",
+    "publish.started",
+    "publish.written",
+    "publish.linked",
+    "publish.done",
+    "checkpoint.written",
+    "checkpoint.done",
+    "commit.acknowledged",
+)
+
+_observer: Callable[[str], None] | None = None
+
+
+def reach(step: str) -> None:
+    """Announce that a step has been reached."""
+    if _observer is not None:
+        _observer(step)
+
+
+def observe(observer: Callable[[str], None] | None) -> None:
+    """Call `observer` with the name of every step from now on; `None` ends it."""
+    global _observer  # noqa: PLW0603  one observer a process, set by tests and tracing
+    _observer = observer

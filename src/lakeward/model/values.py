@@ -1,0 +1,97 @@
+"""Values in the log: one neutral JSON spelling, and keys that keep their order.
+
+A date is days and a timestamp microseconds since 1970 (both integers), a decimal is a string, bytes
+are base64; everything else is itself. `order_key` maps a value to a signed 64-bit integer that never
+reverses an order: `a <= b` implies `order_key(a) <= order_key(b)`. Strings keep their first eight
+bytes, so different values may share a key, which can only make a plan read more, never less.
+"""
+
+from __future__ import annotations
+
+import base64
+import decimal
+import math
+import struct
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final, TypeAlias
+
+from lakeward.model.types import Decimal, Primitive, Type
+
+Value: TypeAlias = bool | int | float | str | None
+
+MIN_KEY: Final = -(2**63)
+MAX_KEY: Final = 2**63 - 1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_NAIVE: Final = datetime(1970, 1, 1)  # noqa: DTZ001  a timestamp without zone has none
+_EPOCH_DATE: Final = date(1970, 1, 1)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def to_neutral(kind: Type, value: Any) -> Value:
+    """The neutral spelling of a Python value of this type."""
+    if value is None:
+        return None
+    if isinstance(kind, Decimal):
+        return str(value)
+    name = kind.name if isinstance(kind, Primitive) else ""
+    if name == "date":
+        return (value - _EPOCH_DATE).days
+    if name.startswith("timestamp"):
+        epoch = _EPOCH if value.tzinfo else _EPOCH_NAIVE
+        return (value - epoch) // _MICROSECOND
+    if name == "binary":
+        return base64.b64encode(value).decode()
+    return value  # type: ignore[no-any-return]
+
+
+def from_neutral(kind: Type, value: Value) -> Any:
+    """The Python value that `to_neutral` spelled."""
+    if value is None:
+        return None
+    if isinstance(kind, Decimal):
+        return decimal.Decimal(str(value))
+    name = kind.name if isinstance(kind, Primitive) else ""
+    if name == "date":
+        return _EPOCH_DATE + timedelta(days=int(value))
+    if name.startswith("timestamp"):
+        epoch = _EPOCH_NAIVE if name.endswith("ntz") else _EPOCH
+        return epoch + timedelta(microseconds=int(value))
+    if name == "binary":
+        return base64.b64decode(str(value))
+    return value
+
+
+def order_key(kind: Type, value: Value) -> int:
+    """The order-preserving key of a neutral value that is not missing."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(kind, Decimal):
+        return _clamp(int(decimal.Decimal(str(value)).scaleb(kind.scale).to_integral_value()))
+    if isinstance(value, int) and not (isinstance(kind, Primitive) and kind.name in _FLOATS):
+        return _clamp(value)
+    if isinstance(value, str):
+        prefix = value.encode("utf-8", "surrogatepass")[:8].ljust(8, b"\0")
+        return int.from_bytes(prefix, "big") + MIN_KEY
+    if value is None:
+        message = "a missing value has no key"
+        raise ValueError(message)
+    return _float_key(float(value))
+
+
+def width_level(low: int, high: int) -> int:
+    """The size class of an interval of keys: the number of bits of its width."""
+    return (high - low).bit_length()
+
+
+_FLOATS: Final = frozenset({"float", "double"})
+
+
+def _float_key(value: float) -> int:
+    if math.isnan(value):
+        return MAX_KEY
+    (bits,) = struct.unpack(">q", struct.pack(">d", value + 0.0))
+    return bits if bits >= 0 else MIN_KEY - bits
+
+
+def _clamp(value: int) -> int:
+    return min(max(value, MIN_KEY), MAX_KEY)

@@ -1,0 +1,37 @@
+"""What a lake is made of, handed to whoever reads or writes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lakeward.log import definitions
+from lakeward.log.database import Database, Session
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
+from lakeward.storage.base import Storage
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A lake's store, its warehouse, and who works with it.
+
+    Attributes:
+        database: The log.
+        storage: The files.
+        actor: Who; recorded with everything that is done.
+        engine: What program; recorded with commits.
+    """
+
+    database: Database
+    storage: Storage
+    actor: str
+    engine: str
+    _definitions: dict[tuple[int, int], Definition] = field(default_factory=dict, repr=False)
+
+    def definition(self, session: Session, head: Head) -> Definition:
+        """A head's definition. Definitions never change once committed, so they are remembered."""
+        key = (head.table_id, head.definition_id)
+        found = self._definitions.get(key)
+        if found is None:
+            found = self._definitions[key] = definitions.get(session, *key)
+        return found

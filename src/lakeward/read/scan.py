@@ -1,0 +1,71 @@
+"""From a plan to rows: choosing the engine that reads these files right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lakeward.engines.arrow import scan as arrow_scan
+from lakeward.engines.arrow.expression import to_arrow
+from lakeward.errors import InvalidInput
+from lakeward.formats.delta import protocol
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
+from lakeward.model.expression import Expression
+from lakeward.model.file import LoggedFile
+from lakeward.storage.base import Storage
+
+
+def needs_engine(files: Sequence[LoggedFile], definition: Definition) -> bool:
+    """Whether the files hold rows that plain Parquet reading would get wrong."""
+    if any(f.file.deletion_vector is not None for f in files):
+        return True
+    return protocol.needs_engine(definition)
+
+
+def read_files(
+    storage: Storage,
+    head: Head,
+    definition: Definition,
+    files: Sequence[LoggedFile],
+    *,
+    columns: Sequence[str] | None = None,
+    where: Expression | None = None,
+) -> pa.RecordBatchReader:
+    """The rows of plain files.
+
+    Args:
+        storage: Where they are.
+        head: Whose they are.
+        definition: Whose schema the rows get.
+        files: What to read.
+        columns: Names in the order wanted; all when None.
+        where: Keeps rows for which it is true.
+    """
+    filesystem, root = storage.arrow_filesystem()
+    directory = head.location if head.location.startswith("/") else f"{root}/{head.location}"
+    return arrow_scan.scan(
+        files,
+        definition,
+        filesystem=filesystem,
+        directory=directory,
+        columns=columns,
+        where=None if where is None else to_arrow(where),
+    )
+
+
+def check_columns(columns: Sequence[str] | None, definition: Definition, table: str) -> None:
+    """Refuse columns that the table does not have.
+
+    Raises:
+        InvalidInput: A name is unknown.
+    """
+    if isinstance(columns, str):
+        what = "`columns` must be a list of names."
+        raise InvalidInput(what, hint=f"Write columns=[{columns!r}].")
+    unknown = [c for c in columns or () if c not in definition.schema.by_name]
+    if unknown:
+        what = f"Table {table} has no column {unknown[0]!r}."
+        hint = f"It has {', '.join(definition.schema.names)}."
+        raise InvalidInput(what, hint=hint, table=table, column=unknown[0])

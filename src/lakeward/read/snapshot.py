@@ -1,0 +1,162 @@
+"""Snapshots: a table at a version, and several tables at one consistent cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+from lakeward.engines import datafusion
+from lakeward.errors import VersionNotFound
+from lakeward.log import commits, definitions, files
+from lakeward.log.database import Session
+from lakeward.model.clock import to_datetime, to_ms
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
+from lakeward.model.expression import Expression
+from lakeward.model.file import LoggedFile
+from lakeward.model.render import to_sql
+from lakeward.model.schema import Schema
+from lakeward.model.where import parse
+from lakeward.read.parts import Parts
+from lakeward.read.plan import plan
+from lakeward.read.scan import check_columns, needs_engine, read_files
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """How much a version holds; rows only where every file tells."""
+
+    files: int
+    bytes: int
+    rows: int | None
+
+
+@dataclass(frozen=True)
+class TableSnapshot:
+    """A table as it was, or is, at one version. It never changes."""
+
+    parts: Parts
+    head: Head
+    version: int
+    timestamp_ms: int
+    definition: Definition
+
+    @property
+    def name(self) -> str:
+        """The table's full name."""
+        return str(self.head.name)
+
+    @property
+    def timestamp(self) -> datetime:
+        """When the version was committed."""
+        return to_datetime(self.timestamp_ms)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns at that version."""
+        return self.definition.schema
+
+    def files(self, *, where: str | None = None) -> list[LoggedFile]:
+        """The files of the version, or those of them that may hold a matching row.
+
+        Args:
+            where: A SQL boolean expression over the table's columns.
+        """
+        return self.plan(self._parsed(where))
+
+    def to_arrow(
+        self, *, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> pa.Table:
+        """The rows, as an Arrow table.
+
+        Args:
+            columns: Names, in the order wanted; all when None.
+            where: A SQL boolean expression; rows for which it is true are kept.
+        """
+        return self.to_reader(columns=columns, where=where).read_all()
+
+    def to_reader(
+        self, *, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> pa.RecordBatchReader:
+        """The rows as a stream of record batches, for more than memory holds."""
+        check_columns(columns, self.definition, self.name)
+        expression = self._parsed(where)
+        found = self.plan(expression)
+        if needs_engine(found, self.definition):
+            return self._engine_reader(columns, expression)
+        return read_files(
+            self.parts.storage,
+            self.head,
+            self.definition,
+            found,
+            columns=columns,
+            where=expression,
+        )
+
+    def plan(self, where: Expression | None = None) -> list[LoggedFile]:
+        """The files to read for an expression bound to this snapshot's schema, oldest first."""
+        with self.parts.database.read() as session:
+            found = list(plan(session, self.head.table_id, self.version, where))
+        return sorted(found, key=lambda f: (f.added, f.ordinal))
+
+    def totals(self) -> Totals:
+        """Files, bytes and rows of the version."""
+        with self.parts.database.read() as session:
+            return Totals(*files.totals(session, self.head.table_id, self.version))
+
+    def _parsed(self, where: str | None) -> Expression | None:
+        return None if where is None else parse(where, self.schema)
+
+    def _engine_reader(
+        self, columns: Sequence[str] | None, where: Expression | None
+    ) -> pa.RecordBatchReader:
+        """Deletion vectors and mapped columns are read from the published table."""
+        return datafusion.scan_delta(
+            self.parts.storage.uri(self.head.location),
+            self.version,
+            self.schema.to_arrow(),
+            columns=columns,
+            where=None if where is None else to_sql(where),
+        )
+
+
+def latest(parts: Parts, session: Session, head: Head) -> TableSnapshot:
+    """A table as it is now."""
+    definition = parts.definition(session, head)
+    return TableSnapshot(parts, head, head.version, head.timestamp_ms, definition)
+
+
+def at_version(parts: Parts, session: Session, head: Head, version: int) -> TableSnapshot:
+    """A table at a version.
+
+    Raises:
+        VersionNotFound: It has no such version.
+    """
+    found = commits.one(session, head.table_id, version)
+    if found is None:
+        first = commits.first_version(session, head.table_id)
+        what = f"Table {head.name} has no version {version}."
+        hint = f"It has versions {first} to {head.version}."
+        raise VersionNotFound(what, hint=hint, table=str(head.name), version=version)
+    _, definition = definitions.at(session, head.table_id, version)
+    return TableSnapshot(parts, head, version, found.timestamp_ms, definition)
+
+
+def at_time(
+    parts: Parts, session: Session, head: Head, moment: datetime | str | int
+) -> TableSnapshot:
+    """A table at a moment: its newest version that is not newer.
+
+    Raises:
+        VersionNotFound: The table is younger than that.
+    """
+    moment_ms = to_ms(moment)
+    version = commits.version_at(session, head.table_id, moment_ms)
+    if version is None:
+        what = f"Table {head.name} had no version at {to_datetime(moment_ms).isoformat()}."
+        hint = "It was created, or adopted, later."
+        raise VersionNotFound(what, hint=hint, table=str(head.name), timestamp=moment_ms)
+    return at_version(parts, session, head, version)

@@ -1,0 +1,86 @@
+"""What a warehouse promises about its files.
+
+A file that was created or put is whole and safe when the call returns: it survives a power cut, and
+nobody ever sees a part of it under its final name. Paths are relative to the warehouse's root and use
+`/`; one that climbs out of the root is refused.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file in a listing."""
+
+    path: str
+    size: int
+    modified_ms: int
+
+
+class Storage(ABC):
+    """The files of one warehouse."""
+
+    root: str
+
+    @abstractmethod
+    def create(self, path: str, data: Any) -> None:
+        """Write a new data file from a buffer, synced. Its name becomes safe with `settle`.
+
+        Raises:
+            StorageError: It could not be written; nothing is left of it.
+        """
+
+    @abstractmethod
+    def settle(self, paths: Iterable[str]) -> None:
+        """Make the names of created files safe against a power cut."""
+
+    @abstractmethod
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Write a file whole, unless one of that name exists: then change nothing, return False."""
+
+    @abstractmethod
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file whole, in place of one that may exist."""
+
+    @abstractmethod
+    def read(self, path: str) -> bytes:
+        """A file's bytes.
+
+        Raises:
+            FileMissing: There is no such file.
+        """
+
+    @abstractmethod
+    def exists(self, path: str) -> bool:
+        """Whether there is a file of this name."""
+
+    @abstractmethod
+    def size(self, path: str) -> int:
+        """A file's size in bytes.
+
+        Raises:
+            FileMissing: There is no such file.
+        """
+
+    @abstractmethod
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete files; one that is gone already is fine."""
+
+    @abstractmethod
+    def listing(self, path: str, *, recursive: bool = False) -> Iterator[StoredFile]:
+        """The files below a directory, in no order; none when there is no such directory."""
+
+    @abstractmethod
+    def uri(self, path: str) -> str:
+        """The full name of a file or directory, as other engines take it."""
+
+    @abstractmethod
+    def arrow_filesystem(self) -> tuple[pa.fs.FileSystem, str]:
+        """A filesystem for pyarrow, and the prefix for paths below the root."""

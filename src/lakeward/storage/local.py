@@ -1,0 +1,233 @@
+"""A warehouse on a local disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.fs
+
+from lakeward.errors import FileMissing, InvalidInput, StorageError
+from lakeward.model.steps import reach
+from lakeward.storage.base import Storage, StoredFile
+
+_NEW: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+_TMPFILE: Final = getattr(os, "O_TMPFILE", 0)
+_NO_TMPFILE: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL)
+
+
+class LocalStorage(Storage):
+    """Files below a directory of this machine."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = str(root.absolute())
+        self.root = self._root
+        self._anonymous = bool(_TMPFILE) and Path("/proc/self/fd").exists()
+
+    def create(self, path: str, data: Any) -> None:
+        """Write a new data file."""
+        target = self._full(path)
+        with _translated(path):
+            try:
+                handle = os.open(target, _NEW, 0o644)
+            except FileNotFoundError:
+                self._make_directory(os.path.dirname(target))
+                handle = os.open(target, _NEW, 0o644)
+            try:
+                reach("stage.file-created")
+                _write_all(handle, data)
+                os.fsync(handle)
+                reach("stage.file-written")
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(target)
+                raise
+            finally:
+                os.close(handle)
+
+    def settle(self, paths: Iterable[str]) -> None:
+        """Sync the directories that hold the files."""
+        directories = {os.path.dirname(self._full(path)) for path in paths}
+        for directory in directories:
+            with _translated(directory):
+                _sync_directory(directory)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Write a file whole, unless one of that name exists."""
+        target = self._full(path)
+        with _translated(path):
+            try:
+                self._link(target, data)
+            except FileExistsError:
+                return False
+            except FileNotFoundError:
+                self._make_directory(os.path.dirname(target))
+                try:
+                    self._link(target, data)
+                except FileExistsError:
+                    return False
+        return True
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file whole, in place of one that may exist."""
+        target = self._full(path)
+        with _translated(path):
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            aside = _aside(target)
+            try:
+                _write_synced(aside, data)
+                os.replace(aside, target)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(aside)
+                raise
+            _sync_directory(os.path.dirname(target))
+
+    def read(self, path: str) -> bytes:
+        """A file's bytes."""
+        with _translated(path), open(self._full(path), "rb") as source:
+            return source.read()
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file of this name."""
+        return os.path.exists(self._full(path))
+
+    def size(self, path: str) -> int:
+        """A file's size in bytes."""
+        with _translated(path):
+            return os.stat(self._full(path)).st_size
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete files; one that is gone already is fine."""
+        for path in paths:
+            with _translated(path), suppress(FileNotFoundError):
+                os.unlink(self._full(path))
+
+    def listing(self, path: str, *, recursive: bool = False) -> Iterator[StoredFile]:
+        """The files below a directory, in no order."""
+        stack = [self._full(path)]
+        while stack:
+            try:
+                entries = os.scandir(stack.pop())
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            with _translated(path), entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        if recursive:
+                            stack.append(entry.path)
+                        continue
+                    found = entry.stat()
+                    name = os.path.relpath(entry.path, self._root)
+                    yield StoredFile(name, found.st_size, found.st_mtime_ns // 1_000_000)
+
+    def uri(self, path: str) -> str:
+        """The absolute path."""
+        return self._full(path) if path else self._root
+
+    def arrow_filesystem(self) -> tuple[pa.fs.FileSystem, str]:
+        """The local filesystem."""
+        return pa.fs.LocalFileSystem(), self._root
+
+    def _full(self, path: str) -> str:
+        if os.path.isabs(path):
+            return path
+        if ".." in path.split("/"):
+            what = f"The path {path!r} climbs out of the warehouse."
+            raise InvalidInput(what, hint="Use a path below the warehouse.", path=path)
+        return f"{self._root}/{path}"
+
+    def _make_directory(self, directory: str) -> None:
+        missing = []
+        while not os.path.isdir(directory):
+            missing.append(directory)
+            directory = os.path.dirname(directory)
+        for new in reversed(missing):
+            with suppress(FileExistsError):
+                os.mkdir(new)
+            _sync_directory(os.path.dirname(new))
+
+    def _link(self, target: str, data: bytes) -> None:
+        """Write aside, sync, then give the file its name: the name appears only on whole bytes."""
+        directory = os.path.dirname(target)
+        if self._anonymous:
+            try:
+                handle = os.open(directory, _TMPFILE | os.O_WRONLY, 0o644)
+            except OSError as error:
+                if error.errno not in _NO_TMPFILE:
+                    raise
+                self._anonymous = False
+            else:
+                try:
+                    _write_all(handle, data)
+                    os.fsync(handle)
+                    reach("publish.written")
+                    # With a directory handle, Python calls linkat and follows /proc's link.
+                    os.link(
+                        f"/proc/self/fd/{handle}", target, src_dir_fd=handle, follow_symlinks=True
+                    )
+                finally:
+                    os.close(handle)
+                reach("publish.linked")
+                _sync_directory(directory)
+                return
+        aside = _aside(target)
+        try:
+            _write_synced(aside, data)
+            reach("publish.written")
+            os.link(aside, target)
+        finally:
+            with suppress(OSError):
+                os.unlink(aside)
+        reach("publish.linked")
+        _sync_directory(directory)
+
+
+def _aside(target: str) -> str:
+    place = PurePosixPath(target)
+    return str(place.with_name(f".{place.name}.{secrets.token_hex(4)}.tmp"))
+
+
+def _write_synced(path: str, data: bytes) -> None:
+    handle = os.open(path, _NEW, 0o644)
+    try:
+        _write_all(handle, data)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write_all(handle: int, data: Any) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+def _sync_directory(directory: str) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _translated(path: str) -> Generator[None]:
+    try:
+        yield
+    except (FileExistsError, pa.ArrowInvalid):
+        raise
+    except FileNotFoundError as error:
+        what = f"The file {path} is missing."
+        raise FileMissing(what, path=path) from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        what = f"The file {path} could not be written or read: {reason}."
+        hint = "Check permissions, free space and the disk."
+        raise StorageError(what, hint=hint, path=path, errno=error.errno) from error

@@ -1,0 +1,145 @@
+"""Parquet files that somebody else wrote below a table's location, taken into the table as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeward.engines.arrow.conform import conform
+from lakeward.engines.arrow.parquet import NULL_PARTITION, footer_stats, stored_field_type
+from lakeward.errors import AlreadyExists, FileMissing, InvalidInput, SchemaMismatch, StorageError
+from lakeward.formats.delta.protocol import check_writable
+from lakeward.log import files
+from lakeward.model.clock import now_ms
+from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.types import Field, Primitive
+from lakeward.model.values import Value, to_neutral
+from lakeward.read.parts import Parts
+from lakeward.read.scan import read_files
+from lakeward.storage.base import Storage
+from lakeward.write.change import Change
+from lakeward.write.validate import Checks
+
+
+def entries(parts: Parts, change: Change, paths: Sequence[str]) -> list[DataFile]:
+    """Entries for the log of files below the table's location, each opened and checked.
+
+    Raises:
+        InvalidInput: A path leads outside the table's location.
+        FileMissing: There is no such file.
+        AlreadyExists: The table has the file already.
+        SchemaMismatch: A file's columns are not the table's.
+        ConstraintViolation: Rows that a check refuses.
+    """
+    check_writable(change.definition, str(change.head.name))
+    table_id = change.head.table_id
+    known = {f.path for f in change.added}
+    with parts.database.read() as session:
+        for path in paths:
+            if path in known or files.live_by_path(session, table_id, path) is not None:
+                what = f"Table {change.head.name} has the file {path!r} already."
+                raise AlreadyExists(what, path=path)
+            known.add(path)
+    found = [_entry(parts.storage, change, path) for path in paths]
+    _check_rows(parts.storage, change, found)
+    return found
+
+
+def _entry(storage: Storage, change: Change, path: str) -> DataFile:
+    table = str(change.head.name)
+    if path.startswith("/") or "://" in path or ".." in path.split("/"):
+        what = f"The path {path!r} leads outside table {table}."
+        raise InvalidInput(what, hint="Give a path below the table's location.", path=path)
+    filesystem, root = storage.arrow_filesystem()
+    location = change.head.location
+    base = location if location.startswith("/") else f"{root}/{location}"
+    try:
+        metadata = pq.read_metadata(f"{base}/{path}", filesystem=filesystem)
+    except FileNotFoundError as error:
+        what = f"There is no file {path!r} below table {table}."
+        raise FileMissing(what, path=path) from error
+    except (pa.ArrowException, OSError) as error:
+        what = f"File {path!r} is no Parquet file: {error}."
+        raise StorageError(what, path=path) from error
+    definition = change.definition
+    _check_schema(metadata.schema.to_arrow_schema(), definition, table, path)
+    # A footer does not tell of NaN, and engines disagree on where it sorts.
+    floats = frozenset(
+        f.id for f in definition.schema if isinstance(f.type, Primitive) and f.type.name in _FLOATS
+    )
+    return DataFile(
+        path=path,
+        size=storage.size(f"{location}/{path}"),
+        rows=metadata.num_rows,
+        modified_ms=now_ms(),
+        partition=_partition(path, definition, table),
+        stats=footer_stats(metadata, definition.schema, floats),
+    )
+
+
+_FLOATS = frozenset({"float", "double"})
+
+
+def _check_schema(given: pa.Schema, definition: Definition, table: str, path: str) -> None:
+    for field in definition.schema:
+        if field.id in definition.partition_by:
+            continue
+        position = given.get_field_index(field.name)
+        if position < 0:
+            if field.nullable:
+                continue
+            what = f"File {path!r} lacks column {field.name!r}, which {table} requires."
+            raise SchemaMismatch(what, table=table, column=field.name)
+        expected = stored_field_type(field)
+        if not given.field(position).type.equals(expected):
+            found = given.field(position).type
+            what = f"Column {field.name} of {table} is {expected}; file {path!r} has {found}."
+            raise SchemaMismatch(what, table=table, column=field.name)
+    extra = [n for n in given.names if n not in definition.schema.by_name]
+    if extra:
+        what = f"File {path!r} has column {extra[0]!r}, which {table} does not have."
+        raise SchemaMismatch(what, table=table, column=extra[0])
+
+
+def _partition(path: str, definition: Definition, table: str) -> dict[int, Value]:
+    if not definition.partition_by:
+        return {}
+    pairs = dict(p.split("=", 1) for p in path.split("/")[:-1] if "=" in p)
+    out: dict[int, Value] = {}
+    for field_id in definition.partition_by:
+        field = definition.schema.by_id[field_id]
+        if field.name not in pairs:
+            what = f"The path {path!r} does not tell the value of {field.name}."
+            hint = f"Put files of {table} into directories such as {field.name}=value/."
+            raise InvalidInput(what, hint=hint, path=path, column=field.name)
+        out[field_id] = _value(field, unquote(pairs[field.name]), path)
+    return out
+
+
+def _value(field: Field, text: str, path: str) -> Value:
+    if text == NULL_PARTITION:
+        return None
+    try:
+        return to_neutral(field.type, pa.scalar(text).cast(stored_field_type(field)).as_py())
+    except (pa.ArrowException, ValueError) as error:
+        what = f"The path {path!r} gives {text!r} for {field.name}, which is no {field.type}."
+        raise InvalidInput(what, path=path, column=field.name) from error
+
+
+def _check_rows(storage: Storage, change: Change, found: list[DataFile]) -> None:
+    """Required columns and checks, on the rows themselves."""
+    definition = change.definition
+    required = any(not f.nullable for f in definition.schema)
+    if not definition.constraints and not required:
+        return
+    table = str(change.head.name)
+    checks = Checks.of(definition, table)
+    new = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(found)]
+    for batch in read_files(storage, change.head, definition, new):
+        rows = conform(pa.Table.from_batches([batch]), definition.schema, table)
+        checks.look_at(rows)
+    checks.settle()

@@ -1,0 +1,94 @@
+"""What a transaction means to do to one table, and what it saw of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakeward.model.commit import AppTransaction, Head
+from lakeward.model.definition import Definition
+from lakeward.model.expression import Expression
+from lakeward.model.file import DataFile, LoggedFile
+
+
+@dataclass
+class Change:
+    """The pending change of one table.
+
+    Attributes:
+        head: The table as the transaction sees it: the base version.
+        definition: At the base version.
+        added: Staged files.
+        removed: Files of the base version that shall go.
+        new_definition: What the definition shall become.
+        scopes: Predicates whose rows are replaced or removed; None stands for all rows. A file that
+            somebody adds inside such a scope meanwhile is a conflict.
+        reads: Predicates that were read; they matter to serializable transactions.
+        claims: Paths of files that were not written for this transaction and must not be in the
+            table already.
+        app_transactions: Application numbers to record.
+        operations: What was asked for, in order.
+    """
+
+    head: Head
+    definition: Definition
+    added: list[DataFile] = field(default_factory=list)
+    removed: dict[tuple[int, int], LoggedFile] = field(default_factory=dict)
+    new_definition: Definition | None = None
+    scopes: list[Expression | None] = field(default_factory=list)
+    reads: list[Expression | None] = field(default_factory=list)
+    claims: list[str] = field(default_factory=list)
+    app_transactions: list[AppTransaction] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to commit."""
+        return not (
+            self.added
+            or self.removed
+            or self.new_definition
+            or self.app_transactions
+            or self.operations
+        )
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether the change only adds rows, without having looked at the table."""
+        return not (self.removed or self.scopes or self.reads or self.new_definition)
+
+    def remove(self, file: LoggedFile) -> None:
+        """Let a file of the base version go."""
+        self.removed[file.added, file.ordinal] = file
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Something that was asked for."""
+
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+def summary(change: Change) -> Operation:
+    """One operation that stands for all that was asked for."""
+    if len(change.operations) == 1:
+        return change.operations[0]
+    names = list(dict.fromkeys(o.name for o in change.operations))
+    if len(names) == 1:
+        return Operation(names[0], change.operations[-1].parameters)
+    return Operation("TRANSACTION", {"operations": ", ".join(names)})
+
+
+def metrics(change: Change) -> dict[str, int]:
+    """What the change does, in numbers, under the names that Delta uses."""
+    out = {
+        "numFiles": len(change.added),
+        "numOutputRows": sum(f.rows or 0 for f in change.added),
+        "numOutputBytes": sum(f.size for f in change.added),
+    }
+    if change.removed:
+        out["numRemovedFiles"] = len(change.removed)
+        out["numRemovedBytes"] = sum(f.size for f in change.removed.values())
+    return out

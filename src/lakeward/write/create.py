@@ -1,0 +1,202 @@
+"""New tables, and tables taken out of the lake."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lakeward.errors import AlreadyExists, InvalidInput, UnsupportedFeature
+from lakeward.formats.delta.protocol import ICT_PROPERTY, new_protocol
+from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_path
+from lakeward.log import audit, heads, transactions
+from lakeward.log.database import Session
+from lakeward.model.clock import now_ms
+from lakeward.model.commit import (
+    Commit,
+    CommitInfo,
+    Head,
+    Isolation,
+    TransactionState,
+    new_transaction_id,
+)
+from lakeward.model.definition import Definition
+from lakeward.model.names import TableName
+from lakeward.model.schema import Schema
+from lakeward.model.types import Decimal, Primitive
+from lakeward.read.parts import Parts
+from lakeward.write.options import CHECKPOINT_INTERVAL, COMPRESSION, TARGET_FILE_SIZE, check_properties
+from lakeward.write.publish import publish_member
+from lakeward.write.ratify import Ratified, insert
+from lakeward.write.validate import check_constraints
+
+_POLICY = {
+    "target_file_size": TARGET_FILE_SIZE,
+    "compression": COMPRESSION,
+    "checkpoint_interval": CHECKPOINT_INTERVAL,
+    "append_only": "delta.appendOnly",
+    "change_data_feed": "delta.enableChangeDataFeed",
+}
+
+
+def create(
+    parts: Parts,
+    name: TableName,
+    schema: Any,
+    *,
+    format: str,
+    partition_by: Sequence[str],
+    properties: Mapping[str, str] | None,
+    policy: Mapping[str, Any] | None,
+    constraints: Mapping[str, str] | None,
+    comment: str | None,
+    guard: bool,
+) -> Head:
+    """Make an empty table: version 0, published.
+
+    Raises:
+        InvalidInput: Something asked for makes no sense; nothing was made.
+        AlreadyExists: The name is taken, or a table lies where this one would.
+    """
+    if format != "delta":
+        what = f"Tables of format {format!r} cannot be made."
+        raise UnsupportedFeature(what, hint="Use format='delta'.", format=format)
+    definition = _definition(
+        schema,
+        partition_by=partition_by,
+        properties={**(properties or {}), **_from_policy(policy or {})},
+        constraints=constraints or {},
+        comment=comment,
+        guard=guard,
+    )
+    member = _ratify(parts, name, definition, guard=guard)
+    publish_member(parts, member)
+    return member.head
+
+
+def drop(parts: Parts, name: TableName) -> None:
+    """Take a table out of the lake. Its files stay where they are."""
+    with parts.database.write() as session:
+        found = heads.get(session, name)
+        head = heads.lock(session, found.table_id, name)
+        now = now_ms()
+        head = audit.record(session, head, at_ms=now, actor=parts.actor, action="DROP TABLE")
+        heads.advance(session, head)
+        heads.drop(session, head.table_id, now)
+
+
+def _ratify(parts: Parts, name: TableName, definition: Definition, *, guard: bool) -> Ratified:
+    transaction_id = new_transaction_id()
+    with parts.database.write() as session:
+        now = now_ms()
+        transactions.register(
+            session,
+            parts.database.clock_ms(session),
+            transaction_id=transaction_id,
+            actor=parts.actor,
+            isolation=Isolation.SNAPSHOT.value,
+            message=None,
+        )
+        new = Head(
+            table_id=0,
+            uuid=str(uuid.uuid4()),
+            name=name,
+            format="delta",
+            location=_location(parts, session, name),
+            guarded=guard,
+            version=-1,
+            timestamp_ms=0,
+            definition_id=-1,
+            published=-1,
+            audit_seq=0,
+            audit_hash=audit.GENESIS,
+        )
+        head = replace(new, table_id=heads.insert(session, new, now))
+        definition = replace(definition, created_ms=now)
+        commit = Commit(
+            version=0,
+            timestamp_ms=now,
+            info=CommitInfo(
+                transaction_id=transaction_id,
+                operation="CREATE TABLE",
+                parameters={"partitionBy": ",".join(definition.partition_names)},
+                actor=parts.actor,
+                engine=parts.engine,
+            ),
+            definition=definition,
+        )
+        member = Ratified(
+            replace(head, version=0, timestamp_ms=now, definition_id=0), commit, definition
+        )
+        insert(session, member, head)
+        transactions.end(session, transaction_id, TransactionState.RATIFIED, now)
+    return member
+
+
+def _location(parts: Parts, session: Session, name: TableName) -> str:
+    """A directory of the table's name; another one beside it when a dropped table left its files."""
+    plain = f"{name.namespace}/{name.name}" if name.namespace else name.name
+    if heads.location_taken(session, plain):
+        return f"{plain}-{secrets.token_hex(4)}"
+    if parts.storage.exists(commit_path(plain, 0)) or any(
+        True for _ in parts.storage.listing(f"{plain}/{LOG_DIRECTORY}")
+    ):
+        what = f"There is a Delta table at {parts.storage.uri(plain)} that the lake does not know."
+        raise AlreadyExists(what, hint="Adopt it, or choose another name.", table=str(name))
+    return plain
+
+
+def _definition(
+    schema: Any,
+    *,
+    partition_by: Sequence[str],
+    properties: Mapping[str, Any],
+    constraints: Mapping[str, str],
+    comment: str | None,
+    guard: bool,
+) -> Definition:
+    columns = Schema.of(schema)
+    settings = check_properties(properties)
+    if guard:
+        settings[ICT_PROPERTY] = "true"
+    definition = Definition(
+        schema=columns,
+        partition_by=_partition_ids(partition_by, columns),
+        properties=settings,
+        constraints=check_constraints(constraints, columns),
+        comment=comment,
+    )
+    return replace(definition, protocol=new_protocol(definition, guard=guard))
+
+
+def _partition_ids(names: Sequence[str], schema: Schema) -> tuple[int, ...]:
+    if isinstance(names, str):
+        names = (names,)
+    for name in names:
+        field = schema.by_name.get(name)
+        if field is None:
+            what = f"There is no column {name!r} to partition by."
+            hint = f"The columns are {', '.join(schema.names)}."
+            raise InvalidInput(what, hint=hint, column=name)
+        kind = field.type
+        if not isinstance(kind, Primitive | Decimal) or str(kind) in ("binary", "float", "double"):
+            what = f"Column {name} of type {kind} cannot partition a table."
+            raise InvalidInput(what, hint="Use a column of exact values.", column=name)
+    if len(set(names)) != len(names):
+        what = "A column is named twice in partition_by."
+        raise InvalidInput(what)
+    if len(names) >= len(schema):
+        what = "A table needs a column that it is not partitioned by."
+        raise InvalidInput(what)
+    return tuple(schema.by_name[n].id for n in names)
+
+
+def _from_policy(policy: Mapping[str, Any]) -> dict[str, Any]:
+    unknown = sorted(set(policy) - set(_POLICY))
+    if unknown:
+        what = f"{unknown[0]!r} is not a policy."
+        raise InvalidInput(what, hint=f"Policies are {', '.join(_POLICY)}.")
+    return {_POLICY[k]: v for k, v in policy.items()}
+

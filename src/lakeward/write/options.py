@@ -1,0 +1,101 @@
+"""How a table wants its files written, from its properties. A value that makes no sense is refused
+when it is set, not when it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+
+from lakeward.engines.arrow.parquet import ParquetOptions
+from lakeward.errors import InvalidInput
+
+TARGET_FILE_SIZE: Final = "delta.targetFileSize"
+COMPRESSION: Final = "delta.parquet.compression.codec"
+CHECKPOINT_INTERVAL: Final = "delta.checkpointInterval"
+_DEFAULT_INTERVAL: Final = 100
+_UNITS: Final = {"": 1, "b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30}
+_CODECS: Final = ("snappy", "zstd", "gzip", "lz4", "brotli", "none", "uncompressed")
+
+
+def parquet_options(properties: Mapping[str, str]) -> ParquetOptions:
+    """The options for writing a table's data files."""
+    default = ParquetOptions()
+    codec = properties.get(COMPRESSION, default.compression).lower()
+    size = properties.get(TARGET_FILE_SIZE)
+    return ParquetOptions(
+        compression="none" if codec == "uncompressed" else codec,
+        target_file_size=default.target_file_size if size is None else _bytes(size),
+    )
+
+
+def checkpoint_interval(properties: Mapping[str, str]) -> int:
+    """After how many versions a checkpoint is written; 0 for never."""
+    return int(properties.get(CHECKPOINT_INTERVAL, _DEFAULT_INTERVAL))
+
+
+def check_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Properties as text, refused where they cannot be used.
+
+    Raises:
+        InvalidInput: A key or value makes no sense.
+    """
+    out: dict[str, str] = {}
+    for key, value in properties.items():
+        if not isinstance(key, str) or not key or "\x00" in key:
+            what = f"{key!r} is not a property name."
+            raise InvalidInput(what)
+        if not isinstance(value, str | int | float | bool):
+            what = f"Property {key} must be text, a number or a boolean."
+            raise InvalidInput(what, property=key)
+        out[key] = str(value).lower() if isinstance(value, bool) else str(value)
+    for key in out:
+        if key.startswith(("delta.feature.", "delta.constraints.")):
+            what = f"Property {key} is not set by hand."
+            hint = "Use `constraints=`; features follow from what the table uses."
+            raise InvalidInput(what, hint=hint, property=key)
+    if COMPRESSION in out and out[COMPRESSION].lower() not in _CODECS:
+        what = f"Property {COMPRESSION} is {out[COMPRESSION]!r}."
+        raise InvalidInput(what, hint=f"Use one of {', '.join(_CODECS)}.", property=COMPRESSION)
+    codec = parquet_options({k: v for k, v in out.items() if k != TARGET_FILE_SIZE}).compression
+    if codec != "none" and not pa.Codec.is_available(codec):
+        what = f"This pyarrow was built without {codec}."
+        raise InvalidInput(what, property=COMPRESSION)
+    if TARGET_FILE_SIZE in out:
+        _bytes(out[TARGET_FILE_SIZE])
+    interval = out.get(CHECKPOINT_INTERVAL, "1")
+    if not interval.isdigit():
+        what = f"Property {CHECKPOINT_INTERVAL} is {interval!r}, which is no whole number."
+        raise InvalidInput(what, property=CHECKPOINT_INTERVAL)
+    _check_flags(out)
+    return out
+
+
+def _check_flags(properties: Mapping[str, str]) -> None:
+    for key in ("delta.appendOnly", "delta.enableChangeDataFeed"):
+        if properties.get(key, "false") not in ("true", "false"):
+            what = f"Property {key} is {properties[key]!r}."
+            raise InvalidInput(what, hint="Use true or false.", property=key)
+    refused = {
+        "delta.columnMapping.mode",
+        "delta.enableDeletionVectors",
+        "delta.enableRowTracking",
+        "delta.enableTypeWidening",
+        "delta.universalFormat.enabledFormats",
+        "delta.checkpointPolicy",
+    }
+    for key in refused & properties.keys():
+        if properties[key] not in ("false", "none", "classic"):
+            what = f"Property {key}={properties[key]} needs an engine that can write it."
+            raise InvalidInput(what, hint="The embedded engine cannot yet.", property=key)
+
+
+def _bytes(text: str) -> int:
+    cleaned = text.strip().lower()
+    number = cleaned.rstrip("kmgb")
+    unit = cleaned[len(number) :]
+    if not number.strip().isdigit() or unit not in _UNITS or int(number) < 1:
+        what = f"Property {TARGET_FILE_SIZE} is {text!r}, which is no size."
+        raise InvalidInput(what, hint="Write it as 134217728 or 128mb.", property=TARGET_FILE_SIZE)
+    return int(number) * _UNITS[unit]

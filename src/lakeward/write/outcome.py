@@ -1,0 +1,137 @@
+"""Learning whether a commit happened, and riding out a store that does not answer.
+
+A commit whose answer was lost is neither success nor failure. It is looked up by its id: the lookup
+locks the transaction's row, so it waits for a ratification that may still be under way, and what it
+then finds is final.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import tenacity
+
+from lakeward.errors import (
+    LakewardError,
+    OutcomeUnknown,
+    StoreError,
+    StoreUnavailable,
+    TransactionClosed,
+    TransactionNotFound,
+)
+from lakeward.log import commits, heads, transactions
+from lakeward.log.database import Session
+from lakeward.model.commit import TransactionState
+from lakeward.read.parts import Parts
+from lakeward.write.ratify import Intent, Ratified, ratify
+
+PATIENCE_SECONDS: Final = 30.0
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a transaction."""
+
+    transaction_id: str
+    state: TransactionState
+    versions: dict[str, int]
+
+    @property
+    def committed(self) -> bool:
+        """Whether it is in the log."""
+        return self.state is TransactionState.RATIFIED
+
+
+def outcome(parts: Parts, transaction_id: str) -> Outcome:
+    """What became of a transaction; final unless it is still open.
+
+    Raises:
+        TransactionNotFound: No transaction of that id was ever registered.
+        StoreUnavailable: The store does not answer.
+    """
+    with parts.database.write() as session:
+        state = transactions.lock(session, transaction_id)
+        if state is None:
+            what = f"The log knows no transaction {transaction_id}."
+            raise TransactionNotFound(what, transaction_id=transaction_id)
+        found = commits.members(session, transaction_id)
+    return Outcome(transaction_id, state, {str(name): version for name, _, version in found})
+
+
+def ratify_surely(parts: Parts, intent: Intent) -> list[Ratified]:
+    """Ratify, whatever happens to the answers: committed once, or an error that means not at all.
+
+    Raises:
+        OutcomeUnknown: The store stayed silent; nothing of the transaction may be deleted.
+    """
+    doubtful = False
+    try:
+        for attempt in _patiently():
+            with attempt:
+                try:
+                    return ratify(parts, intent)
+                except OutcomeUnknown:
+                    doubtful = True
+                    raise
+                except TransactionClosed as closed:
+                    if closed.state is not TransactionState.RATIFIED:
+                        raise
+                    return _recorded(parts, intent.transaction_id)
+    except OutcomeUnknown as error:
+        raise _unknown(intent.transaction_id) from error
+    except StoreUnavailable as error:
+        if doubtful:
+            raise _unknown(intent.transaction_id) from error
+        raise
+    except StoreError:
+        if doubtful:
+            raise _unknown(intent.transaction_id) from None
+        raise
+    message = "unreachable"
+    raise AssertionError(message)
+
+
+def patiently(action: Callable[[], T]) -> T:
+    """Do something that may be done twice, again while the store cannot be reached."""
+    for attempt in _patiently():
+        with attempt:
+            return action()
+    message = "unreachable"
+    raise AssertionError(message)
+
+
+def _patiently() -> tenacity.Retrying:
+    return tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type((OutcomeUnknown, StoreUnavailable)),
+        wait=tenacity.wait_random_exponential(multiplier=0.02, max=1.0),
+        stop=tenacity.stop_after_delay(PATIENCE_SECONDS),
+        reraise=True,
+    )
+
+
+def _recorded(parts: Parts, transaction_id: str) -> list[Ratified]:
+    """The members of a transaction that was ratified before, from the log."""
+    with parts.database.read() as session:
+        return [
+            _member(parts, session, table_id, version)
+            for _, table_id, version in commits.members(session, transaction_id)
+        ]
+
+
+def _member(parts: Parts, session: Session, table_id: int, version: int) -> Ratified:
+    head = heads.by_id(session, table_id)
+    if head is None:
+        what = f"The table with id {table_id} was dropped."
+        raise LakewardError(what)
+    commit = commits.full(session, table_id, version)
+    definition = commit.definition or parts.definition(session, head)
+    return Ratified(head, commit, definition)
+
+
+def _unknown(transaction_id: str) -> OutcomeUnknown:
+    what = f"The store did not say whether transaction {transaction_id} was committed."
+    hint = "No file was deleted. Ask lake.outcome(transaction_id) when the store answers again."
+    return OutcomeUnknown(what, hint=hint, transaction_id=transaction_id)

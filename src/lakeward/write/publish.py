@@ -1,0 +1,125 @@
+"""Publication: ratified commits written out as ordinary `_delta_log` files.
+
+In version order, put-if-absent, bytes from the log alone; so anybody may do it, any number of times,
+at once, and the result is the same. A file that is ours but torn is made whole. A file that is not
+ours is left alone and reported, and nothing after it is published.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from lakeward.errors import ForeignCommit, LakewardError
+from lakeward.formats.delta.checkpoint import (
+    checkpoint_bytes,
+    checkpoint_path,
+    last_checkpoint_bytes,
+    last_checkpoint_path,
+)
+from lakeward.formats.delta.publication import commit_bytes, commit_path
+from lakeward.log import commits, definitions, files, heads
+from lakeward.model.clock import now_ms
+from lakeward.model.commit import Commit, Head
+from lakeward.model.definition import Definition
+from lakeward.model.steps import reach
+from lakeward.read.parts import Parts
+from lakeward.write.options import checkpoint_interval
+from lakeward.write.ratify import Ratified
+
+_LOG = logging.getLogger(__name__)
+_TOMBSTONES_MS = 7 * 24 * 3600 * 1000
+
+
+def publish_member(parts: Parts, member: Ratified) -> None:
+    """Publish a commit just ratified, and before it whatever is still owed.
+
+    Raises:
+        ForeignCommit: Somebody else's file is in the way.
+        StorageError: The warehouse cannot be written now. The commit stands; publish again later.
+    """
+    head, version = member.head, member.commit.version
+    reach("publish.started")
+    with parts.database.turn(head.table_id):
+        if version and not parts.storage.exists(commit_path(head.location, version - 1)):
+            _publish_range(parts, head, _owed_from(parts, head), version - 1)
+        _put(parts, head, member.commit, member.definition)
+    reach("publish.done")
+    interval = checkpoint_interval(member.definition.properties)
+    if interval and version and version % interval == 0:
+        write_checkpoint(parts, head, version, member.definition)
+
+
+def publish_backlog(parts: Parts, head: Head) -> int:
+    """Publish all that a table owes; how many versions were looked at."""
+    first = head.published + 1
+    with parts.database.turn(head.table_id):
+        _publish_range(parts, head, first, head.version)
+    with parts.database.write() as session:
+        heads.set_published(session, head.table_id, head.version)
+    return head.version - first + 1
+
+
+def recover(parts: Parts) -> None:
+    """Publish what others ratified and did not publish. What cannot be published is only reported."""
+    with parts.database.read() as session:
+        owed = heads.unpublished(session)
+    for head in owed:
+        try:
+            publish_backlog(parts, head)
+        except LakewardError as error:
+            _LOG.warning("Table %s is not wholly published: %s", head.name, error)
+
+
+def write_checkpoint(parts: Parts, head: Head, version: int, definition: Definition) -> None:
+    """Write a checkpoint of a version and point readers to it."""
+    storage = parts.storage
+    with parts.database.read() as session:
+        cut = commits.version_at(session, head.table_id, now_ms() - _TOMBSTONES_MS)
+        gone = files.removed_between(session, head.table_id, -1 if cut is None else cut, version)
+        times = {v: commits.one(session, head.table_id, v) for v in {f.removed for f in gone}}
+        tombstones = [(f, c.timestamp_ms) for f in gone if (c := times[f.removed]) is not None]
+        data, actions = checkpoint_bytes(
+            head,
+            definition,
+            files.at(session, head.table_id, version),
+            tombstones,
+            commits.app_transactions_at(session, head.table_id, version),
+        )
+    storage.put(checkpoint_path(head.location, version), data)
+    reach("checkpoint.written")
+    pointer = last_checkpoint_path(head.location)
+    storage.put(pointer, last_checkpoint_bytes(version, actions, len(data)))
+    reach("checkpoint.done")
+
+
+def _owed_from(parts: Parts, head: Head) -> int:
+    """The first version that may not be published: the store knows a version that surely is."""
+    with parts.database.read() as session:
+        current = heads.by_id(session, head.table_id)
+    return (head.published if current is None else current.published) + 1
+
+
+def _publish_range(parts: Parts, head: Head, first: int, last: int) -> None:
+    for version in range(first, last + 1):
+        with parts.database.read() as session:
+            commit = commits.full(session, head.table_id, version)
+            _, definition = definitions.at(session, head.table_id, version)
+        if not commit.info.adopted:
+            _put(parts, head, commit, definition)
+
+
+def _put(parts: Parts, head: Head, commit: Commit, definition: Definition) -> None:
+    path = commit_path(head.location, commit.version)
+    data = commit_bytes(head, commit, definition)
+    if parts.storage.put_if_absent(path, data):
+        return
+    found = parts.storage.read(path)
+    if found == data:
+        return
+    if data.startswith(found):
+        _LOG.warning("%s was torn and is written again from the log", path)
+        parts.storage.put(path, data)
+        return
+    what = f"{path} is not the commit that the log has as version {commit.version} of {head.name}."
+    hint = "Move the file away, or adopt it; then run `lakeward publish`. Nothing was overwritten."
+    raise ForeignCommit(what, hint=hint, table=str(head.name), version=commit.version, path=path)

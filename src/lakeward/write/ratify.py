@@ -1,0 +1,145 @@
+"""Ratification: the one database transaction that makes a commit true.
+
+It closes the registered transaction, locks the heads of all members in sorted order, checks what was
+committed since their base versions, and inserts every member's commit. Either all of it is in the log
+or nothing is. Timestamps of a table only grow, whatever the clocks do, and all members of one
+transaction share theirs, so that a cut by time never splits a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lakeward.errors import TransactionClosed
+from lakeward.log import audit, commits, definitions, files, heads, transactions
+from lakeward.log.database import Session
+from lakeward.model.clock import now_ms
+from lakeward.model.commit import Commit, CommitInfo, Head, Isolation, TransactionState
+from lakeward.model.definition import Definition
+from lakeward.model.file import LIVE, LoggedFile
+from lakeward.model.steps import reach
+from lakeward.read.parts import Parts
+from lakeward.write import conflict
+from lakeward.write.change import Change, metrics, summary
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A transaction ready to be ratified."""
+
+    transaction_id: str
+    isolation: Isolation
+    message: str | None
+    attempts: int
+    changes: Sequence[Change]
+
+
+@dataclass(frozen=True, slots=True)
+class Ratified:
+    """One member as it was ratified: all that its publication needs."""
+
+    head: Head
+    commit: Commit
+    definition: Definition
+
+
+def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
+    """Make the transaction true.
+
+    Raises:
+        Conflict: Others changed what it touched. Nothing was committed; it stays open.
+        TransactionClosed: It was closed before: `state` says how.
+        OutcomeUnknown: The store did not answer; ask by id.
+    """
+    with parts.database.write() as session:
+        _close(session, intent.transaction_id)
+        changes = sorted(intent.changes, key=lambda c: c.head.table_id)
+        current = [heads.lock(session, c.head.table_id, c.head.name) for c in changes]
+        reach("ratify.locked")
+        for change, head in zip(changes, current, strict=True):
+            conflict.check(session, change, head, intent.isolation)
+        reach("ratify.checked")
+        timestamp = max(now_ms(), *(h.timestamp_ms + 1 for h in current))
+        members = [
+            _member(parts, intent, change, head, timestamp)
+            for change, head in zip(changes, current, strict=True)
+        ]
+        for member, head in zip(members, current, strict=True):
+            insert(session, member, head)
+        reach("ratify.inserted")
+    reach("ratify.committed")
+    return members
+
+
+def insert(session: Session, member: Ratified, before: Head) -> None:
+    """Insert a member's commit behind its locked head."""
+    commit, table_id = member.commit, before.table_id
+    version = commit.version
+    new = [LoggedFile(f, version, n, LIVE) for n, f in enumerate(commit.added)]
+    changed = None if commit.definition is None else member.head.definition_id
+    if commit.definition is not None:
+        definitions.insert(
+            session, table_id, member.head.definition_id, version, commit.definition
+        )
+    commits.insert(session, table_id, commit, changed)
+    files.insert(session, table_id, new, member.definition.schema.indexed)
+    if files.remove(session, table_id, version, commit.removed) != len(commit.removed):
+        # Conflict detection has seen to it that these files are live.
+        message = f"a file that version {version} of {before.name} removes is not live"
+        raise AssertionError(message)
+    head = audit.record(
+        session,
+        member.head,
+        at_ms=commit.timestamp_ms,
+        actor=commit.info.actor,
+        action=commit.info.operation,
+        transaction_id=commit.info.transaction_id,
+        version=version,
+    )
+    heads.advance(session, head)
+
+
+def _close(session: Session, transaction_id: str) -> None:
+    if transactions.end(session, transaction_id, TransactionState.RATIFIED, now_ms()):
+        return
+    state = transactions.lock(session, transaction_id)
+    how = "never opened" if state is None else state.value.replace("_", " ")
+    what = f"Transaction {transaction_id} is {how}."
+    hint = "Its lease ran out; run it again." if state is TransactionState.EXPIRED else None
+    raise TransactionClosed(what, hint=hint, transaction_id=transaction_id, state=state)
+
+
+def _member(
+    parts: Parts, intent: Intent, change: Change, head: Head, timestamp: int
+) -> Ratified:
+    operation = summary(change)
+    version = head.version + 1
+    definition = change.new_definition or change.definition
+    commit = Commit(
+        version=version,
+        timestamp_ms=timestamp,
+        info=CommitInfo(
+            transaction_id=intent.transaction_id,
+            operation=operation.name,
+            parameters=operation.parameters,
+            metrics=metrics(change),
+            actor=parts.actor,
+            engine=parts.engine,
+            message=intent.message,
+            members=len(intent.changes),
+            attempts=intent.attempts,
+            blind=change.is_blind,
+        ),
+        added=tuple(change.added),
+        removed=tuple(change.removed[k] for k in sorted(change.removed)),
+        definition=change.new_definition,
+        app_transactions=tuple(sorted(change.app_transactions, key=lambda a: a.app_id)),
+    )
+    advanced = replace(
+        head,
+        version=version,
+        timestamp_ms=timestamp,
+        definition_id=head.definition_id + (change.new_definition is not None),
+    )
+    return Ratified(advanced, commit, definition)

@@ -1,0 +1,53 @@
+"""Rows staged from a user's data, and rows that stay when others of their file go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakeward.engines.arrow.input import tables_of
+from lakeward.errors import UnsupportedFeature
+from lakeward.model.expression import Expression
+from lakeward.model.file import DataFile, LoggedFile
+from lakeward.read.scan import needs_engine, read_files
+from lakeward.storage.base import Storage
+from lakeward.write.change import Change
+from lakeward.write.stage import Stager
+from lakeward.write.validate import Checks, violates
+
+
+def stage(stager: Stager, data: Any, checks: Checks | None = None) -> list[DataFile]:
+    """Write a user's rows as files, checked."""
+    definition = stager.definition
+    tables = tables_of(data, definition.schema.arrow)
+    return stager.stage(tables, checks or Checks.of(definition, str(stager.head.name)))
+
+
+def survivors(
+    storage: Storage, stager: Stager, change: Change, file: LoggedFile, gone: Expression
+) -> list[DataFile]:
+    """Write again the rows of a file for which an expression is not true.
+
+    Raises:
+        UnsupportedFeature: The file's rows need another engine.
+    """
+    if needs_engine([file], change.definition):
+        what = f"File {file.path} of {change.head.name} has deletion vectors."
+        hint = "Change its rows with Spark, or replace whole partitions."
+        raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
+    rows = read_files(storage, change.head, change.definition, [file]).read_all()
+    kept = rows.filter(violates(gone))
+    if not kept.num_rows:
+        return []
+    return stager.stage([kept], Checks(str(change.head.name), {}))
+
+
+def check_deletable(change: Change) -> None:
+    """Refuse to remove rows of a table that only grows.
+
+    Raises:
+        UnsupportedFeature: The table is append-only.
+    """
+    if change.definition.properties.get("delta.appendOnly") == "true":
+        what = f"Table {change.head.name} is append-only."
+        hint = "Set delta.appendOnly to false to change its rows."
+        raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))

@@ -1,0 +1,119 @@
+"""Staging: rows become data files that nobody sees yet.
+
+Rows are made to fit the table's schema, checked, split by partition and written in files of about the
+size that the table asks for. Memory holds one file's rows per open partition and never more than a
+few files' worth in all. Every file carries the transaction's id in its name and is on disk, name and
+all, before the transaction can be ratified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from lakeward.engines.arrow.conform import conform
+from lakeward.engines.arrow.parquet import ParquetOptions, encode, partition_directory, partitioned
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile
+from lakeward.model.values import Value
+from lakeward.storage.base import Storage
+from lakeward.write.validate import Checks
+
+_OPEN_FILES: Final = 4
+"""How many files' worth of rows may wait in memory, over all partitions."""
+
+
+@dataclass
+class Stager:
+    """Writes the data files of one table for one transaction."""
+
+    storage: Storage
+    transaction_id: str
+    head: Head
+    definition: Definition
+    options: ParquetOptions
+    written: list[DataFile] = field(default_factory=list)
+    created: list[str] = field(default_factory=list)
+
+    def stage(self, tables: Iterable[pa.Table], checks: Checks) -> list[DataFile]:
+        """Write rows that are checked as they pass; the files, once all rows have passed.
+
+        Raises:
+            SchemaMismatch: Rows that do not fit the schema.
+            ConstraintViolation: Rows that a check refuses: all of them are counted first.
+        """
+        before = len(self.written)
+        waiting: dict[tuple[tuple[int, Value], ...], _Waiting] = {}
+        for table in tables:
+            rows = conform(table, self.definition.schema, str(self.head.name))
+            checks.look_at(rows)
+            if checks.violated:
+                continue
+            for values, part in partitioned(rows, self.definition):
+                self._take(waiting, values, part)
+        checks.settle()
+        for rest in waiting.values():
+            self._flush(rest)
+        return self.written[before:]
+
+    def settle(self) -> None:
+        """Make the files safe under their names."""
+        if self.created:
+            self.storage.settle(self.created)
+
+    def discard(self) -> None:
+        """Delete what was written; only when it is sure that nobody needs it."""
+        self.storage.delete(self.created)
+
+    def _take(
+        self,
+        waiting: dict[tuple[tuple[int, Value], ...], _Waiting],
+        values: Mapping[int, Value],
+        part: pa.Table,
+    ) -> None:
+        entry = waiting.setdefault(tuple(values.items()), _Waiting(values))
+        limit = self.options.target_file_size
+        rows_per_file = max(1, int(part.num_rows * limit / max(part.nbytes, 1)))
+        for start in range(0, part.num_rows, rows_per_file):
+            entry.add(part.slice(start, rows_per_file))
+            if entry.size >= limit:
+                self._flush(entry)
+        while sum(w.size for w in waiting.values()) > limit * _OPEN_FILES:
+            self._flush(max(waiting.values(), key=lambda w: w.size))
+
+    def _flush(self, entry: _Waiting) -> None:
+        if not entry.rows:
+            return
+        ordinal = len(self.created)
+        codec = "" if self.options.compression == "none" else f".{self.options.compression}"
+        name = f"part-{ordinal:05d}-{self.transaction_id}{codec}.parquet"
+        path = partition_directory(entry.values, self.definition.schema) + name
+        rows = pa.concat_tables(entry.rows) if len(entry.rows) > 1 else entry.rows[0]
+        buffer, file = encode(rows, self.definition, entry.values, path, self.options)
+        full = f"{self.head.location}/{path}"
+        self.storage.create(full, buffer)
+        self.created.append(full)
+        self.written.append(file)
+        entry.clear()
+
+
+@dataclass
+class _Waiting:
+    """Rows of one partition that wait for their file."""
+
+    values: Mapping[int, Value]
+    rows: list[pa.Table] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, part: pa.Table) -> None:
+        if part.num_rows:
+            self.rows.append(part)
+            self.size += part.nbytes
+
+    def clear(self) -> None:
+        self.rows = []
+        self.size = 0

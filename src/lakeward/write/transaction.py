@@ -1,0 +1,517 @@
+"""The transaction: what a user changes in any number of tables, committed as one or not at all."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Final, Self
+
+import pyarrow as pa
+
+from lakeward.errors import (
+    Conflict,
+    InvalidInput,
+    LakewardError,
+    OutcomeUnknown,
+    TransactionClosed,
+    UnsupportedFeature,
+)
+from lakeward.formats.delta.protocol import check_writable
+from lakeward.log import heads, transactions
+from lakeward.model.clock import to_datetime
+from lakeward.model.commit import (
+    AppTransaction,
+    Head,
+    Isolation,
+    TransactionState,
+    new_transaction_id,
+)
+from lakeward.model.expression import Expression
+from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.names import TableName
+from lakeward.model.steps import reach
+from lakeward.model.where import parse
+from lakeward.read.parts import Parts
+from lakeward.read.plan import file_always_matches, file_may_match
+from lakeward.read.scan import check_columns, needs_engine, read_files
+from lakeward.read.snapshot import TableSnapshot
+from lakeward.write import adding, rewrite
+from lakeward.write.change import Change, Operation
+from lakeward.write.lease import LeaseKeeper
+from lakeward.write.options import parquet_options
+from lakeward.write.outcome import Outcome, outcome, patiently, ratify_surely
+from lakeward.write.publish import publish_member
+from lakeward.write.ratify import Intent, Ratified
+from lakeward.write.stage import Stager
+from lakeward.write.validate import Checks
+
+_LOG = logging.getLogger(__name__)
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_ISOLATIONS: Final = ", ".join(i.value for i in Isolation)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """A committed transaction.
+
+    Attributes:
+        transaction_id: By which it can be asked for ever after.
+        versions: The new version of each table it changed.
+        timestamp: When, the same for all its tables.
+        attempts: How often it was tried.
+        published: False where a table's files could not be written yet; the commit stands, and
+            whoever opens the lake next writes them.
+    """
+
+    transaction_id: str
+    versions: Mapping[str, int]
+    timestamp: datetime | None = None
+    attempts: int = 1
+    published: bool = True
+
+
+@dataclass
+class _Member:
+    """A table in the transaction."""
+
+    change: Change
+    stager: Stager
+    view: list[LoggedFile] | None = field(default=None)
+
+
+class Transaction:
+    """Changes to tables that nobody sees until `commit`, and then everybody sees at once.
+
+    Used as a context manager it commits at the end of the block and rolls back on an error. A
+    violation or any other failure of an operation ends the transaction.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        keeper: LeaseKeeper,
+        *,
+        isolation: str = "snapshot",
+        message: str | None = None,
+        transaction_id: str | None = None,
+        attempts: int = 1,
+    ) -> None:
+        self._parts = parts
+        self._keeper = keeper
+        self.transaction_id = _checked_id(transaction_id)
+        self.isolation = _checked_isolation(isolation)
+        self.message = message
+        self.attempts = attempts
+        self._chosen_id = transaction_id is not None
+        self._members: dict[TableName, _Member] = {}
+        self._cut: dict[TableName, Head] | None = None
+        self._registered = False
+        self._state = TransactionState.OPEN
+        self._result: CommitResult | None = None
+
+    # What a user does.
+
+    def append(self, name: str, data: Any) -> None:
+        """Add rows.
+
+        Args:
+            name: The table.
+            data: An Arrow table, batches or reader, a pandas or Polars frame, or a list of dicts.
+
+        Raises:
+            SchemaMismatch: The data does not fit the table's schema.
+            ConstraintViolation: Rows that the table's checks refuse.
+        """
+        with self._operation(name) as member:
+            change = member.change
+            staged = self._stage(member, data)
+            change.added.extend(staged)
+            change.operations.append(_write("Append", change))
+
+    def overwrite(self, name: str, data: Any, *, where: str | None = None) -> None:
+        """Replace all rows, or those for which `where` is true; the new rows must satisfy it too."""
+        with self._operation(name, reads=True) as member:
+            change = member.change
+            scope = None if where is None else parse(where, change.definition.schema)
+            checks = Checks.of(change.definition, str(change.head.name))
+            if scope is not None and where is not None:
+                checks.also("where", where, scope)
+            staged = self._stage(member, data, checks)
+            self._remove(member, scope)
+            change.added.extend(staged)
+            change.operations.append(_write("Overwrite", change, where))
+
+    def delete(self, name: str, *, where: str) -> None:
+        """Delete the rows for which `where` is true."""
+        with self._operation(name, reads=True) as member:
+            scope = parse(where, member.change.definition.schema)
+            self._remove(member, scope)
+            member.change.operations.append(Operation("DELETE", {"predicate": where}))
+
+    def add_files(self, name: str, paths: Sequence[str]) -> None:
+        """Add Parquet files that lie below the table's location already.
+
+        Each is checked like appended rows are: schema, required columns and checks.
+        """
+        with self._operation(name) as member:
+            change = member.change
+            found = adding.entries(self._parts, change, paths)
+            change.added.extend(found)
+            change.claims.extend(f.path for f in found)
+            change.operations.append(Operation("ADD FILES", {"files": str(len(found))}))
+
+    def remove_files(self, name: str, paths: Iterable[str]) -> None:
+        """Remove files from the table by their paths; the files themselves stay for time travel."""
+        with self._operation(name, reads=True) as member:
+            change = member.change
+            wanted = list(dict.fromkeys(paths))
+            live = {f.path: f for f in self._view(member)}
+            unknown = [p for p in wanted if p not in live]
+            if unknown:
+                what = f"Table {change.head.name} has no file {unknown[0]!r}."
+                raise InvalidInput(what, hint="table.files() lists what it has.", path=unknown[0])
+            for path in wanted:
+                change.remove(live[path])
+            change.operations.append(Operation("REMOVE FILES", {"files": str(len(wanted))}))
+
+    def record(self, name: str, app_id: str, version: int) -> None:
+        """Record an application's own progress with the table's commit (Delta's `txn`)."""
+        if not app_id or version < 0:
+            what = "An application transaction needs an id and a number that is not negative."
+            raise InvalidInput(what)
+        with self._operation(name) as member:
+            member.change.app_transactions.append(AppTransaction(app_id, version))
+            if not member.change.operations:
+                member.change.operations.append(Operation("TXN", {"appId": app_id}))
+
+    def read(
+        self, name: str, *, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> pa.Table:
+        """The rows as this transaction sees them: its base versions with its own changes."""
+        with self._operation(name, reads=True) as member:
+            change = member.change
+            check_columns(columns, change.definition, str(change.head.name))
+            scope = None if where is None else parse(where, change.definition.schema)
+            change.reads.append(scope)
+            return self._read(member, columns, scope)
+
+    def commit(self) -> CommitResult:
+        """Make every change true at once, and publish it.
+
+        Calling it again returns the same result.
+
+        Raises:
+            Conflict: Others changed what this transaction touched. Nothing was committed.
+            OutcomeUnknown: The store stayed silent. Ask `lake.outcome` by the transaction's id.
+        """
+        if self._result is not None:
+            return self._result
+        self._check_open()
+        members = {n: m for n, m in self._members.items() if not m.change.is_empty}
+        if not members:
+            self.rollback()
+            self._result = CommitResult(self.transaction_id, {}, attempts=self.attempts)
+            return self._result
+        try:
+            for member in members.values():
+                member.stager.settle()
+            reach("stage.done")
+            self._ensure_registered()
+            reach("validate.done")
+            ratified = ratify_surely(self._parts, self._intent(members))
+        except OutcomeUnknown:
+            self._state = TransactionState.EXPIRED
+            raise
+        except BaseException:
+            self.rollback()
+            raise
+        self._state = TransactionState.RATIFIED
+        self._keeper.let_go(self.transaction_id)
+        self._result = self._publish(ratified)
+        reach("commit.acknowledged")
+        return self._result
+
+    def rollback(self) -> None:
+        """Undo everything: no table changed, and the files staged so far are deleted."""
+        if self._state is not TransactionState.OPEN:
+            return
+        self._state = TransactionState.ROLLED_BACK
+        self._keeper.let_go(self.transaction_id)
+        if self._registered and not self._close_registration():
+            return
+        for member in self._members.values():
+            with suppress(LakewardError):
+                member.stager.discard()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self.rollback()
+        elif self._state is TransactionState.OPEN and self._result is None:
+            self.commit()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still be changed."""
+        return self._state is TransactionState.OPEN and self._result is None
+
+    # How it is done.
+
+    def _operation(self, name: str, *, reads: bool = False) -> _Guarded:
+        self._check_open()
+        member = self._member(TableName.parse(name), reads=reads)
+        return _Guarded(self, member)
+
+    def _member(self, name: TableName, *, reads: bool) -> _Member:
+        member = self._members.get(name)
+        if member is not None and not (reads and self._cut is None):
+            return member
+        with self._parts.database.read() as session:
+            if reads and self._cut is None:
+                self._cut = {h.name: h for h in heads.all_heads(session)}
+            head = self._cut.get(name) if self._cut is not None else None
+            if head is None:
+                head = heads.get(session, name)
+            definition = self._parts.definition(session, head)
+        if member is not None:
+            # Blind so far: appends do not depend on the version, so the base may move up to the cut.
+            if definition is not member.change.definition:
+                raise _moved(head)
+            member.change.head = head
+            return member
+        change = Change(head, definition)
+        stager = Stager(
+            self._parts.storage,
+            self.transaction_id,
+            head,
+            definition,
+            parquet_options(definition.properties),
+        )
+        member = self._members[name] = _Member(change, stager)
+        return member
+
+    def _stage(self, member: _Member, data: Any, checks: Checks | None = None) -> list[DataFile]:
+        change = member.change
+        check_writable(change.definition, str(change.head.name))
+        self._ensure_registered()
+        return rewrite.stage(member.stager, data, checks)
+
+    def _remove(self, member: _Member, scope: Expression | None) -> None:
+        """Take the rows of a scope out: whole files where all rows go, rewritten where some stay."""
+        change = member.change
+        check_writable(change.definition, str(change.head.name))
+        rewrite.check_deletable(change)
+        change.scopes.append(scope)
+        own = list(change.added)
+        for file in self._view(member):
+            if scope is not None and not file_may_match(scope, file.file):
+                continue
+            if scope is not None and not file_always_matches(scope, file.file):
+                self._ensure_registered()
+                change.added.extend(
+                    rewrite.survivors(self._parts.storage, member.stager, change, file, scope)
+                )
+            change.remove(file)
+        self._remove_own(member, scope, own)
+
+    def _remove_own(self, member: _Member, scope: Expression | None, own: list[DataFile]) -> None:
+        """The same for files that this transaction staged itself."""
+        change = member.change
+        for staged in own:
+            if scope is None or file_always_matches(scope, staged):
+                change.added.remove(staged)
+            elif file_may_match(scope, staged):
+                kept = rewrite.survivors(
+                    self._parts.storage,
+                    member.stager,
+                    change,
+                    LoggedFile(staged, change.head.version + 1, 0),
+                    scope,
+                )
+                change.added.remove(staged)
+                change.added.extend(kept)
+
+    def _view(self, member: _Member) -> list[LoggedFile]:
+        """The files of the base version that this transaction has not removed."""
+        change = member.change
+        if member.view is None:
+            snapshot = TableSnapshot(
+                self._parts,
+                change.head,
+                change.head.version,
+                change.head.timestamp_ms,
+                change.definition,
+            )
+            member.view = snapshot.plan()
+        return [f for f in member.view if (f.added, f.ordinal) not in change.removed]
+
+    def _read(
+        self, member: _Member, columns: Sequence[str] | None, scope: Expression | None
+    ) -> pa.Table:
+        change = member.change
+        base = self._view(member)
+        staged = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(change.added)]
+        if needs_engine(base, change.definition):
+            what = f"Table {change.head.name} has deletion vectors or mapped columns."
+            hint = "Read it outside the transaction, with table.to_arrow()."
+            raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
+        found = [
+            f for f in (*base, *staged) if scope is None or file_may_match(scope, f.file)
+        ]
+        return read_files(
+            self._parts.storage,
+            change.head,
+            change.definition,
+            found,
+            columns=columns,
+            where=scope,
+        ).read_all()
+
+    def _ensure_registered(self) -> None:
+        if self._registered:
+            return
+        patiently(self._register)
+        self._registered = True
+        self._keeper.hold_transaction(self.transaction_id)
+        reach("transaction.opened")
+
+    def _register(self) -> None:
+        with self._parts.database.write() as session:
+            found = transactions.get(session, self.transaction_id)
+            if found is None:
+                transactions.register(
+                    session,
+                    self._parts.database.clock_ms(session),
+                    transaction_id=self.transaction_id,
+                    actor=self._parts.actor,
+                    isolation=self.isolation.value,
+                    message=self.message,
+                )
+            elif found.state is not TransactionState.OPEN:
+                what = f"Transaction {self.transaction_id} is {found.state.value} already."
+                hint = "lake.outcome tells what it did."
+                raise TransactionClosed(
+                    what, hint=hint, transaction_id=self.transaction_id, state=found.state
+                )
+
+    def _close_registration(self) -> bool:
+        """Close the row; False when the store does not answer, so that nothing may be deleted."""
+        try:
+            with self._parts.database.write() as session:
+                now = self._parts.database.clock_ms(session)
+                transactions.end(
+                    session, self.transaction_id, TransactionState.ROLLED_BACK, now
+                )
+                state = transactions.lock(session, self.transaction_id)
+        except LakewardError as error:
+            _LOG.warning("Transaction %s could not be closed: %s", self.transaction_id, error)
+            return False
+        return state is not TransactionState.RATIFIED
+
+    def _intent(self, members: Mapping[TableName, _Member]) -> Intent:
+        return Intent(
+            self.transaction_id,
+            self.isolation,
+            self.message,
+            self.attempts,
+            [m.change for m in members.values()],
+        )
+
+    def _publish(self, ratified: Sequence[Ratified]) -> CommitResult:
+        published = True
+        for member in ratified:
+            try:
+                publish_member(self._parts, member)
+            except LakewardError as error:
+                published = False
+                _LOG.warning(
+                    "Version %s of %s is committed and not yet published: %s",
+                    member.commit.version,
+                    member.head.name,
+                    error,
+                )
+        return CommitResult(
+            self.transaction_id,
+            {str(m.head.name): m.commit.version for m in ratified},
+            to_datetime(ratified[0].commit.timestamp_ms),
+            self.attempts,
+            published,
+        )
+
+    def _check_open(self) -> None:
+        if self.is_open:
+            return
+        state = self._state.value.replace("_", " ")
+        what = f"Transaction {self.transaction_id} is {state}."
+        raise TransactionClosed(
+            what, hint="Begin a new one.", transaction_id=self.transaction_id, state=self._state
+        )
+
+    def outcome(self) -> Outcome:
+        """What became of it, asked of the store."""
+        return outcome(self._parts, self.transaction_id)
+
+
+class _Guarded:
+    """An operation in progress: when it fails, the transaction is rolled back."""
+
+    def __init__(self, transaction: Transaction, member: _Member) -> None:
+        self._transaction = transaction
+        self._member = member
+
+    def __enter__(self) -> _Member:
+        return self._member
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self._transaction.rollback()
+
+
+def _write(mode: str, change: Change, where: str | None = None) -> Operation:
+    parameters = {"mode": mode}
+    names = change.definition.partition_names
+    if names:
+        parameters["partitionBy"] = ",".join(names)
+    if where is not None:
+        parameters["predicate"] = where
+    return Operation("WRITE", parameters)
+
+
+def _moved(head: Head) -> Conflict:
+    what = f"The definition of table {head.name} changed while the transaction was open."
+    return Conflict(what, hint="Run the transaction again.", table=str(head.name))
+
+
+def _checked_isolation(text: str) -> Isolation:
+    try:
+        return Isolation(str(text).lower())
+    except ValueError as error:
+        what = f"{text!r} is not an isolation level."
+        raise InvalidInput(what, hint=f"Use one of {_ISOLATIONS}.") from error
+
+
+def _checked_id(text: str | None) -> str:
+    if text is None:
+        return new_transaction_id()
+    if not _ID.fullmatch(text):
+        what = f"{text!r} is not a transaction id."
+        raise InvalidInput(what, hint="Use up to 128 letters, digits, '-' and '_'.")
+    return text
+
