@@ -19,6 +19,7 @@ from lakeward.model.expression import (
     Compare,
     Comparison,
     Expression,
+    In,
     IsNull,
     Like,
     Literal,
@@ -36,6 +37,7 @@ from lakeward.model.types import Decimal, Primitive, Type
 if TYPE_CHECKING:
     from sqlglot import exp
 
+MAX_LEVELS: Final = 20
 MAX_DEPTH: Final = 100
 MAX_COST: Final = 1_000_000
 _SHOWN: Final = 60
@@ -99,8 +101,11 @@ class _Binder:
         return self.part(node)
 
     def logical(self, node: exp.Expr) -> Expression:
-        terms = tuple(_condition(self.bind(term)) for term in _chain(node))
-        return And(terms) if node.key == "and" else Or(terms)
+        terms = [_condition(self.bind(term)) for term in _chain(node)]
+        if node.key == "and":
+            return And(tuple(terms))
+        terms = _gathered(terms)
+        return Or(tuple(terms)) if len(terms) > 1 else terms[0]
 
     def negation(self, node: exp.Expr) -> Expression:
         _only(node, "this")
@@ -232,7 +237,7 @@ class _Binder:
         return functions.call("concat", self.parts(node))
 
     def pipes(self, node: exp.Expr) -> Expression:
-        return functions.call("concat", [self.part(node), self.part(node, "expression")])
+        return functions.call("concat", [self.bind(term) for term in _chain(node)])
 
     def calendar(self, node: exp.Expr) -> Expression:
         _only(node, "this")
@@ -284,6 +289,12 @@ _OPERATORS: Final[dict[str, Operator]] = {
     "mul": "*",
     "div": "/",
     "mod": "%",
+}
+_CHAINS: Final = {
+    **dict.fromkeys(("and", "or"), "logic"),
+    **dict.fromkeys(("add", "sub"), "sum"),
+    **dict.fromkeys(("mul", "div", "mod"), "product"),
+    "dpipe": "concat",
 }
 _CALENDAR: Final = {
     "year": "year",
@@ -360,15 +371,22 @@ _TYPES: Final = {
 
 
 def _check_depth(tree: exp.Expr) -> None:
-    stack = [(tree, 0)]
+    """Stops what an engine could not follow; a chain of operators is one level, however long."""
+    stack = [(tree, 0, 0)]
     while stack:
-        node, depth = stack.pop()
-        if depth > MAX_DEPTH:
-            what = f"The expression is nested deeper than {MAX_DEPTH} levels."
+        node, level, depth = stack.pop()
+        if level > MAX_LEVELS or depth > MAX_DEPTH:
+            what = f"The expression is nested deeper than {MAX_LEVELS} levels."
             raise InvalidExpression(what, hint="Use IN or split it.")
+        chain = _CHAINS.get(node.key)
         for child in node.iter_expressions():
-            same = child.key == "paren" or (child.key == node.key and node.key in ("and", "or"))
-            stack.append((child, depth if same else depth + 1))
+            same = chain == "logic" and child.key == node.key
+            if same or child.key == "paren" or (child.key == "if" and node.key == "case"):
+                stack.append((child, level, depth))
+            elif chain is not None and _CHAINS.get(child.key) == chain and child.arg_key == "this":
+                stack.append((child, level, depth + 1))
+            else:
+                stack.append((child, level + 1, depth + 1))
 
 
 def _chain(node: exp.Expr) -> list[exp.Expr]:
@@ -377,13 +395,33 @@ def _chain(node: exp.Expr) -> list[exp.Expr]:
     while stack:
         current = stack.pop()
         if current.key == node.key:
-            _only(current, "this", "expression")
+            _only(current, "this", "expression", "safe")
             stack += [current.args["expression"], current.args["this"]]
         elif current.key == "paren":
             stack.append(current.args["this"])
         else:
             found.append(current)
     return found
+
+
+def _gathered(terms: list[Expression]) -> list[Expression]:
+    """The alternatives with `x = 1 OR x = 2` as `x IN (1, 2)`, which engines do much faster."""
+    values: dict[Expression, dict[Literal, None]] = {}
+    out: list[Expression] = []
+    for term in terms:
+        match term:
+            case Compare("=", subject, Literal() as value) if value.value is not None:
+                found: tuple[Literal, ...] = (value,)
+            case In(subject, found):
+                pass
+            case _:
+                out.append(term)
+                continue
+        values.setdefault(subject, {}).update(dict.fromkeys(found))
+    for subject, several in values.items():
+        first, *rest = several
+        out.append(In(subject, tuple(several)) if rest else Compare("=", subject, first))
+    return out
 
 
 def _only(node: exp.Expr, *known: str) -> None:

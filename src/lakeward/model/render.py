@@ -51,8 +51,9 @@ _PRODUCT: Final = 6
 _SIGN: Final = 7
 _ATOM: Final = 8
 
-_CHAIN: Final = 64
+_CHAIN: Final = 32
 """Longer chains of AND and OR are grouped, because engines recurse once per term."""
+_SIGNS: Final = {"!=": "<>", "<=>": "="}
 
 
 class _Dialect:
@@ -115,7 +116,7 @@ class _Dialect:
     def _predicate(self, predicate: Compare | IsNull | In | Like, negation: str) -> str:
         match predicate:
             case Compare(op, left, right):
-                sign = {"<=>": self.same, "!=": "<>"}.get(op, op)
+                sign = self.same if op == "<=>" else _SIGNS.get(op, op)
                 return f"{self.write(left, _SUM)} {sign} {self.write(right, _SUM)}"
             case IsNull(operand):
                 return f"{self.write(operand, _SUM)} IS {negation}NULL"
@@ -252,9 +253,46 @@ class _DataFusion(_Dialect):
             return f"arrow_cast({text}, {self.string(_ARROW_TYPES[kind.name])})"
         return super().cast(text, kind)
 
+    def _write(self, expression: Expression) -> tuple[str, int]:
+        match expression:
+            case Compare(op, left, Literal(float() as value, _)):
+                return self._floating(op, left, value)
+            case In(operand, (Literal(float(), _), *_) as values):
+                each = tuple(Compare("=", operand, value) for value in values)
+                return self._write(Or(each) if len(each) > 1 else each[0])
+            case Not(In(_, (Literal(float(), _), *_)) as several):
+                return f"NOT ({self.write(several)})", _NOT
+            case _:
+                return super()._write(expression)
+
+    def _floating(self, op: str, left: Expression, value: float) -> tuple[str, int]:
+        """A comparison that names NaN: statistics leave it out, and the engine trusts them."""
+        subject, nan = self.write(left, _SUM), f"isnan({self.write(left)})"
+        if math.isnan(value):
+            return self._with_nan(op, subject, nan)
+        plain = f"{subject} {_SIGNS.get(op, op)} {self._double(value, left.type)}"
+        match op:
+            case "<=>":
+                return f"coalesce({plain} AND NOT {nan}, FALSE)", _ATOM
+            case ">" | ">=" | "!=":
+                return f"{plain} OR {nan}", _OR
+            case _:
+                return f"{plain} AND NOT {nan}", _AND
+
+    def _with_nan(self, op: str, subject: str, nan: str) -> tuple[str, int]:
+        match op:
+            case "<=>":
+                return f"coalesce({nan}, FALSE)", _ATOM
+            case "=" | ">=":
+                return nan, _ATOM
+            case "!=" | "<":
+                return f"NOT {nan}", _NOT
+            case _:
+                return f"{subject} {'=' if op == '<=' else '<>'} {subject}", _PREDICATE
+
     def call(self, name: str, arguments: tuple[Expression, ...]) -> tuple[str, int]:
         if name == "concat":  # its function takes null for an empty string, its operator does not
-            return " || ".join(self.write(argument, _PRODUCT) for argument in arguments), _SUM
+            return self._chain(" || ", _SUM, arguments)
         if name in ("year", "month", "day", "hour"):
             return f"date_part('{name}', {self.write(arguments[0])})", _ATOM
         return super().call(name, arguments)

@@ -80,9 +80,11 @@ def _compare(op: Comparison, left: Expression, right: Expression) -> Arrow:
     if left.type not in _FLOATING:
         return _COMPARE[op](a, b)
     if isinstance(right, Literal) and not _is_nan(right):
-        found = _COMPARE[op](a, b)
-        # IEEE finds NaN greater than nothing; SQL finds it greater than everything.
-        return pc.or_kleene(found, pc.is_nan(a)) if op in (">", ">=") else found
+        # IEEE finds NaN greater than nothing, SQL greater than everything. It is named even where
+        # both agree: statistics of Parquet leave NaN out, and a scan believes them.
+        if op in (">", ">=", "!="):
+            return pc.or_kleene(_COMPARE[op](a, b), pc.is_nan(a))
+        return pc.and_kleene(_COMPARE[op](a, b), pc.invert(pc.is_nan(a)))
     equal = pc.or_kleene(pc.equal(a, b), pc.and_kleene(pc.is_nan(a), pc.is_nan(b)))
     match op:
         case "=":
