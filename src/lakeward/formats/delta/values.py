@@ -162,4 +162,3 @@ def _timestamp(field: Field, value: int, *, up: bool) -> str:
         moment += timedelta(microseconds=(_MS - rest) if up else -rest)
     text = moment.replace(tzinfo=None).isoformat(timespec="milliseconds")
     return text if str(field.type).endswith("ntz") else f"{text}Z"
-

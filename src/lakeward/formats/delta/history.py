@@ -1,0 +1,403 @@
+"""An existing `_delta_log` as the lake's own nouns: a table's whole history, or one foreign commit.
+
+`read_history` starts as far back as the log goes: at its first commit, or else at the oldest
+checkpoint from which every later commit is still there; the files of that checkpoint count as added
+by its version. Reading a history at once and reading it commit by commit give the same nouns.
+
+What is said here of a commit is what its file says. The one thing that is made up is the order of
+time: a commit's timestamp is later than the one before, by a millisecond where the writer's clock
+disagrees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, Final
+
+import orjson
+
+from lakeward.errors import CorruptTable, FileMissing
+from lakeward.formats.delta.checkpoint import last_checkpoint_path
+from lakeward.formats.delta.damage import damaged, understanding
+from lakeward.formats.delta.parse import (
+    Actions,
+    FileReader,
+    actions_of,
+    check_readable,
+    commit_info_of,
+    definition_of,
+    is_ours,
+    removed_key,
+    timestamp_of,
+)
+from lakeward.formats.delta.publication import commit_path
+from lakeward.formats.delta.restore import State, state_of
+from lakeward.formats.delta.segment import Checkpoint, Segment, segment_of
+from lakeward.formats.delta.values import vector_id
+from lakeward.formats.delta.warehouse import Warehouse
+from lakeward.model.commit import AppTransaction, Commit, CommitInfo
+from lakeward.model.definition import Definition
+from lakeward.model.file import LIVE, DataFile, LoggedFile
+
+_PROBES: Final = 16
+_ATTEMPTS: Final = 3
+_READERS: Final = 8
+_WINDOW: Final = 256
+
+
+@dataclass(frozen=True)
+class TableHistory:
+    """All that a table's log still tells.
+
+    Attributes:
+        uuid: The table's id.
+        name: Its name, where its writer gave one.
+        first_version: The oldest version known.
+        version: The newest.
+        definitions: From which version on each holds; the first from `first_version`.
+        commits: One for each version, without actions: these are in `files` and `definitions`.
+        files: Every file that was ever seen, in the order of `added` and `ordinal`.
+        app_transactions: Each with the version that recorded it.
+        domains: Configurations of `domainMetadata` that hold at the newest version.
+    """
+
+    uuid: str
+    name: str | None
+    first_version: int
+    version: int
+    definitions: list[tuple[int, Definition]]
+    commits: list[Commit]
+    files: list[LoggedFile]
+    app_transactions: list[tuple[int, AppTransaction]]
+    domains: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignActions:
+    """One published commit, as it would be ratified.
+
+    Attributes:
+        version: Of the commit.
+        timestamp_ms: Later than the commit before.
+        info: What it tells of itself.
+        added: Its files, in order; each file's place is its ordinal.
+        removed: Path and deletion-vector identity (`values.vector_id`) of the files that end here,
+            those that `added` replaces under the same path and vector not among them.
+        definition: The new one, where it changed.
+        app_transactions: How far applications got.
+        domains: Changed `domainMetadata`; None where one was removed.
+        uuid: The table's id, where the commit names it.
+        name: The table's name, where the commit has one.
+    """
+
+    version: int
+    timestamp_ms: int
+    info: CommitInfo
+    added: tuple[DataFile, ...] = ()
+    removed: tuple[tuple[str, str | None], ...] = ()
+    definition: Definition | None = None
+    app_transactions: tuple[AppTransaction, ...] = ()
+    domains: Mapping[str, str | None] = field(default_factory=dict)
+    uuid: str | None = None
+    name: str | None = None
+
+
+def read_history(storage: Warehouse, location: str) -> TableHistory:
+    """A table's history from its published log.
+
+    Args:
+        storage: The warehouse.
+        location: The table's directory, below the warehouse or absolute.
+
+    Raises:
+        TableNotFound: There is no Delta table.
+        CorruptTable: Its log is damaged.
+        UnsupportedFeature: It demands what this Lakeward does not know.
+    """
+    location = location.rstrip("/")
+    lost = None
+    for _ in range(_ATTEMPTS):
+        segment = segment_of(storage, location)
+        try:
+            return _read_segment(storage, segment)
+        except FileMissing as error:  # somebody may be cleaning up the log: look again
+            lost = error
+    raise damaged(location, None, f"a file that it needs is missing ({lost})") from lost
+
+
+def read_commit(
+    storage: Warehouse,
+    location: str,
+    version: int,
+    definition: Definition,
+    *,
+    uuid: str,
+    after_ms: int = -1,
+) -> ForeignActions | None:
+    """One published commit, or None when it does not exist.
+
+    Args:
+        storage: The warehouse.
+        location: The table's directory, below the warehouse or absolute.
+        version: Of the commit.
+        definition: The one that holds before the commit.
+        uuid: The table's id, for commits without a transaction id of their own.
+        after_ms: The timestamp of the commit before.
+
+    Raises:
+        CorruptTable: The commit is damaged.
+        UnsupportedFeature: It demands what this Lakeward does not know.
+    """
+    location = location.rstrip("/")
+    try:
+        data = storage.read(commit_path(location, version))
+    except FileMissing:
+        return None
+    with understanding(location, version):
+        actions = _commit_actions(data)
+        written = timestamp_of(actions.info)
+        if written is None:
+            written = segment_of(storage, location).commits.get(version, 0)
+        reader = _Interpreter(location, uuid, definition, after_ms)
+        return reader.commit(version, actions, written)
+
+
+def newest_version(storage: Warehouse, location: str, *, at_least: int) -> int:
+    """The newest version of a log of which `at_least` is known already.
+
+    Where commits after `at_least` were cleaned up, the newest version is still found by its
+    checkpoint; `read_commit` then gives None for the versions that are gone.
+    """
+    location = location.rstrip("/")
+    for version in range(at_least + 1, at_least + 1 + _PROBES):
+        if not storage.exists(commit_path(location, version)):
+            if version == at_least + 1 and _hint(storage, location) > at_least:
+                break
+            return version - 1
+    return max(at_least, segment_of(storage, location).version)
+
+
+def _hint(storage: Warehouse, location: str) -> int:
+    """The version in `_last_checkpoint`; it may be anything."""
+    try:
+        found = orjson.loads(storage.read(last_checkpoint_path(location)))
+        version = found["version"]
+    except (FileMissing, KeyError, TypeError, ValueError):
+        return -1
+    return version if isinstance(version, int) else -1
+
+
+def _read_segment(storage: Warehouse, segment: Segment) -> TableHistory:
+    location, failure = segment.location, None
+    for start in segment.starts():
+        replay = _Replay(segment)
+        if start is not None:
+            try:
+                state = state_of(storage, location, start)
+                replay.begin(start.version, state, *_told(storage, segment, start))
+            except CorruptTable as error:  # a later checkpoint may be sound
+                failure = failure or error
+                continue
+        first = 0 if start is None else start.version + 1
+        for version, data in _read_commits(storage, location, first, segment.version):
+            with understanding(location, version):
+                replay.commit(version, _commit_actions(data))
+        return replay.finish()
+    raise failure or damaged(location, None, "it has neither commits nor checkpoints")
+
+
+def _told(
+    storage: Warehouse, segment: Segment, start: Checkpoint
+) -> tuple[dict[str, Any] | None, int]:
+    """What the commit under a checkpoint tells, if it is still there, and when it was made.
+
+    A checkpoint may be written, or copied, long after: then the next commit is what is known.
+    """
+    info = _info_at(storage, segment, start.version)
+    told = timestamp_of(info)
+    if told is not None:
+        return info, told
+    following = timestamp_of(_info_at(storage, segment, start.version + 1))
+    if following is None:
+        following = segment.commits.get(start.version + 1, start.modified_ms + 1)
+    return info, max(0, min(start.modified_ms, following - 1))
+
+
+def _info_at(storage: Warehouse, segment: Segment, version: int) -> dict[str, Any] | None:
+    if version not in segment.commits:
+        return None
+    try:
+        return _commit_actions(storage.read(commit_path(segment.location, version))).info
+    except (FileMissing, ValueError):
+        return None
+
+
+def _read_commits(
+    storage: Warehouse, location: str, first: int, last: int
+) -> Iterator[tuple[int, bytes]]:
+    versions = iter(range(first, last + 1))
+
+    def read(version: int) -> tuple[int, bytes]:
+        return version, storage.read(commit_path(location, version))
+
+    with ThreadPoolExecutor(_READERS, "lakeward-history") as pool:
+        while window := list(islice(versions, _WINDOW)):
+            yield from pool.map(read, window)
+
+
+def _commit_actions(data: bytes) -> Actions:
+    if not data or data.isspace():
+        message = "its commit is empty"
+        raise ValueError(message)
+    return actions_of(data)
+
+
+class _Interpreter:
+    """Gives actions their meaning under the definition that holds, which they may change."""
+
+    def __init__(
+        self, location: str, uuid: str, definition: Definition | None, after_ms: int
+    ) -> None:
+        self.uuid = uuid
+        self.name: str | None = None
+        self.definition = definition
+        self.after_ms = after_ms
+        self._location = location
+        self._files = FileReader(definition) if definition else None
+
+    def define(self, actions: Actions) -> Definition | None:
+        """Take over protocol and metadata; the new definition where something changed."""
+        if self.definition is not None and actions.metadata is None and actions.protocol is None:
+            return None
+        new = definition_of(actions.metadata, actions.protocol, self.definition)
+        check_readable(new.protocol, self._location)
+        if actions.metadata is not None:
+            self.uuid = str(actions.metadata.get("id") or self.uuid)
+            name = actions.metadata.get("name")
+            self.name = None if name is None else str(name)
+        if new == self.definition:
+            return None
+        self.definition, self._files = new, FileReader(new)
+        return new
+
+    def files(self) -> FileReader:
+        assert self._files is not None  # noqa: S101  `define` came first
+        return self._files
+
+    def moment(self, written: int) -> int:
+        """A timestamp after the last one."""
+        self.after_ms = max(written, self.after_ms + 1)
+        return self.after_ms
+
+    def commit(self, version: int, actions: Actions, written: int) -> ForeignActions:
+        definition = self.define(actions)
+        info = commit_info_of(actions.info, self.uuid, version)
+        exact, files = is_ours(info), self.files()
+        added: dict[tuple[str, str | None], DataFile] = {}
+        for action in actions.adds:
+            file = files.add(action, exact=exact)
+            key = (file.path, vector_id(file.deletion_vector))
+            added.pop(key, None)
+            added[key] = file
+        changes = [a.get("dataChange") for a in (*actions.adds, *actions.removes)]
+        if changes and not any(c is not False for c in changes):
+            info = replace(info, data_change=False)
+        return ForeignActions(
+            version=version,
+            timestamp_ms=self.moment(written),
+            info=info,
+            added=tuple(added.values()),
+            removed=tuple(dict.fromkeys(removed_key(a) for a in actions.removes)),
+            definition=definition,
+            app_transactions=actions.app_transactions(),
+            domains=actions.domain_changes(),
+            uuid=self.uuid if actions.metadata is not None else None,
+            name=self.name if actions.metadata is not None else None,
+        )
+
+
+class _Replay:
+    """Collects a history version by version."""
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+        self._interpreter = _Interpreter(segment.location, "", None, -1)
+        self._definitions: list[tuple[int, Definition]] = []
+        self._commits: list[Commit] = []
+        self._applications: list[tuple[int, AppTransaction]] = []
+        self._domains: dict[str, str] = {}
+        self._files: list[tuple[DataFile, int, int]] = []
+        self._removed: list[int] = []
+        self._live: dict[tuple[str, str | None], int] = {}
+
+    def begin(self, version: int, state: State, info: dict[str, Any] | None, written: int) -> None:
+        """Start from the state of a checkpoint."""
+        interpreter = self._interpreter
+        with understanding(self._segment.location, version):
+            definition = interpreter.define(state.actions)
+            assert definition is not None  # noqa: S101  the first one is always new
+            self._definitions.append((version, definition))
+            self._add(version, state.files(interpreter.files()))
+            self._take(version, state.actions.app_transactions(), state.actions.domain_changes())
+            told = commit_info_of(info, interpreter.uuid, version)
+        self._commits.append(Commit(version, interpreter.moment(written), told))
+
+    def commit(self, version: int, actions: Actions) -> None:
+        """Go on with the next commit."""
+        written = timestamp_of(actions.info)
+        if written is None:
+            written = self._segment.commits[version]
+        found = self._interpreter.commit(version, actions, written)
+        if found.definition is not None:
+            self._definitions.append((version, found.definition))
+        for key in found.removed:
+            self._end(key, version)
+        self._add(version, found.added)
+        self._take(version, found.app_transactions, found.domains)
+        self._commits.append(
+            Commit(version, found.timestamp_ms, found.info, app_transactions=found.app_transactions)
+        )
+
+    def finish(self) -> TableHistory:
+        """The history up to the last commit."""
+        ends = zip(self._files, self._removed, strict=True)
+        return TableHistory(
+            uuid=self._interpreter.uuid,
+            name=self._interpreter.name,
+            first_version=self._commits[0].version,
+            version=self._commits[-1].version,
+            definitions=self._definitions,
+            commits=self._commits,
+            files=[LoggedFile(file, added, nr, end) for (file, added, nr), end in ends],
+            app_transactions=self._applications,
+            domains=self._domains,
+        )
+
+    def _add(self, version: int, files: Iterator[DataFile] | tuple[DataFile, ...]) -> None:
+        for ordinal, file in enumerate(files):
+            key = (file.path, vector_id(file.deletion_vector))
+            self._end(key, version)
+            self._live[key] = len(self._files)
+            self._files.append((file, version, ordinal))
+            self._removed.append(LIVE)
+
+    def _end(self, key: tuple[str, str | None], version: int) -> None:
+        found = self._live.pop(key, None)
+        if found is not None:
+            self._removed[found] = version
+
+    def _take(
+        self,
+        version: int,
+        applications: tuple[AppTransaction, ...],
+        domains: Mapping[str, str | None],
+    ) -> None:
+        self._applications.extend((version, a) for a in applications)
+        for name, configuration in domains.items():
+            if configuration is None:
+                self._domains.pop(name, None)
+            else:
+                self._domains[name] = configuration

@@ -1,0 +1,385 @@
+"""Delta's actions as the lake's nouns.
+
+Nothing here trusts its input; whoever calls runs it inside `damage.understanding`, which names the
+table and the version when an action is not what the protocol says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import orjson
+
+from lakeward.errors import UnsupportedFeature
+from lakeward.formats.delta.evolution import evolved
+from lakeward.formats.delta.schema import physical_name
+from lakeward.formats.delta.statistics import StatsReader
+from lakeward.formats.delta.values import file_path, partition_value, vector_id
+from lakeward.model.commit import AppTransaction, CommitInfo
+from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile, FileStats
+from lakeward.model.types import Field
+from lakeward.model.values import MAX_KEY, MIN_KEY, Value
+
+UNKNOWN: Final = "UNKNOWN"
+"""The operation of a commit that does not tell."""
+
+_NO_COLUMNS: Final = '{"type":"struct","fields":[]}'
+_CONSTRAINT: Final = "delta.constraints."
+_OURS: Final = "lakeward"
+_LAST_MOMENT: Final = 253_402_300_799_999
+_FILE_KEYS: Final = frozenset(
+    {
+        "path",
+        "partitionValues",
+        "size",
+        "modificationTime",
+        "dataChange",
+        "stats",
+        "stats_parsed",
+        "partitionValues_parsed",
+        "deletionVector",
+    }
+)
+_UUID_LENGTH: Final = 20
+_NEWEST_READER: Final = 3
+_NEWEST_WRITER: Final = 7
+_READABLE: Final = frozenset(
+    {
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "variantShredding",
+        "variantShredding-preview",
+        "variantType",
+        "variantType-preview",
+    }
+)
+
+
+@dataclass(slots=True)
+class Actions:
+    """The actions of one file of the log, sorted by kind and otherwise as they stood."""
+
+    info: dict[str, Any] | None = None
+    protocol: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+    adds: list[dict[str, Any]] = field(default_factory=list)
+    removes: list[dict[str, Any]] = field(default_factory=list)
+    txns: list[dict[str, Any]] = field(default_factory=list)
+    domains: list[dict[str, Any]] = field(default_factory=list)
+    sidecars: list[dict[str, Any]] = field(default_factory=list)
+
+    def domain_changes(self) -> dict[str, str | None]:
+        """Configurations by domain; None for one that was removed."""
+        return {
+            _text(d["domain"], "domain"): None if d.get("removed") else str(d["configuration"])
+            for d in self.domains
+        }
+
+    def app_transactions(self) -> tuple[AppTransaction, ...]:
+        """How far applications got."""
+        return tuple(
+            AppTransaction(
+                _text(t["appId"], "appId"),
+                _integer(t["version"], "version"),
+                None if t.get("lastUpdated") is None else _integer(t["lastUpdated"], "lastUpdated"),
+            )
+            for t in self.txns
+        )
+
+
+def actions_of(data: bytes) -> Actions:
+    """The actions of a commit, or of a checkpoint in JSON.
+
+    Raises:
+        ValueError: A line is not an action.
+    """
+    out = Actions()
+    lists = {
+        "add": out.adds,
+        "remove": out.removes,
+        "txn": out.txns,
+        "domainMetadata": out.domains,
+        "sidecar": out.sidecars,
+    }
+    loads = orjson.loads
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if not line or line.isspace():
+            continue
+        try:
+            action = loads(line)
+        except orjson.JSONDecodeError as error:
+            message = f"line {number} of its commit is not JSON, or was cut off ({error})"
+            raise ValueError(message) from error
+        if type(action) is not dict:
+            message = f"line {number} of its commit is not an action"
+            raise ValueError(message)
+        for kind, body in action.items():
+            if body is None:
+                continue
+            if type(body) is not dict:
+                message = f"line {number} of its commit has a {kind!r} that is not an action"
+                raise ValueError(message)
+            if kind in lists:
+                lists[kind].append(body)
+            elif kind == "commitInfo":
+                out.info = out.info or body
+            elif kind == "protocol":
+                out.protocol = body
+            elif kind == "metaData":
+                out.metadata = body
+    return out
+
+
+def definition_of(
+    metadata: Mapping[str, Any] | None,
+    protocol: Mapping[str, Any] | None,
+    previous: Definition | None,
+) -> Definition:
+    """The definition after these actions; what they leave out stays as it was.
+
+    Raises:
+        ValueError: There is no protocol or no metadata, not even before.
+        CorruptTable: The schema cannot be understood.
+        UnsupportedFeature: It needs a newer Lakeward.
+    """
+    if previous is None and (metadata is None or protocol is None):
+        message = f"its first commit has no {'metaData' if metadata is None else 'protocol'}"
+        raise ValueError(message)
+    demands = previous.protocol if protocol is None and previous else _protocol(protocol or {})
+    if metadata is None and previous is not None:
+        return replace(previous, protocol=demands)
+    source = metadata or {}
+    text = source.get("schemaString")
+    schema = evolved(
+        _NO_COLUMNS if text is None else _text(text, "schemaString"),
+        previous.schema if previous else None,
+    )
+    configuration = source.get("configuration") or {}
+    created = source.get("createdTime")
+    comment = source.get("description")
+    return Definition(
+        schema=schema,
+        partition_by=tuple(
+            _column(schema.by_name, n).id for n in source.get("partitionColumns") or ()
+        ),
+        properties={k: str(v) for k, v in configuration.items() if not k.startswith(_CONSTRAINT)},
+        constraints={
+            k.removeprefix(_CONSTRAINT): str(v)
+            for k, v in configuration.items()
+            if k.startswith(_CONSTRAINT)
+        },
+        protocol=demands,
+        created_ms=None if created is None else _integer(created, "createdTime"),
+        comment=None if comment is None else str(comment),
+    )
+
+
+def commit_info_of(source: Mapping[str, Any] | None, uuid: str, version: int) -> CommitInfo:
+    """What a foreign commit tells of itself."""
+    raw = source or {}
+    tags = raw.get("tags")
+    tags = tags if isinstance(tags, dict) else {}
+    return CommitInfo(
+        transaction_id=str(raw.get("txnId") or f"adopted-{uuid}-{version}"),
+        operation=str(raw.get("operation") or UNKNOWN),
+        parameters={k: _spelled(v) for k, v in _mapping(raw, "operationParameters").items()},
+        metrics=_mapping(raw, "operationMetrics"),
+        actor=str(raw.get("userName") or ""),
+        engine=str(raw.get("engineInfo") or ""),
+        message=None if raw.get("userMetadata") is None else _spelled(raw["userMetadata"]),
+        members=_count(tags.get("lakeward.members")),
+        attempts=_count(tags.get("lakeward.attempts")),
+        blind=raw.get("isBlindAppend") is True,
+        adopted=True,
+        extra=source,
+    )
+
+
+def is_ours(info: CommitInfo) -> bool:
+    """Whether Lakeward wrote the commit, so that its bounds lost nothing."""
+    return info.engine.lower().startswith(_OURS)
+
+
+def timestamp_of(source: Mapping[str, Any] | None) -> int | None:
+    """When a commit says it was made: by its in-commit timestamp, else by its writer's clock."""
+    for name in ("inCommitTimestamp", "timestamp"):
+        found = (source or {}).get(name)
+        if type(found) is int and 0 <= found <= _LAST_MOMENT:
+            return found
+    return None
+
+
+def vector_of(source: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A deletion vector's descriptor, without the keys that say nothing.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if source is None:
+        return None
+    out = {k: v for k, v in source.items() if v is not None}
+    kind, place = _text(out.get("storageType"), "storageType"), out.get("pathOrInlineDv")
+    place = _text(place, "pathOrInlineDv")
+    outside = kind == "u" and ".." in place[:-_UUID_LENGTH].split("/")
+    if kind not in ("u", "i", "p") or outside:
+        message = f"the deletion vector {out} cannot be understood"
+        raise ValueError(message)
+    if kind == "p":
+        file_path(place)
+    return out
+
+
+def removed_key(action: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Which file a `remove` means: its path and the identity of its deletion vector."""
+    return _path(action["path"]), vector_id(vector_of(action.get("deletionVector")))
+
+
+class FileReader:
+    """Makes data files of `add` actions that fall under one definition."""
+
+    def __init__(self, definition: Definition) -> None:
+        self._statistics = StatsReader(definition.schema)
+        fields = [definition.schema.by_id[i] for i in definition.partition_by]
+        self._partition = [(f, physical_name(f)) for f in fields]
+        self._known: dict[tuple[int, str | None], Value] = {}
+
+    def add(self, action: dict[str, Any], *, exact: bool) -> DataFile:
+        """The file of an action of a commit."""
+        rows, bounds = self._stats(action, exact=exact)
+        vector = action.get("deletionVector")
+        extra = None
+        if len(action) > len(_FILE_KEYS & action.keys()):
+            extra = {k: v for k, v in action.items() if v is not None and k not in _FILE_KEYS}
+        return DataFile(
+            _path(action["path"]),
+            _number(action["size"], "size"),
+            rows,
+            _integer(action.get("modificationTime") or 0, "modificationTime"),
+            self.partition(action.get("partitionValues")),
+            bounds,
+            None if vector is None else vector_of(vector),
+            extra or None,
+        )
+
+    def _stats(self, action: dict[str, Any], *, exact: bool) -> tuple[int | None, FileStats | None]:
+        text = action.get("stats")
+        if type(text) is str:
+            return self._statistics.text(text, exact=exact)
+        parsed = action.get("stats_parsed")
+        return self._statistics.body(parsed, exact=exact) if type(parsed) is dict else (None, None)
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether files have partition values."""
+        return bool(self._partition)
+
+    def partition(self, source: Mapping[str, str | None] | None) -> dict[int, Value]:
+        """Neutral values by field id."""
+        if not self._partition:
+            return {}
+        given = source or {}
+        out: dict[int, Value] = {}
+        for column, name in self._partition:
+            text = given.get(name) if name in given else given.get(column.name)
+            key = (column.id, text)
+            if key not in self._known:
+                self._known[key] = _partition_value(column, text)
+            out[column.id] = self._known[key]
+        return out
+
+
+def check_readable(protocol: Mapping[str, Any], location: str) -> None:
+    """Refuse a table whose log may not mean what it seems to.
+
+    Raises:
+        UnsupportedFeature: Its protocol demands what this Lakeward does not know.
+    """
+    unknown = sorted(set(protocol.get("readerFeatures") or ()) - _READABLE)
+    if (
+        protocol["minReaderVersion"] > _NEWEST_READER
+        or protocol["minWriterVersion"] > _NEWEST_WRITER
+    ):
+        unknown.append(
+            f"protocol version {protocol['minReaderVersion']}/{protocol['minWriterVersion']}"
+        )
+    if unknown:
+        what = f"The Delta table at {location} demands {', '.join(unknown)} of its readers."
+        hint = "Upgrade Lakeward, or leave the table outside the lake."
+        raise UnsupportedFeature(what, hint=hint, table=location, features=unknown)
+
+
+def _partition_value(column: Field, text: Any) -> Value:
+    try:
+        value = partition_value(column, text)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        message = f"{text!r} is no {column.type}, the type of the partition column {column.name}"
+        raise ValueError(message) from error
+    if isinstance(value, float) and value - value != 0:
+        what = (
+            f"The partition column {column.name} has the value {text}, which the lake cannot hold."
+        )
+        raise UnsupportedFeature(what, hint="Rewrite these rows under another partition.")
+    return value
+
+
+def _protocol(source: Mapping[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        name: _number(source[name], name) for name in ("minReaderVersion", "minWriterVersion")
+    }
+    for name in ("readerFeatures", "writerFeatures"):
+        if source.get(name) is not None:
+            out[name] = sorted(_text(f, name) for f in source[name])
+    return out
+
+
+def _column(columns: Mapping[str, Field], name: Any) -> Field:
+    if name not in columns:
+        message = f"its partition column {name!r} is not in its schema"
+        raise ValueError(message)
+    return columns[name]
+
+
+def _path(source: Any) -> str:
+    return file_path(_text(source, "path"))
+
+
+def _text(source: Any, name: str) -> str:
+    if type(source) is not str or not source:
+        message = f"the {name} {source!r} is not a text"
+        raise ValueError(message)
+    return source
+
+
+def _number(source: Any, name: str) -> int:
+    if type(source) is not int or not 0 <= source <= MAX_KEY:
+        message = f"the {name} {source!r} is not a number that it can be"
+        raise ValueError(message)
+    return source
+
+
+def _integer(source: Any, name: str) -> int:
+    if type(source) is not int or not MIN_KEY <= source <= MAX_KEY:
+        message = f"the {name} {source!r} is not a number"
+        raise ValueError(message)
+    return source
+
+
+def _mapping(source: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = source.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _spelled(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _count(value: Any) -> int:
+    return int(value) if isinstance(value, str) and value.isdecimal() and 0 < len(value) < 10 else 1

@@ -1,0 +1,197 @@
+"""The state that a checkpoint holds, read as Arrow columns.
+
+Classic checkpoints in one or many parts and v2 checkpoints with sidecars are read alike: their rows
+are actions, whatever file they are in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakeward.formats.delta.damage import damaged, understanding
+from lakeward.formats.delta.parse import Actions, FileReader, actions_of
+from lakeward.formats.delta.publication import LOG_DIRECTORY
+from lakeward.formats.delta.segment import Checkpoint
+from lakeward.formats.delta.statistics import Ticks
+from lakeward.formats.delta.warehouse import Warehouse
+from lakeward.model.file import DataFile
+
+SIDECARS: Final = "_sidecars"
+_PARSED: Final = ("stats_parsed", "partitionValues_parsed")
+_SMALL: Final = {
+    "protocol": "protocol",
+    "metaData": "metadata",
+    "txn": "txns",
+    "domainMetadata": "domains",
+    "sidecar": "sidecars",
+}
+
+
+@dataclass
+class State:
+    """A table's state: few actions as they are, many files as columns."""
+
+    actions: Actions = field(default_factory=Actions)
+    columns: list[pa.StructArray] = field(default_factory=list)
+
+    def files(self, reader: FileReader) -> Iterator[DataFile]:
+        """The state's files, in the order of the checkpoint."""
+        for action in self.actions.adds:
+            yield reader.add(action, exact=False)
+        for rows in self.columns:
+            yield from _files(rows, reader)
+
+
+def state_of(storage: Warehouse, location: str, checkpoint: Checkpoint) -> State:
+    """Read a checkpoint.
+
+    Raises:
+        CorruptTable: One of its files cannot be understood.
+        FileMissing: One of its files is gone.
+    """
+    out = State()
+    for path in checkpoint.paths:
+        _read(out, storage.read(path), path, location, checkpoint.version)
+    for sidecar in out.actions.sidecars:
+        with understanding(location, checkpoint.version):
+            name = str(sidecar["path"]).rpartition("/")[2]
+            path = f"{location}/{LOG_DIRECTORY}/{SIDECARS}/{name}"
+        _read(out, storage.read(path), path, location, checkpoint.version)
+    return out
+
+
+def _read(out: State, data: bytes, path: str, location: str, version: int) -> None:
+    with understanding(location, version):
+        if path.endswith(".json"):
+            _merge(out.actions, actions_of(data))
+            return
+        try:
+            found = _read_parquet(out, data)
+        except (pa.ArrowException, OSError) as error:
+            name = path.rpartition("/")[2]
+            raise damaged(location, version, f"its checkpoint {name} is not Parquet") from error
+        _merge(out.actions, found)
+
+
+def _read_parquet(out: State, data: bytes) -> Actions:
+    source = pq.ParquetFile(pa.BufferReader(data))
+    schema = source.schema_arrow
+    kinds = [name for name in _SMALL if name in schema.names]
+    files = [f.name for f in schema.field("add").type] if "add" in schema.names else []
+    plain = [f"add.{name}" for name in files if name not in _PARSED]
+    table = source.read(columns=[*kinds, *plain])
+    found = Actions()
+    for name in kinds:
+        rows = [_plain(row) for row in table[name].drop_null().to_pylist()]
+        if isinstance(getattr(found, _SMALL[name]), list):
+            setattr(found, _SMALL[name], rows)
+        elif rows:
+            setattr(found, _SMALL[name], rows[-1])
+    if "path" in files:
+        out.columns.extend(_adds(source, table, files))
+    return found
+
+
+def _adds(
+    source: pq.ParquetFile, table: pa.Table, files: Sequence[str]
+) -> Iterator[pa.StructArray]:
+    """The rows that add a file; parsed statistics only where there is no text of them."""
+    rows = table["add"]
+    here = pc.is_valid(pc.struct_field(rows, "path"))
+    rows = rows.filter(here)
+    if not len(rows):
+        return
+    texts = pc.struct_field(rows, "stats").null_count if "stats" in files else len(rows)
+    if texts and "stats_parsed" in files:
+        parsed = source.read(columns=["add.stats_parsed"])["add"].filter(here)
+        parsed = pa.concat_arrays(parsed.chunks) if parsed.num_chunks != 1 else parsed.chunk(0)
+        whole = pa.concat_arrays(rows.chunks) if rows.num_chunks != 1 else rows.chunk(0)
+        names = [f.name for f in whole.type]
+        yield pa.StructArray.from_arrays(
+            [*(whole.field(n) for n in names), parsed.field("stats_parsed")],
+            [*names, "stats_parsed"],
+        )
+        return
+    yield from (chunk for chunk in rows.chunks if len(chunk))
+
+
+def _files(rows: pa.StructArray, reader: FileReader) -> Iterator[DataFile]:
+    """Actions of the columns, one by one; only the columns that hold something are looked at."""
+    columns: dict[str, list[Any]] = {}
+    for part, column in zip(rows.type, rows.flatten(), strict=True):
+        if column.null_count == len(column) or part.name == "dataChange":
+            continue
+        if part.name == "stats_parsed":
+            columns[part.name] = _statistics(column)
+        elif pa.types.is_map(column.type):
+            if part.name != "partitionValues" or reader.is_partitioned:
+                columns[part.name] = _maps(column)
+        else:
+            columns[part.name] = column.to_pylist()
+    names = list(columns)
+    for values in zip(*columns.values(), strict=True):
+        action = dict(zip(names, values, strict=True))
+        yield reader.add(action, exact=False)
+
+
+def _maps(column: pa.MapArray) -> list[dict[str, Any] | None]:
+    keys, items = column.keys.to_pylist(), column.items.to_pylist()
+    ends = column.offsets.to_pylist()
+    pairs = pairwise(ends)
+    return [dict(zip(keys[a:b], items[a:b], strict=True)) for a, b in pairs]
+
+
+def _statistics(column: pa.StructArray) -> list[dict[str, Any] | None]:
+    """Statistics that a writer kept as columns, row by row as their JSON would be."""
+    whole: dict[str, list[Any]] = {}
+    for part, inner in zip(column.type, column.flatten(), strict=True):
+        if part.name in ("minValues", "maxValues", "nullCount") and pa.types.is_struct(inner.type):
+            columns = zip(inner.type, inner.flatten(), strict=True)
+            fields = {f.name: _ticks(values) for f, values in columns}
+            rows = zip(*fields.values(), strict=True) if fields else iter([()] * len(inner))
+            whole[part.name] = [
+                {n: v for n, v in zip(fields, row, strict=True) if v is not None} for row in rows
+            ]
+        elif part.name in ("numRecords", "tightBounds"):
+            whole[part.name] = inner.to_pylist()
+    return [dict(zip(whole, row, strict=True)) for row in zip(*whole.values(), strict=True)]
+
+
+def _ticks(column: pa.Array) -> list[Any]:
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        units = column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64()).to_pylist()
+        return [None if v is None else Ticks(v) for v in units]
+    if pa.types.is_date(kind):
+        units = column.cast(pa.date32()).cast(pa.int32()).to_pylist()
+        return [None if v is None else Ticks(v) for v in units]
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind):
+        return [None] * len(column)
+    return column.to_pylist()
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """Maps come from Arrow as pairs."""
+    return {k: _dictionary(v) for k, v in row.items() if v is not None}
+
+
+def _dictionary(value: Any) -> Any:
+    if isinstance(value, list) and all(isinstance(pair, tuple) for pair in value):
+        return dict(value) if value else value
+    return value
+
+
+def _merge(into: Actions, found: Actions) -> None:
+    into.protocol = found.protocol or into.protocol
+    into.metadata = found.metadata or into.metadata
+    into.adds.extend(found.adds)
+    into.txns.extend(found.txns)
+    into.domains.extend(found.domains)
+    into.sidecars.extend(found.sidecars)
