@@ -52,7 +52,7 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
         create: Make a lake when there is none.
         actor: Who works with the lake; the login name and host unless said otherwise.
     """
-    from lakeward.lake.lake import Lake  # noqa: PLC0415  importing lakeward stays quick
+    from lakeward.lake.lake import Lake
 
     return Lake(
         target,
@@ -66,7 +66,7 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
 def __getattr__(name: str) -> Any:
     """Load the heavy modules only when somebody asks for them."""
     if name in _HOMES:
-        from importlib import import_module  # noqa: PLC0415
+        from importlib import import_module
 
         return getattr(import_module(_HOMES[name]), name)
     message = f"module 'lakeward' has no attribute {name!r}"

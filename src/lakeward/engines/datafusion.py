@@ -1,7 +1,7 @@
-"""DataFusion through delta-rs: rows of published Delta tables with deletion vectors or mapped columns.
+"""DataFusion through delta-rs, for tables with deletion vectors or mapped columns.
 
-`QueryBuilder` honours both; delta-rs's pyarrow readers give nulls or fail (see the facts), so they are
-never used.
+`QueryBuilder` honours both; delta-rs's pyarrow readers give nulls or fail (see the facts), so they
+are never used.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def scan_delta(
         where: A DataFusion boolean expression rendered from a bound tree.
     """
     try:
-        from deltalake import DeltaTable, QueryBuilder  # noqa: PLC0415  an extra
-        from deltalake.exceptions import DeltaError  # noqa: PLC0415
+        from deltalake import DeltaTable, QueryBuilder
+        from deltalake.exceptions import DeltaError
     except ImportError as error:
         what = "Reading deletion vectors or mapped columns needs delta-rs."
         raise MissingExtra(what, hint="Run: pip install 'lakeward[datafusion]'.") from error

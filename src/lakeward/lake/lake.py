@@ -89,7 +89,7 @@ class Lake:
         name: str,
         schema: Any,
         *,
-        format: str = "delta",
+        format: str = "delta",  # noqa: A002  the name users know
         partition_by: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
         policy: Mapping[str, Any] | None = None,

@@ -25,9 +25,7 @@ class LakeSnapshot:
     As a context manager it pins the versions against vacuum until the block ends.
     """
 
-    def __init__(
-        self, parts: Parts, keeper: LeaseKeeper, at: datetime | str | int | None
-    ) -> None:
+    def __init__(self, parts: Parts, keeper: LeaseKeeper, at: datetime | str | int | None) -> None:
         self._parts = parts
         self._keeper = keeper
         self._pin: str | None = None

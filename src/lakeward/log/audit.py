@@ -1,8 +1,8 @@
 """The audit trail: who did what when, one hash chain per table.
 
-Every entry's hash covers the entry and the hash before it, and the head row holds the last one, so an
-entry that is changed, removed or slipped in breaks the chain. A chain per table needs no lock that a
-commit does not hold already.
+Every entry's hash covers the entry and the hash before it, and the head row holds the last one, so
+an entry that is changed, removed or slipped in breaks the chain. A chain per table needs no lock
+that a commit does not hold already.
 """
 
 from __future__ import annotations

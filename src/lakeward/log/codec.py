@@ -1,4 +1,4 @@
-"""Between rows of the log and the model's nouns. Reading back what was written gives the same noun."""
+"""Between rows of the log and the model's nouns; what is read back is what was written."""
 
 from __future__ import annotations
 

@@ -41,9 +41,7 @@ _BETWEEN = Statement(
 )
 _AT_TIME = Statement(
     sa.select(commit.c.version)
-    .where(
-        commit.c.table_id == bindparam("table_id"), commit.c.timestamp_ms <= bindparam("moment")
-    )
+    .where(commit.c.table_id == bindparam("table_id"), commit.c.timestamp_ms <= bindparam("moment"))
     .order_by(commit.c.timestamp_ms.desc(), commit.c.version.desc())
     .limit(1)
 )
@@ -60,9 +58,7 @@ _MEMBERS = Statement(
 _INSERT = Statement(sa.insert(commit))
 _INSERT_APP = Statement(sa.insert(app_transaction))
 _APPS_OF = Statement(
-    sa.select(
-        app_transaction.c.app_id, app_transaction.c.app_version, app_transaction.c.updated_ms
-    )
+    sa.select(app_transaction.c.app_id, app_transaction.c.app_version, app_transaction.c.updated_ms)
     .where(
         app_transaction.c.table_id == bindparam("table_id"),
         app_transaction.c.version == bindparam("version"),

@@ -1,7 +1,7 @@
 """What the log asks of a database: read sessions, and one writer at a time where it needs that.
 
-A session is a database transaction. `read` sees one consistent state from its first statement to its
-end. `write` is all or nothing. Driver errors leave here as errors of our own tree.
+A session is a database transaction. `read` sees one consistent state from its first statement to
+its end. `write` is all or nothing. Driver errors leave here as errors of our own tree.
 """
 
 from __future__ import annotations

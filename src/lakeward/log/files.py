@@ -187,7 +187,9 @@ def insert(
         session.bulk(file.name, FILE_COLUMNS, (file_row(table_id, f) for f in new))
         session.bulk(file_stat.name, _STAT_COLUMNS, stats)
         return
-    session.many(_INSERT, [dict(zip(FILE_COLUMNS, file_row(table_id, f), strict=True)) for f in new])
+    session.many(
+        _INSERT, [dict(zip(FILE_COLUMNS, file_row(table_id, f), strict=True)) for f in new]
+    )
     session.many(_INSERT_STAT, [dict(zip(_STAT_COLUMNS, row, strict=True)) for row in stats])
 
 

@@ -222,7 +222,7 @@ def _one_line(error: Exception) -> str:
 
 def _driver() -> Any:
     try:
-        import psycopg  # noqa: PLC0415  an extra
+        import psycopg
     except ImportError as error:
         what = "A lake on PostgreSQL needs psycopg."
         raise MissingExtra(what, hint="Run: pip install 'lakeward[postgres]'.") from error

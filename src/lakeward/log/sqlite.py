@@ -1,8 +1,8 @@
 """The log in one SQLite file: write-ahead log, every commit synced to disk.
 
-SQLite takes one writer at a time and makes the others sleep and retry, which starves some of them for
-hundreds of milliseconds. Writers therefore queue on a file lock first: the kernel wakes the next one.
-SQLite's own lock still holds whoever comes from outside.
+SQLite takes one writer at a time and makes the others sleep and retry, which starves some of them
+for hundreds of milliseconds. Writers therefore queue on a file lock first: the kernel wakes the
+next one. SQLite's own lock still holds whoever comes from outside.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from lakeward.errors import (
-    LakewardError,
     LakeNotFound,
+    LakewardError,
     OutcomeUnknown,
     StoreCorrupt,
     StoreError,

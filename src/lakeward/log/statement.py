@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 _DIALECTS: Final[dict[str, sa.Dialect]] = {
     "sqlite": sqlite.dialect(paramstyle="qmark"),  # type: ignore[no-untyped-call]
-    "postgresql": postgresql.dialect(paramstyle="format"),  # type: ignore[no-untyped-call]
+    "postgresql": postgresql.dialect(paramstyle="format"),
 }
 _NAMED: Final = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
 
@@ -24,7 +24,7 @@ class Statement:
     """A statement with named parameters, whatever the database.
 
     Args:
-        source: A Core construct, or SQL text with `:name` parameters that both databases understand.
+        source: A Core construct, or SQL text with `:name` parameters for both databases.
     """
 
     __slots__ = ("_compiled", "_constants", "_source")

@@ -32,7 +32,7 @@ _END = Statement(
     )
     .values(state=bindparam("state"), ended_ms=bindparam("ended_ms"))
 )
-_COLUMNS = [c for c in transaction.c]
+_COLUMNS = list(transaction.c)
 _GET = Statement(
     sa.select(*_COLUMNS).where(transaction.c.transaction_id == bindparam("transaction_id"))
 )
@@ -77,7 +77,13 @@ class Registration:
 
 
 def register(
-    session: Session, now: int, *, transaction_id: str, actor: str, isolation: str, message: str | None
+    session: Session,
+    now: int,
+    *,
+    transaction_id: str,
+    actor: str,
+    isolation: str,
+    message: str | None,
 ) -> None:
     """Register an open transaction."""
     session.run(

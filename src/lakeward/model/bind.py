@@ -247,6 +247,13 @@ class _Binder:
             inner = inner.args["this"]
         return functions.call(_CALENDAR[node.key], [self.bind(inner)])
 
+    def extract(self, node: exp.Expr) -> Expression:
+        _only(node, "this", "expression")
+        unit = str(node.name).lower()
+        if unit not in _CALENDAR:
+            raise _refusal(node)
+        return functions.call(_CALENDAR[unit], [self.part(node, "expression")])
+
     def trim(self, node: exp.Expr) -> Expression:
         _only(node, "this", "position")
         position = str(node.args.get("position") or "").lower()
@@ -343,6 +350,7 @@ _HANDLERS: Final[dict[str, _Handler]] = {
     "nullif": _Binder.null_if,
     "concat": _Binder.concat,
     "dpipe": _Binder.pipes,
+    "extract": _Binder.extract,
     "trim": _Binder.trim,
     "isnan": _Binder.not_a_number,
     "anonymous": _Binder.named,

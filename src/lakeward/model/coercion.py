@@ -25,6 +25,7 @@ from lakeward.model.expression import (
     Comparison,
     Expression,
     In,
+    IsNull,
     Literal,
     Operator,
     Or,
@@ -77,7 +78,7 @@ def compare_literal(op: Comparison, left: Expression, right: Literal) -> Express
     """
     kind = left.type
     if right.value is None:
-        return Compare(op, left, Literal(None, kind)) if op == "<=>" else Literal(None, BOOLEAN)
+        return IsNull(left) if op == "<=>" else Literal(None, BOOLEAN)
     right = _read(right, left)
     if is_floating(kind):
         return _compare_floating(op, left, right)
@@ -231,8 +232,7 @@ def _compare_null(op: Comparison, left: Expression, right: Expression) -> Expres
     if op != "<=>":
         return Literal(None, BOOLEAN)
     known = right if left.type == VOID else left
-    kind = BOOLEAN if known.type == VOID else known.type
-    return Compare(op, convert(known, kind), Literal(None, kind))
+    return Literal(True, BOOLEAN) if known.type == VOID else IsNull(known)
 
 
 def _read(literal: Literal, other: Expression) -> Literal:

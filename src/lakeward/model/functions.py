@@ -21,7 +21,7 @@ NAMES: Final = frozenset(
         *("startswith", "endswith", "contains"),
         *("abs", "floor", "ceil"),
         *("coalesce", "isnull", "isnotnull", "nullif", "isnan", "if"),
-        *("year", "month", "day", "hour"),
+        *("year", "month", "day", "hour", "extract"),
     }
 )
 _OF_STRING: Final[dict[str, Type]] = {

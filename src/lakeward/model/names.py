@@ -28,7 +28,8 @@ class TableName:
         """
         if isinstance(text, TableName):
             return text
-        parts = text.split(".") if isinstance(text, str) else []
+        given: object = text
+        parts = given.split(".") if isinstance(given, str) else []
         if not 1 <= len(parts) <= 2 or not all(_PART.fullmatch(p) for p in parts):
             what = f"{text!r} is not a table name."
             hint = (

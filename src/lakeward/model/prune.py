@@ -165,16 +165,12 @@ def affirmed(expression: Expression) -> Expression:
             return And(tuple(Not(term) for term in terms))
         case Not(Compare(op, left, right)) if op in _OPPOSITE:
             return affirmed(Compare(_OPPOSITE[op], left, right))
-        case Not(Compare("<=>", left, Literal(None, _))):
-            return Not(IsNull(left))
         case Not(Literal(bool() as value, kind)):
             return Literal(not value, kind)
         case Not(Column() as column):
             return Compare("=", column, Literal(False, BOOLEAN))
         case Column():
             return Compare("=", expression, Literal(True, BOOLEAN))
-        case Compare("<=>", left, Literal(None, _)):
-            return IsNull(left)
         case Compare("<=>", left, Literal() as right):
             return Compare("=", left, right)
         case _:

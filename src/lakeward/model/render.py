@@ -61,7 +61,6 @@ class _Dialect:
 
     functions: ClassVar[dict[str, str]] = {}
     types: ClassVar[dict[str, str]]
-    same: ClassVar[str]
 
     def write(self, expression: Expression, floor: int = _OR) -> str:
         text, strength = self._write(expression)
@@ -116,7 +115,7 @@ class _Dialect:
     def _predicate(self, predicate: Compare | IsNull | In | Like, negation: str) -> str:
         match predicate:
             case Compare(op, left, right):
-                sign = self.same if op == "<=>" else _SIGNS.get(op, op)
+                sign = "<>" if op == "!=" else op
                 return f"{self.write(left, _SUM)} {sign} {self.write(right, _SUM)}"
             case IsNull(operand):
                 return f"{self.write(operand, _SUM)} IS {negation}NULL"
@@ -204,7 +203,6 @@ class _Spark(_Dialect):
         "timestamp_ms": "TIMESTAMP",
         "timestamp_ms_ntz": "TIMESTAMP_NTZ",
     }
-    same: ClassVar = "<=>"
 
     def column(self, name: str, path: tuple[str, ...]) -> str:
         return ".".join(_backticked(part) for part in (name, *path))
@@ -232,7 +230,6 @@ class _DataFusion(_Dialect):
         "string": "VARCHAR",
         "binary": "BYTEA",
     }
-    same: ClassVar = "IS NOT DISTINCT FROM"
 
     def column(self, name: str, path: tuple[str, ...]) -> str:
         quoted = '"' + name.replace('"', '""') + '"'
@@ -262,6 +259,10 @@ class _DataFusion(_Dialect):
                 return self._write(Or(each) if len(each) > 1 else each[0])
             case Not(In(_, (Literal(float(), _), *_)) as several):
                 return f"NOT ({self.write(several)})", _NOT
+            case Compare("<=>", left, right):
+                # The engine reads all that follows as the right side.
+                text = f"{self.write(left, _SUM)} IS NOT DISTINCT FROM {self.write(right, _SUM)}"
+                return f"({text})", _ATOM
             case _:
                 return super()._write(expression)
 

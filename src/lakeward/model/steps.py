@@ -39,5 +39,5 @@ def reach(step: str) -> None:
 
 def observe(observer: Callable[[str], None] | None) -> None:
     """Call `observer` with the name of every step from now on; `None` ends it."""
-    global _observer  # noqa: PLW0603  one observer a process, set by tests and tracing
+    global _observer
     _observer = observer

@@ -169,7 +169,7 @@ def type_from_arrow(source: pa.DataType, ids: Ids, *, where: str, depth: int = 0
         return Primitive("string")
     if types.is_large_binary(source) or types.is_binary_view(source):
         return Primitive("binary")
-    if types.is_decimal(source) and source.precision <= 38 and 0 <= source.scale:
+    if types.is_decimal(source) and source.precision <= 38 and source.scale >= 0:
         return Decimal(source.precision, source.scale)
     if types.is_struct(source):
         return Struct(tuple(_field_from_arrow(f, ids, where, depth) for f in source))

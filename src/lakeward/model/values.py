@@ -1,9 +1,10 @@
 """Values in the log: one neutral JSON spelling, and keys that keep their order.
 
-A date is days and a timestamp microseconds since 1970 (both integers), a decimal is a string, bytes
-are base64; everything else is itself. `order_key` maps a value to a signed 64-bit integer that never
-reverses an order: `a <= b` implies `order_key(a) <= order_key(b)`. Strings keep their first eight
-bytes, so different values may share a key, which can only make a plan read more, never less.
+A date is days and a timestamp microseconds since 1970 (both integers), a decimal is a string,
+bytes are base64; everything else is itself. `order_key` maps a value to a signed 64-bit integer
+that never reverses an order: `a <= b` implies `order_key(a) <= order_key(b)`. Strings keep their
+first eight bytes, so different values may share a key, which can only make a plan read more, never
+less.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def to_neutral(kind: Type, value: Any) -> Value:
         return (value - epoch) // _MICROSECOND
     if name == "binary":
         return base64.b64encode(value).decode()
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def from_neutral(kind: Type, value: Value) -> Any:

@@ -87,8 +87,12 @@ def diff(first: TableSnapshot, second: TableSnapshot) -> Diff:
 
 def _schema_changes(before: Schema, after: Schema) -> list[SchemaChange]:
     old, new = before.by_id, after.by_id
-    changes = [SchemaChange("dropped", f.name, str(f.type), None) for i, f in old.items() if i not in new]
-    changes += [SchemaChange("added", f.name, None, str(f.type)) for i, f in new.items() if i not in old]
+    changes = [
+        SchemaChange("dropped", f.name, str(f.type), None) for i, f in old.items() if i not in new
+    ]
+    changes += [
+        SchemaChange("added", f.name, None, str(f.type)) for i, f in new.items() if i not in old
+    ]
     for field_id in old.keys() & new.keys():
         was, now = old[field_id], new[field_id]
         if was.name != now.name:
@@ -105,9 +109,7 @@ def _schema_changes(before: Schema, after: Schema) -> list[SchemaChange]:
     return changes
 
 
-def _properties(
-    before: Definition, after: Definition
-) -> dict[str, tuple[str | None, str | None]]:
+def _properties(before: Definition, after: Definition) -> dict[str, tuple[str | None, str | None]]:
     old, new = _settings(before), _settings(after)
     return {
         k: (old.get(k), new.get(k))

@@ -1,8 +1,8 @@
 """The files that a read needs: pruned by partition and statistics in SQL, then exactly.
 
-A predicate on indexed columns becomes a range of the statistics index, so a selective plan looks at
-the files it returns and few others. What the index finds is checked once more against each file's own
-bounds, and against those parts of the predicate that the index cannot see.
+A predicate on indexed columns becomes a range of the statistics index, so a selective plan looks
+at the files it returns and few others. What the index finds is checked once more against each
+file's own bounds, and against those parts of the predicate that the index cannot see.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a warehouse promises about its files.
 
-A file that was created or put is whole and safe when the call returns: it survives a power cut, and
-nobody ever sees a part of it under its final name. Paths are relative to the warehouse's root and use
-`/`; one that climbs out of the root is refused.
+A file that was created or put is whole and safe when the call returns: it survives a power cut,
+and nobody ever sees a part of it under its final name. Paths are relative to the warehouse's root
+and use `/`; one that climbs out of the root is refused.
 """
 
 from __future__ import annotations

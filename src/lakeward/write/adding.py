@@ -1,4 +1,4 @@
-"""Parquet files that somebody else wrote below a table's location, taken into the table as they are."""
+"""Parquet files that others wrote below a table's location, taken in as they are."""
 
 from __future__ import annotations
 

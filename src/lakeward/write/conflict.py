@@ -2,8 +2,8 @@
 
 Blind appends meet no conflict. A change that removes or replaces rows conflicts with a commit that
 removed one of the same files, or that added a file which may hold rows of the replaced scope. A
-serializable transaction also conflicts with whoever changed what it read. Changes to other files and
-other partitions pass.
+serializable transaction also conflicts with whoever changed what it read. Changes to other files
+and other partitions pass.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ def check(session: Session, change: Change, current: Head, isolation: Isolation)
 def _lost(session: Session, change: Change, current: Head) -> LoggedFile | None:
     if not change.removed:
         return None
-    removed = files.removed_since(
-        session, current.table_id, change.head.version, current.version
-    )
+    removed = files.removed_since(session, current.table_id, change.head.version, current.version)
     return next((f for f in removed if (f.added, f.ordinal) in change.removed), None)
 
 
@@ -73,9 +71,7 @@ def _first_added(
 def _check_reads(session: Session, change: Change, current: Head) -> None:
     if not change.reads:
         return
-    removed = files.removed_since(
-        session, current.table_id, change.head.version, current.version
-    )
+    removed = files.removed_since(session, current.table_id, change.head.version, current.version)
     for file in removed:
         if any(r is None or file_may_match(r, file.file) for r in change.reads):
             what = f"rows that this transaction read were removed (file {file.path})"

@@ -27,7 +27,12 @@ from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Primitive
 from lakeward.read.parts import Parts
-from lakeward.write.options import CHECKPOINT_INTERVAL, COMPRESSION, TARGET_FILE_SIZE, check_properties
+from lakeward.write.options import (
+    CHECKPOINT_INTERVAL,
+    COMPRESSION,
+    TARGET_FILE_SIZE,
+    check_properties,
+)
 from lakeward.write.publish import publish_member
 from lakeward.write.ratify import Ratified, insert
 from lakeward.write.validate import check_constraints
@@ -46,7 +51,7 @@ def create(
     name: TableName,
     schema: Any,
     *,
-    format: str,
+    format: str,  # noqa: A002  the name users know
     partition_by: Sequence[str],
     properties: Mapping[str, str] | None,
     policy: Mapping[str, Any] | None,
@@ -136,7 +141,7 @@ def _ratify(parts: Parts, name: TableName, definition: Definition, *, guard: boo
 
 
 def _location(parts: Parts, session: Session, name: TableName) -> str:
-    """A directory of the table's name; another one beside it when a dropped table left its files."""
+    """A directory of the table's name, or one beside it where a dropped table left files."""
     plain = f"{name.namespace}/{name.name}" if name.namespace else name.name
     if heads.location_taken(session, plain):
         return f"{plain}-{secrets.token_hex(4)}"
@@ -199,4 +204,3 @@ def _from_policy(policy: Mapping[str, Any]) -> dict[str, Any]:
         what = f"{unknown[0]!r} is not a policy."
         raise InvalidInput(what, hint=f"Policies are {', '.join(_POLICY)}.")
     return {_POLICY[k]: v for k, v in policy.items()}
-

@@ -1,5 +1,4 @@
-"""Leases kept alive while their holders live: one thread a lake, and only once there is something to
-hold for long."""
+"""Leases kept alive while their holders live: one thread a lake, once there is one to hold."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""How a table wants its files written, from its properties. A value that makes no sense is refused
-when it is set, not when it is used."""
+"""How a table wants its files written, from its properties.
+
+A value that makes no sense is refused when it is set, not when it is used.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,11 @@ def check_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """
     out: dict[str, str] = {}
     for key, value in properties.items():
-        if not isinstance(key, str) or not key or "\x00" in key:
+        if not key or "\x00" in key:
             what = f"{key!r} is not a property name."
             raise InvalidInput(what)
-        if not isinstance(value, str | int | float | bool):
+        given: object = value
+        if not isinstance(given, str | int | float | bool):
             what = f"Property {key} must be text, a number or a boolean."
             raise InvalidInput(what, property=key)
         out[key] = str(value).lower() if isinstance(value, bool) else str(value)

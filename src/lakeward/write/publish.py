@@ -1,8 +1,8 @@
 """Publication: ratified commits written out as ordinary `_delta_log` files.
 
-In version order, put-if-absent, bytes from the log alone; so anybody may do it, any number of times,
-at once, and the result is the same. A file that is ours but torn is made whole. A file that is not
-ours is left alone and reported, and nothing after it is published.
+In version order, put-if-absent, bytes from the log alone; so anybody may do it, any number of
+times, at once, and the result is the same. A file that is ours but torn is made whole. A file that
+is not ours is left alone and reported, and nothing after it is published.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def publish_backlog(parts: Parts, head: Head) -> int:
 
 
 def recover(parts: Parts) -> None:
-    """Publish what others ratified and did not publish. What cannot be published is only reported."""
+    """Publish what others ratified and did not publish; what cannot be is only reported."""
     with parts.database.read() as session:
         owed = heads.unpublished(session)
     for head in owed:

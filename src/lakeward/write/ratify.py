@@ -1,9 +1,9 @@
 """Ratification: the one database transaction that makes a commit true.
 
-It closes the registered transaction, locks the heads of all members in sorted order, checks what was
-committed since their base versions, and inserts every member's commit. Either all of it is in the log
-or nothing is. Timestamps of a table only grow, whatever the clocks do, and all members of one
-transaction share theirs, so that a cut by time never splits a transaction.
+It closes the registered transaction, locks the heads of all members in sorted order, checks what
+was committed since their base versions, and inserts every member's commit. Either all of it is in
+the log or nothing is. Timestamps of a table only grow, whatever the clocks do, and all members of
+one transaction share theirs, so that a cut by time never splits a transaction.
 """
 
 from __future__ import annotations
@@ -79,9 +79,7 @@ def insert(session: Session, member: Ratified, before: Head) -> None:
     new = [LoggedFile(f, version, n, LIVE) for n, f in enumerate(commit.added)]
     changed = None if commit.definition is None else member.head.definition_id
     if commit.definition is not None:
-        definitions.insert(
-            session, table_id, member.head.definition_id, version, commit.definition
-        )
+        definitions.insert(session, table_id, member.head.definition_id, version, commit.definition)
     commits.insert(session, table_id, commit, changed)
     files.insert(session, table_id, new, member.definition.schema.indexed)
     if files.remove(session, table_id, version, commit.removed) != len(commit.removed):
@@ -110,9 +108,7 @@ def _close(session: Session, transaction_id: str) -> None:
     raise TransactionClosed(what, hint=hint, transaction_id=transaction_id, state=state)
 
 
-def _member(
-    parts: Parts, intent: Intent, change: Change, head: Head, timestamp: int
-) -> Ratified:
+def _member(parts: Parts, intent: Intent, change: Change, head: Head, timestamp: int) -> Ratified:
     operation = summary(change)
     version = head.version + 1
     definition = change.new_definition or change.definition

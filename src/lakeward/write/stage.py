@@ -1,9 +1,9 @@
 """Staging: rows become data files that nobody sees yet.
 
-Rows are made to fit the table's schema, checked, split by partition and written in files of about the
-size that the table asks for. Memory holds one file's rows per open partition and never more than a
-few files' worth in all. Every file carries the transaction's id in its name and is on disk, name and
-all, before the transaction can be ratified.
+Rows are made to fit the table's schema, checked, split by partition and written in files of about
+the size that the table asks for. Memory holds one file's rows per open partition and never more
+than a few files' worth in all. Every file carries the transaction's id in its name and is on disk,
+name and all, before the transaction can be ratified.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ class Transaction:
             change.operations.append(_write("Append", change))
 
     def overwrite(self, name: str, data: Any, *, where: str | None = None) -> None:
-        """Replace all rows, or those for which `where` is true; the new rows must satisfy it too."""
+        """Replace all rows, or those for which `where` is true, which new rows must satisfy too."""
         with self._operation(name, reads=True) as member:
             change = member.change
             scope = None if where is None else parse(where, change.definition.schema)
@@ -286,7 +286,7 @@ class Transaction:
                 head = heads.get(session, name)
             definition = self._parts.definition(session, head)
         if member is not None:
-            # Blind so far: appends do not depend on the version, so the base may move up to the cut.
+            # Blind so far: appends do not depend on the version, so the base may move to the cut.
             if definition is not member.change.definition:
                 raise _moved(head)
             member.change.head = head
@@ -309,7 +309,7 @@ class Transaction:
         return rewrite.stage(member.stager, data, checks)
 
     def _remove(self, member: _Member, scope: Expression | None) -> None:
-        """Take the rows of a scope out: whole files where all rows go, rewritten where some stay."""
+        """Take the rows of a scope out: whole files, or rewritten ones where some rows stay."""
         change = member.change
         check_writable(change.definition, str(change.head.name))
         rewrite.check_deletable(change)
@@ -367,9 +367,7 @@ class Transaction:
             what = f"Table {change.head.name} has deletion vectors or mapped columns."
             hint = "Read it outside the transaction, with table.to_arrow()."
             raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
-        found = [
-            f for f in (*base, *staged) if scope is None or file_may_match(scope, f.file)
-        ]
+        found = [f for f in (*base, *staged) if scope is None or file_may_match(scope, f.file)]
         return read_files(
             self._parts.storage,
             change.head,
@@ -411,9 +409,7 @@ class Transaction:
         try:
             with self._parts.database.write() as session:
                 now = self._parts.database.clock_ms(session)
-                transactions.end(
-                    session, self.transaction_id, TransactionState.ROLLED_BACK, now
-                )
+                transactions.end(session, self.transaction_id, TransactionState.ROLLED_BACK, now)
                 state = transactions.lock(session, self.transaction_id)
         except LakewardError as error:
             _LOG.warning("Transaction %s could not be closed: %s", self.transaction_id, error)
@@ -514,4 +510,3 @@ def _checked_id(text: str | None) -> str:
         what = f"{text!r} is not a transaction id."
         raise InvalidInput(what, hint="Use up to 128 letters, digits, '-' and '_'.")
     return text
-

@@ -109,4 +109,4 @@ def check_constraints(constraints: Mapping[str, str], schema: Schema) -> dict[st
 
 def violates(expression: Expression) -> pc.Expression:
     """True where the expression is not true."""
-    return ~pc.coalesce(to_arrow(expression), pc.scalar(False))  # noqa: FBT003  the value false
+    return ~pc.coalesce(to_arrow(expression), pc.scalar(False))

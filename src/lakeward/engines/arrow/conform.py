@@ -1,6 +1,9 @@
-"""Data against a table's schema: same columns, types that fit without loss, no missing values where
-none may be. What fits is handed on in the table's own types; what does not is a `SchemaMismatch`
-that says which column and why, before a byte is written."""
+"""Data against a table's schema.
+
+The same columns, types that fit without loss, no missing values where none may be. What fits is
+handed on in the table's own types; what does not is a `SchemaMismatch` that says which column and
+why, before a byte is written.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,7 @@ def _column(data: pa.Table, field: Field, target: pa.Field, table: str) -> pa.Ch
 
 
 def fits(source: pa.DataType, kind: Type) -> bool:
-    """Whether values of an Arrow type fit a column's type by their type alone, or may after a check."""
+    """Whether values of an Arrow type fit a column's type, or may after a look at them."""
     types = pa.types
     if types.is_dictionary(source):
         return fits(source.value_type, kind)

@@ -106,12 +106,11 @@ def _less(a: Arrow, b: Arrow) -> Arrow:
 
 
 def _same(left: Expression, right: Expression) -> Arrow:
-    if isinstance(right, Literal) and right.value is None:
-        return pc.is_null(to_arrow(left))
     equal = pc.coalesce(_compare("=", left, right), pc.scalar(False))
     if isinstance(right, Literal):
         return equal
-    return pc.or_(equal, pc.and_(pc.is_null(to_arrow(left)), pc.is_null(to_arrow(right))))
+    missing = pc.and_kleene(pc.is_null(to_arrow(left)), pc.is_null(to_arrow(right)))
+    return pc.or_kleene(equal, missing)
 
 
 def _is_nan(literal: Literal) -> bool:

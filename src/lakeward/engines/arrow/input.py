@@ -1,4 +1,4 @@
-"""Rows as a user may give them, as Arrow: tables, batches, readers, pandas, Polars, dictionaries."""
+"""Rows as a user may give them, as Arrow: tables, batches, readers, frames, dictionaries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakeward.errors import InvalidInput, SchemaMismatch
 
 
 def tables_of(data: Any, schema: pa.Schema) -> Iterator[pa.Table]:
-    """The rows as Arrow tables, one or many, in order; nothing is held that the giver does not hold.
+    """The rows as Arrow tables, one or many, in order; nothing is held longer than needed.
 
     Args:
         data: A table, batch, reader, iterable of these, data frame, anything with the Arrow stream

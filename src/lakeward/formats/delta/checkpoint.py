@@ -1,4 +1,4 @@
-"""Checkpoints: the state at a version in one Parquet file, so that readers need not read every commit."""
+"""Checkpoints: the state at a version in one Parquet file, so that readers need not replay."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What a Delta table demands of its readers and writers, and the guard.
 
-The guard is a writer feature that nobody else knows: engines go on reading a guarded table and refuse
-to write it, so only the log gives out its versions and a ratified commit can always be published.
+The guard is a writer feature that nobody else knows: engines go on reading a guarded table and
+refuse to write it, so only the log gives out its versions and a ratified commit can always be
+published.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def guarded(protocol: Mapping[str, Any]) -> dict[str, Any]:
     """An existing table's protocol with the guard, its other demands kept."""
     writer = writer_features(protocol) | {GUARD, ICT}
     reader = set(protocol.get("readerFeatures") or ())
-    if int(protocol["minReaderVersion"]) == 2 or reader:  # noqa: PLR2004  the version that brought it
+    if int(protocol["minReaderVersion"]) == 2 or reader:
         reader |= {"columnMapping"} & writer
     return _with_features(reader, writer, reader_version=int(protocol["minReaderVersion"]))
 
@@ -89,7 +90,7 @@ def has_in_commit_timestamps(definition: Definition) -> bool:
 def writer_features(protocol: Mapping[str, Any]) -> set[str]:
     """Every feature that a writer must respect, spelled out where the version implies it."""
     version = int(protocol["minWriterVersion"])
-    if version >= 7:  # noqa: PLR2004  where features are named
+    if version >= 7:
         return set(protocol.get("writerFeatures") or ())
     return {f for since, names in _LEGACY.items() if since <= version for f in names}
 
@@ -99,7 +100,7 @@ def active_features(definition: Definition) -> set[str]:
     names = writer_features(definition.protocol) | set(
         definition.protocol.get("readerFeatures") or ()
     )
-    if int(definition.protocol["minWriterVersion"]) >= 7:  # noqa: PLR2004
+    if int(definition.protocol["minWriterVersion"]) >= 7:
         idle = set()
     else:
         idle = {"generatedColumns", "columnMapping", "identityColumns"}

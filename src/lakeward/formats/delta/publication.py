@@ -39,7 +39,10 @@ def commit_bytes(head: Head, commit: Commit, definition: Definition) -> bytes:
         lines.append({"metaData": metadata(head, commit.definition)})
     lines.extend({"txn": app_transaction(t)} for t in commit.app_transactions)
     changed = commit.info.data_change
-    lines.extend({"remove": remove(f, commit.timestamp_ms, definition.schema, changed=changed)} for f in commit.removed)
+    lines.extend(
+        {"remove": remove(f, commit.timestamp_ms, definition.schema, changed=changed)}
+        for f in commit.removed
+    )
     lines.extend({"add": add(f, definition.schema, changed=changed)} for f in commit.added)
     return b"\n".join(map(orjson.dumps, lines)) + b"\n"
 

@@ -1,13 +1,15 @@
 """Schemas as Delta's `schemaString` spells them.
 
-Field ids and what Delta has no word for (millisecond timestamps, defaults, which fields are indexed)
-travel in field metadata, so that a lost store is rebuilt from published logs without loss.
+Field ids and what Delta has no word for (millisecond timestamps, defaults, which fields are
+indexed) travel in field metadata, so that a lost store is rebuilt from published logs without
+loss.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import orjson
 
@@ -19,6 +21,8 @@ ID: Final = "lakeward.id"
 TYPE: Final = "lakeward.type"
 DEFAULT: Final = "lakeward.default"
 INDEXED: Final = "lakeward.indexed"
+NESTED_IDS: Final = "lakeward.nestedIds"
+NESTED_TYPES: Final = "lakeward.nestedTypes"
 COMMENT: Final = "comment"
 
 _TO_DELTA: Final = {
@@ -38,7 +42,7 @@ _TO_DELTA: Final = {
     "timestamp_ms_ntz": "timestamp_ntz",
 }
 _FROM_DELTA: Final = {v: k for k, v in _TO_DELTA.items() if "_ms" not in k}
-_OWN_KEYS: Final = frozenset({ID, TYPE, DEFAULT, INDEXED, COMMENT})
+_OWN_KEYS: Final = frozenset({ID, TYPE, DEFAULT, INDEXED, NESTED_IDS, NESTED_TYPES, COMMENT})
 
 
 def schema_string(schema: Schema) -> str:
@@ -54,11 +58,11 @@ def parse_schema(text: str, *, last_id: int = 0) -> Schema:
     """
     try:
         body = orjson.loads(text)
-        known = [_id_of(f) for f in _walk(body)]
+        known = [i for f in _walk(body) for i in (_id_of(f), *_nested(f, NESTED_IDS).values())]
         ids = Ids(max([last_id, *(i for i in known if i is not None)]))
         marked = any(i is not None for i in known)
         fields = tuple(_field(f, ids) for f in body["fields"])
-    except (KeyError, TypeError, ValueError, RecursionError, orjson.JSONDecodeError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         what = "The table's schema cannot be understood."
         raise CorruptTable(what, hint="Its log is damaged or needs a newer Lakeward.") from error
     if not marked:
@@ -86,8 +90,14 @@ def _struct(fields: tuple[Field, ...]) -> dict[str, Any]:
 def _field_json(field: Field) -> dict[str, Any]:
     metadata: dict[str, Any] = dict(field.metadata)
     metadata[ID] = field.id
-    if isinstance(field.type, Primitive) and "_ms" in field.type.name:
+    if _is_ms(field.type):
         metadata[TYPE] = field.type.name
+    parts = list(_unnamed(field.type))
+    if parts:
+        metadata[NESTED_IDS] = {path: part.id for path, part in parts}
+        types = {path: part.type.name for path, part in parts if _is_ms(part.type)}
+        if types:
+            metadata[NESTED_TYPES] = types
     if field.default is not None:
         metadata[DEFAULT] = field.default
     if field.indexed:
@@ -128,11 +138,11 @@ def _type_json(kind: Type) -> Any:
 def _field(source: dict[str, Any], ids: Ids) -> Field:
     metadata = source.get("metadata") or {}
     own = _id_of(source)
-    kind = metadata.get(TYPE)
+    kind = _finer(metadata.get(TYPE), source["type"])
     return Field(
         id=own if own is not None else ids.next(),
         name=source["name"],
-        type=Primitive(kind) if kind else _type(source["type"], ids),
+        type=kind or _type(source["type"], ids, source),
         nullable=source["nullable"],
         comment=metadata.get(COMMENT),
         default=metadata.get(DEFAULT),
@@ -141,7 +151,7 @@ def _field(source: dict[str, Any], ids: Ids) -> Field:
     )
 
 
-def _type(source: Any, ids: Ids) -> Type:
+def _type(source: Any, ids: Ids, owner: dict[str, Any], path: str = "") -> Type:
     if isinstance(source, str):
         if source.startswith("decimal("):
             precision, scale = source[len("decimal(") : -1].split(",")
@@ -151,14 +161,52 @@ def _type(source: Any, ids: Ids) -> Type:
         case "struct":
             return Struct(tuple(_field(f, ids) for f in source["fields"]))
         case "array":
-            element = _type(source["elementType"], ids)
-            return ListOf(Field(ids.next(), "element", element, source["containsNull"]))
+            nullable = source["containsNull"]
+            return ListOf(_part("element", source["elementType"], nullable, ids, owner, path))
         case "map":
-            key = Field(ids.next(), "key", _type(source["keyType"], ids), nullable=False)
-            value = _type(source["valueType"], ids)
-            return MapOf(key, Field(ids.next(), "value", value, source["valueContainsNull"]))
+            nullable = source["valueContainsNull"]
+            key = _part("key", source["keyType"], False, ids, owner, path)
+            return MapOf(key, _part("value", source["valueType"], nullable, ids, owner, path))
         case other:
             raise KeyError(other)
+
+
+def _part(
+    name: str, source: Any, nullable: Any, ids: Ids, owner: dict[str, Any], path: str
+) -> Field:
+    """An element, key or value: the named field around it says what Delta cannot."""
+    here = path + name
+    own = _nested(owner, NESTED_IDS).get(here)
+    kind = _finer(_nested(owner, NESTED_TYPES).get(here), source)
+    inner = kind or _type(source, ids, owner, f"{here}.")
+    return Field(int(own) if own is not None else ids.next(), name, inner, nullable)
+
+
+def _finer(own: Any, source: Any) -> Primitive | None:
+    """The type that we meant, unless somebody else has changed the column since."""
+    return Primitive(own) if isinstance(own, str) and _TO_DELTA.get(own) == source else None
+
+
+def _nested(source: dict[str, Any], key: str) -> dict[str, Any]:
+    return (source.get("metadata") or {}).get(key) or {}
+
+
+def _unnamed(kind: Type, path: str = "") -> Iterator[tuple[str, Field]]:
+    """Elements, keys and values below a field, which have no field of their own in Delta."""
+    match kind:
+        case ListOf(element):
+            parts: tuple[Field, ...] = (element,)
+        case MapOf(key, value):
+            parts = (key, value)
+        case _:
+            return
+    for part in parts:
+        yield path + part.name, part
+        yield from _unnamed(part.type, f"{path}{part.name}.")
+
+
+def _is_ms(kind: Type) -> TypeGuard[Primitive]:
+    return isinstance(kind, Primitive) and "_ms" in kind.name
 
 
 def _walk(body: Any) -> list[dict[str, Any]]:

@@ -20,7 +20,9 @@ from lakeward.log.statement import Statement
 MIGRATIONS: Final[tuple[ModuleType, ...]] = (m0001_initial,)
 CURRENT: Final = len(MIGRATIONS)
 
-_CREATE = "CREATE TABLE IF NOT EXISTS lakeward_store (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)"
+_CREATE = (
+    "CREATE TABLE IF NOT EXISTS lakeward_store (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)"
+)
 _GET = Statement(sa.select(tables.store.c.value).where(tables.store.c.key == bindparam("key")))
 _DELETE = Statement(sa.delete(tables.store).where(tables.store.c.key == bindparam("k")))
 _INSERT = Statement(sa.insert(tables.store))
