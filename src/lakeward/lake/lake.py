@@ -22,10 +22,14 @@ from lakeward.lake.table import Table
 from lakeward.log import commits, files, heads, pins, transactions
 from lakeward.log.connect import connect
 from lakeward.log.transactions import Registration
+from lakeward.maintain import backup
+from lakeward.maintain.backup import StoreCopy
+from lakeward.maintain.rebuild import Rebuilt, rebuild
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
 from lakeward.storage.local import LocalStorage
 from lakeward.write import create as tables
+from lakeward.write.adopt import adopt
 from lakeward.write.lease import LeaseKeeper
 from lakeward.write.outcome import Outcome, outcome
 from lakeward.write.publish import publish_backlog, recover
@@ -123,6 +127,26 @@ class Lake:
             comment=comment,
             guard=guard,
         )
+        return Table(self._parts, parsed)
+
+    def adopt(
+        self, name: str, location: str | Path, *, guard: bool = True, drift: str = "adopt"
+    ) -> Table:
+        """Take an existing Delta table into the lake, with its history, where it lies.
+
+        Args:
+            name: What the lake shall call it.
+            location: Its directory.
+            guard: Keep other writers out from now on. An open table (False) takes part in no
+                transaction with others.
+            drift: On an open table, `adopt` what others commit later, or `refuse` it.
+
+        Raises:
+            TableNotFound: There is no table at the location.
+            CorruptTable: Its log cannot be understood. Nothing was changed.
+        """
+        parsed = TableName.parse(name)
+        adopt(self._parts, parsed, location, guard=guard, drift=drift)
         return Table(self._parts, parsed)
 
     def table(self, name: str) -> Table:
@@ -228,6 +252,22 @@ class Lake:
         with self._parts.database.read() as session:
             owed = heads.unpublished(session)
         return {str(h.name): publish_backlog(self._parts, h) for h in owed}
+
+    def backup(self, target: str | Path) -> StoreCopy:
+        """Copy the store while others go on writing; a file that exists is left alone."""
+        return backup.backup(self._parts.database, Path(target))
+
+    def export_store(self, target: str | Path) -> StoreCopy:
+        """Export the store as a zip of Parquet files, for either database."""
+        return backup.export(self._parts.database, Path(target))
+
+    def import_store(self, source: str | Path) -> StoreCopy:
+        """Fill this lake's empty store from an export."""
+        return backup.import_into(self._parts.database, Path(source))
+
+    def rebuild(self) -> Rebuilt:
+        """Fill this lake's empty store from what is published in its warehouse."""
+        return rebuild(self._parts)
 
     def stats(self) -> Stats:
         """How much the log holds."""

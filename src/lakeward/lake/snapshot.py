@@ -16,6 +16,7 @@ from lakeward.model.names import TableName
 from lakeward.read import snapshot as snapshots
 from lakeward.read.parts import Parts
 from lakeward.read.snapshot import TableSnapshot
+from lakeward.write.drift import follow_all
 from lakeward.write.lease import LeaseKeeper
 
 
@@ -29,6 +30,7 @@ class LakeSnapshot:
         self._parts = parts
         self._keeper = keeper
         self._pin: str | None = None
+        follow_all(parts)
         with parts.database.read() as session:
             self._tables = _cut(parts, session, at)
 

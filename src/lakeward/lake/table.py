@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeward.errors import InvalidInput
-from lakeward.log import audit, commits, heads
+from lakeward.log import audit, commits
 from lakeward.log.audit import AuditEntry
 from lakeward.log.commits import LoggedCommit
 from lakeward.model.clock import now_ms, to_datetime, to_ms
@@ -23,6 +23,7 @@ from lakeward.read import snapshot as snapshots
 from lakeward.read.diff import Diff, diff
 from lakeward.read.parts import Parts
 from lakeward.read.snapshot import TableSnapshot, Totals
+from lakeward.write.drift import current
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,9 @@ class Table:
     @property
     def definition(self) -> Definition:
         """Schema, partitioning, properties, constraints and protocol now."""
+        head = self._head()
         with self._parts.database.read() as session:
-            return self._parts.definition(session, heads.get(session, self._name))
+            return self._parts.definition(session, head)
 
     @property
     def properties(self) -> dict[str, str]:
@@ -126,8 +128,8 @@ class Table:
         if limit is not None and limit < 0:
             what = "`limit` must not be negative."
             raise InvalidInput(what)
+        head = self._head()
         with self._parts.database.read() as session:
-            head = heads.get(session, self._name)
             found = commits.history(
                 session,
                 head.table_id,
@@ -141,8 +143,8 @@ class Table:
         self, *, since: datetime | str | None = None, until: datetime | str | None = None
     ) -> list[Version]:
         """Versions of a time range, oldest first."""
+        head = self._head()
         with self._parts.database.read() as session:
-            head = heads.get(session, self._name)
             low = -LIVE if since is None else to_ms(since)
             high = LIVE if until is None else to_ms(until)
             found = commits.between(session, head.table_id, low, high)
@@ -165,8 +167,8 @@ class Table:
         if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
             what = f"{version!r} is not a version."
             raise InvalidInput(what, hint="Versions are whole numbers.")
+        head = self._head()
         with self._parts.database.read() as session:
-            head = heads.get(session, self._name)
             if version is not None:
                 return snapshots.at_version(self._parts, session, head, version)
             if timestamp is not None:
@@ -200,14 +202,14 @@ class Table:
 
     def audit(self) -> Iterator[AuditEntry]:
         """Who did what, oldest first."""
+        head = self._head()
         with self._parts.database.read() as session:
-            head = heads.get(session, self._name)
             yield from audit.entries(session, head.table_id)
 
     def app_version(self, app_id: str) -> int | None:
         """The number that an application recorded last with `tx.record`."""
+        head = self._head()
         with self._parts.database.read() as session:
-            head = heads.get(session, self._name)
             found = commits.app_transactions_at(session, head.table_id, head.version)
         return next((a.version for a in found if a.app_id == app_id), None)
 
@@ -216,8 +218,7 @@ class Table:
         return max(0.0, (now_ms() - self._head().timestamp_ms) / 1000)
 
     def _head(self) -> Head:
-        with self._parts.database.read() as session:
-            return heads.get(session, self._name)
+        return current(self._parts, self._name)
 
 
 def _version(source: LoggedCommit) -> Version:

@@ -128,12 +128,13 @@ def head_of(row: Any) -> Head:
         format=row[4],
         location=row[5],
         guarded=bool(row[6]),
-        version=row[7],
-        timestamp_ms=row[8],
-        definition_id=row[9],
-        published=row[10],
-        audit_seq=row[11],
-        audit_hash=row[12],
+        drift=row[7],
+        version=row[8],
+        timestamp_ms=row[9],
+        definition_id=row[10],
+        published=row[11],
+        audit_seq=row[12],
+        audit_hash=row[13],
     )
 
 

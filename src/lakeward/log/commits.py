@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from sqlalchemy import bindparam
 
 from lakeward.errors import VersionNotFound
 from lakeward.log import definitions, files
-from lakeward.log.codec import info_of, info_text
+from lakeward.log.codec import info_of, info_text, loads
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement
 from lakeward.log.tables import app_transaction, commit, head
@@ -55,6 +55,7 @@ _MEMBERS = Statement(
     .where(commit.c.transaction_id == bindparam("transaction_id"))
     .order_by(head.c.namespace, head.c.name)
 )
+_TRANSACTIONS = Statement(sa.select(commit.c.transaction_id, commit.c.info))
 _INSERT = Statement(sa.insert(commit))
 _INSERT_APP = Statement(sa.insert(app_transaction))
 _APPS_OF = Statement(
@@ -102,6 +103,31 @@ def insert(session: Session, table_id: int, new: Commit, definition_id: int | No
     )
     if new.app_transactions:
         session.many(_INSERT_APP, _app_rows(table_id, new.version, new.app_transactions))
+
+
+def insert_many(
+    session: Session, table_id: int, new: Iterable[Commit], definitions_at: dict[int, int]
+) -> None:
+    """Insert very many commits' rows, and their application transactions."""
+    applications: list[dict[str, Any]] = []
+
+    def rows() -> Iterable[tuple[Any, ...]]:
+        for c in new:
+            applications.extend(_app_rows(table_id, c.version, c.app_transactions))
+            yield (
+                table_id,
+                c.version,
+                c.info.transaction_id,
+                c.timestamp_ms,
+                c.info.operation,
+                c.info.actor,
+                definitions_at.get(c.version),
+                info_text(c.info),
+            )
+
+    session.bulk(commit.name, [c.name for c in commit.c], rows())
+    if applications:
+        session.many(_INSERT_APP, applications)
 
 
 def full(session: Session, table_id: int, version: int) -> Commit:
@@ -164,6 +190,13 @@ def members(session: Session, transaction_id: str) -> list[tuple[TableName, int,
     """The tables that a transaction changed: name, table id and version."""
     rows = session.rows(_MEMBERS, {"transaction_id": transaction_id})
     return [(TableName(namespace, name), table_id, v) for namespace, name, table_id, v in rows]
+
+
+def transaction_members(session: Session) -> Iterator[tuple[str, int]]:
+    """For every commit of the log: its transaction, and how many members that had."""
+    for chunk in session.stream(_TRANSACTIONS):
+        for transaction_id, info in chunk:
+            yield transaction_id, loads(info)["members"]
 
 
 def count(session: Session) -> int:

@@ -89,6 +89,10 @@ class Database(ABC):
         """Keep others from migrating the store until this write session ends."""
 
     @abstractmethod
+    def after_import(self, session: Session) -> None:
+        """Go on giving out ids after those that rows were inserted with."""
+
+    @abstractmethod
     def dialect_ddl(self, statement: str) -> str:
         """A migration's statement in this database's words."""
 

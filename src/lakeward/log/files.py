@@ -161,10 +161,10 @@ def removed_between(session: Session, table_id: int, after: int, version: int) -
     return [file_of(row) for row in session.rows(_REMOVED_BETWEEN, params)]
 
 
-def live_by_path(session: Session, table_id: int, path: str) -> LoggedFile | None:
-    """The live file at a path, if there is one."""
-    row = session.row(_BY_PATH, {"table_id": table_id, "path": path, "live": LIVE})
-    return file_of(row) if row else None
+def live_at_path(session: Session, table_id: int, path: str) -> list[LoggedFile]:
+    """The live files at a path: at most one, but for different deletion vectors."""
+    rows = session.rows(_BY_PATH, {"table_id": table_id, "path": path, "live": LIVE})
+    return [file_of(row) for row in rows]
 
 
 def totals(session: Session, table_id: int, version: int) -> tuple[int, int, int | None]:

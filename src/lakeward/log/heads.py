@@ -24,6 +24,7 @@ _BY_ID = Statement(_SELECT.where(head.c.table_id == bindparam("table_id")))
 _BY_LOCATION = Statement(_SELECT.where(head.c.location == bindparam("location")))
 _LOCK = Statement(_SELECT.where(head.c.table_id == bindparam("table_id")).with_for_update())
 _UNPUBLISHED = Statement(_SELECT.where(head.c.version > head.c.published))
+_UNGUARDED = Statement(_SELECT.where(head.c.guarded == 0))
 _ANY_LOCATION = Statement(
     sa.select(head.c.table_id).where(head.c.location == bindparam("location")).limit(1)
 )
@@ -63,6 +64,11 @@ def all_heads(session: Session) -> list[Head]:
 def unpublished(session: Session) -> list[Head]:
     """Heads whose last known publication is older than their version."""
     return [head_of(row) for row in session.rows(_UNPUBLISHED)]
+
+
+def unguarded(session: Session) -> list[Head]:
+    """Heads of tables that others may write."""
+    return [head_of(row) for row in session.rows(_UNGUARDED)]
 
 
 def find(session: Session, name: TableName) -> Head | None:
@@ -132,6 +138,7 @@ def insert(session: Session, new: Head, created_ms: int) -> int:
             "format": new.format,
             "location": new.location,
             "guarded": int(new.guarded),
+            "drift": new.drift,
             "version": new.version,
             "timestamp_ms": new.timestamp_ms,
             "definition_id": new.definition_id,

@@ -150,6 +150,9 @@ class SqliteDatabase(Database):
     def lock_schema(self, session: Session) -> None:
         """A write session is alone already."""
 
+    def after_import(self, session: Session) -> None:
+        """SQLite takes the next free id by itself."""
+
     def dialect_ddl(self, statement: str) -> str:
         """A migration's statement in SQLite's words."""
         return statement.format(identity="INTEGER PRIMARY KEY", clustered=" WITHOUT ROWID")

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 _DIALECTS: Final[dict[str, sa.Dialect]] = {
-    "sqlite": sqlite.dialect(paramstyle="qmark"),  # type: ignore[no-untyped-call]
-    "postgresql": postgresql.dialect(paramstyle="format"),
+    "sqlite": sqlite.dialect(paramstyle="qmark"),
+    "postgresql": postgresql.dialect(paramstyle="format"),  # type: ignore[no-untyped-call]
 }
 _NAMED: Final = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
 
@@ -32,7 +32,8 @@ class Statement:
     def __init__(self, source: Any) -> None:
         self._source = source
         self._compiled: dict[str, tuple[str, tuple[str, ...]]] = {}
-        self._constants: dict[str, Any] = {}
+        # By dialect: each numbers the constants of a construct in its own way.
+        self._constants: dict[str, dict[str, Any]] = {}
 
     def compiled(self, dialect: str) -> tuple[str, tuple[str, ...]]:
         """The SQL text and the names of its parameters in order."""
@@ -44,8 +45,9 @@ class Statement:
     def bind(self, dialect: str, params: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
         """The SQL text and its parameters as the driver takes them."""
         sql, order = self.compiled(dialect)
-        if self._constants:
-            params = self._constants | dict(params)
+        constants = self._constants.get(dialect)
+        if constants:
+            params = constants | dict(params)
         return sql, tuple([params[name] for name in order])
 
     def _compile(self, dialect: str) -> tuple[str, tuple[str, ...]]:
@@ -54,5 +56,5 @@ class Statement:
             mark = "?" if dialect == "sqlite" else "%s"
             return _NAMED.sub(mark, self._source), names
         compiled = self._source.compile(dialect=_DIALECTS[dialect])
-        self._constants = {k: v for k, v in compiled.params.items() if v is not None}
+        self._constants[dialect] = {k: v for k, v in compiled.params.items() if v is not None}
         return str(compiled), tuple(compiled.positiontup or ())

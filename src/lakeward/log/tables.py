@@ -29,6 +29,7 @@ head = Table(
     Column("format", Text, nullable=False),
     Column("location", Text, nullable=False),
     Column("guarded", Integer, nullable=False),
+    Column("drift", Text, nullable=False),
     Column("version", BigInteger, nullable=False),
     Column("timestamp_ms", BigInteger, nullable=False),
     Column("definition_id", BigInteger, nullable=False),

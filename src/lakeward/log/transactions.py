@@ -102,6 +102,13 @@ def register(
     )
 
 
+def register_ratified(session: Session, ids: Iterable[str], actor: str, now: int) -> None:
+    """Register transactions of which it is known that they were ratified."""
+    columns = [c.name for c in transaction.c]
+    rows = ((i, "ratified", actor, "snapshot", None, "", now, now, now) for i in ids)
+    session.bulk(transaction.name, columns, rows)
+
+
 def end(session: Session, transaction_id: str, state: TransactionState, now: int) -> bool:
     """Close an open transaction; False when it was not open."""
     params = {"id": transaction_id, "expected": "open", "state": state.value, "ended_ms": now}

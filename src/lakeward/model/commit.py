@@ -33,7 +33,13 @@ class TransactionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A table's current state: the row that every commit locks."""
+    """A table's current state: the row that every commit locks.
+
+    Attributes:
+        guarded: Writers that do not go through the lake are kept out.
+        drift: `adopt` or `refuse` the commits of others, on a table that is not guarded.
+        published: A version up to which everything is surely published.
+    """
 
     table_id: int
     uuid: str
@@ -41,6 +47,7 @@ class Head:
     format: str
     location: str
     guarded: bool
+    drift: str
     version: int
     timestamp_ms: int
     definition_id: int

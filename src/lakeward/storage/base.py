@@ -78,6 +78,10 @@ class Storage(ABC):
         """The files below a directory, in no order; none when there is no such directory."""
 
     @abstractmethod
+    def directories(self, path: str) -> list[str]:
+        """The directories directly below a directory, as paths below the root."""
+
+    @abstractmethod
     def uri(self, path: str) -> str:
         """The full name of a file or directory, as other engines take it."""
 

@@ -127,6 +127,12 @@ class LocalStorage(Storage):
                     name = os.path.relpath(entry.path, self._root)
                     yield StoredFile(name, found.st_size, found.st_mtime_ns // 1_000_000)
 
+    def directories(self, path: str) -> list[str]:
+        """The directories directly below a directory, hidden ones left out."""
+        with _translated(path), os.scandir(self._full(path) if path else self._root) as entries:
+            names = [e.name for e in entries if e.is_dir(follow_symlinks=False)]
+        return [f"{path}/{n}" if path else n for n in sorted(names) if not n.startswith(".")]
+
     def uri(self, path: str) -> str:
         """The absolute path."""
         return self._full(path) if path else self._root

@@ -40,7 +40,7 @@ def entries(parts: Parts, change: Change, paths: Sequence[str]) -> list[DataFile
     known = {f.path for f in change.added}
     with parts.database.read() as session:
         for path in paths:
-            if path in known or files.live_by_path(session, table_id, path) is not None:
+            if path in known or files.live_at_path(session, table_id, path):
                 what = f"Table {change.head.name} has the file {path!r} already."
                 raise AlreadyExists(what, path=path)
             known.add(path)

@@ -32,7 +32,7 @@ def check(session: Session, change: Change, current: Head, isolation: Isolation)
     if current.definition_id != base.definition_id:
         raise _conflict(current, "its definition was changed")
     for path in change.claims:
-        if files.live_by_path(session, current.table_id, path) is not None:
+        if files.live_at_path(session, current.table_id, path):
             raise _conflict(current, f"file {path} was added", file=path)
     if change.is_blind:
         return

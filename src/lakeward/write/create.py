@@ -111,6 +111,7 @@ def _ratify(parts: Parts, name: TableName, definition: Definition, *, guard: boo
             format="delta",
             location=_location(parts, session, name),
             guarded=guard,
+            drift="adopt",
             version=-1,
             timestamp_ms=0,
             definition_id=-1,

@@ -37,7 +37,7 @@ def checkpoint_interval(properties: Mapping[str, str]) -> int:
     return int(properties.get(CHECKPOINT_INTERVAL, _DEFAULT_INTERVAL))
 
 
-def check_properties(properties: Mapping[str, str]) -> dict[str, str]:
+def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
     """Properties as text, refused where they cannot be used.
 
     Raises:
@@ -48,8 +48,7 @@ def check_properties(properties: Mapping[str, str]) -> dict[str, str]:
         if not key or "\x00" in key:
             what = f"{key!r} is not a property name."
             raise InvalidInput(what)
-        given: object = value
-        if not isinstance(given, str | int | float | bool):
+        if not isinstance(value, str | int | float | bool):
             what = f"Property {key} must be text, a number or a boolean."
             raise InvalidInput(what, property=key)
         out[key] = str(value).lower() if isinstance(value, bool) else str(value)

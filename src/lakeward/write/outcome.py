@@ -25,7 +25,7 @@ from lakeward.log import commits, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import TransactionState
 from lakeward.read.parts import Parts
-from lakeward.write.ratify import Intent, Ratified, ratify
+from lakeward.write.ratify import Intent, Ratified
 
 PATIENCE_SECONDS: Final = 30.0
 T = TypeVar("T")
@@ -61,7 +61,9 @@ def outcome(parts: Parts, transaction_id: str) -> Outcome:
     return Outcome(transaction_id, state, {str(name): version for name, _, version in found})
 
 
-def ratify_surely(parts: Parts, intent: Intent) -> list[Ratified]:
+def ratify_surely(
+    parts: Parts, intent: Intent, ratify: Callable[[Parts, Intent], list[Ratified]]
+) -> list[Ratified]:
     """Ratify, whatever happens to the answers: committed once, or an error that means not at all.
 
     Raises:
@@ -79,7 +81,8 @@ def ratify_surely(parts: Parts, intent: Intent) -> list[Ratified]:
                 except TransactionClosed as closed:
                     if closed.state is not TransactionState.RATIFIED:
                         raise
-                    return _recorded(parts, intent.transaction_id)
+                    with parts.database.read() as session:
+                        return recorded(parts, session, intent.transaction_id)
     except OutcomeUnknown as error:
         raise _unknown(intent.transaction_id) from error
     except StoreUnavailable as error:
@@ -112,13 +115,12 @@ def _patiently() -> tenacity.Retrying:
     )
 
 
-def _recorded(parts: Parts, transaction_id: str) -> list[Ratified]:
+def recorded(parts: Parts, session: Session, transaction_id: str) -> list[Ratified]:
     """The members of a transaction that was ratified before, from the log."""
-    with parts.database.read() as session:
-        return [
-            _member(parts, session, table_id, version)
-            for _, table_id, version in commits.members(session, transaction_id)
-        ]
+    return [
+        _member(parts, session, table_id, version)
+        for _, table_id, version in commits.members(session, transaction_id)
+    ]
 
 
 def _member(parts: Parts, session: Session, table_id: int, version: int) -> Ratified:

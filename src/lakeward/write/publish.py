@@ -16,6 +16,7 @@ from lakeward.formats.delta.checkpoint import (
     last_checkpoint_bytes,
     last_checkpoint_path,
 )
+from lakeward.formats.delta.protocol import is_writable
 from lakeward.formats.delta.publication import commit_bytes, commit_path
 from lakeward.log import commits, definitions, files, heads
 from lakeward.model.clock import now_ms
@@ -44,9 +45,16 @@ def publish_member(parts: Parts, member: Ratified) -> None:
             _publish_range(parts, head, _owed_from(parts, head), version - 1)
         _put(parts, head, member.commit, member.definition)
     reach("publish.done")
+    checkpoint_if_due(parts, member)
+
+
+def checkpoint_if_due(parts: Parts, member: Ratified) -> None:
+    """Write a checkpoint when the table's policy asks for one at this version."""
+    version = member.commit.version
     interval = checkpoint_interval(member.definition.properties)
-    if interval and version and version % interval == 0:
-        write_checkpoint(parts, head, version, member.definition)
+    # A checkpoint must hold everything that a reader needs, features we do not know included.
+    if interval and version and version % interval == 0 and is_writable(member.definition):
+        write_checkpoint(parts, member.head, version, member.definition)
 
 
 def publish_backlog(parts: Parts, head: Head) -> int:

@@ -53,16 +53,16 @@ def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
         OutcomeUnknown: The store did not answer; ask by id.
     """
     with parts.database.write() as session:
-        _close(session, intent.transaction_id)
+        close(session, intent.transaction_id)
         changes = sorted(intent.changes, key=lambda c: c.head.table_id)
         current = [heads.lock(session, c.head.table_id, c.head.name) for c in changes]
         reach("ratify.locked")
         for change, head in zip(changes, current, strict=True):
             conflict.check(session, change, head, intent.isolation)
         reach("ratify.checked")
-        timestamp = max(now_ms(), *(h.timestamp_ms + 1 for h in current))
+        timestamp = timestamp_after(current)
         members = [
-            _member(parts, intent, change, head, timestamp)
+            member_of(parts, intent, change, head, timestamp)
             for change, head in zip(changes, current, strict=True)
         ]
         for member, head in zip(members, current, strict=True):
@@ -98,7 +98,17 @@ def insert(session: Session, member: Ratified, before: Head) -> None:
     heads.advance(session, head)
 
 
-def _close(session: Session, transaction_id: str) -> None:
+def timestamp_after(current: Sequence[Head]) -> int:
+    """Now, or later than every head where the clock is behind."""
+    return max(now_ms(), *(h.timestamp_ms + 1 for h in current))
+
+
+def close(session: Session, transaction_id: str) -> None:
+    """Close the registered transaction as ratified: the door that each goes through once.
+
+    Raises:
+        TransactionClosed: It was closed before, or never opened.
+    """
     if transactions.end(session, transaction_id, TransactionState.RATIFIED, now_ms()):
         return
     state = transactions.lock(session, transaction_id)
@@ -108,7 +118,8 @@ def _close(session: Session, transaction_id: str) -> None:
     raise TransactionClosed(what, hint=hint, transaction_id=transaction_id, state=state)
 
 
-def _member(parts: Parts, intent: Intent, change: Change, head: Head, timestamp: int) -> Ratified:
+def member_of(parts: Parts, intent: Intent, change: Change, head: Head, timestamp: int) -> Ratified:
+    """What a change becomes on top of a locked head."""
     operation = summary(change)
     version = head.version + 1
     definition = change.new_definition or change.definition

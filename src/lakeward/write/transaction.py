@@ -42,11 +42,13 @@ from lakeward.read.scan import check_columns, needs_engine, read_files
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write import adding, rewrite
 from lakeward.write.change import Change, Operation
+from lakeward.write.drift import follow, follow_all
 from lakeward.write.lease import LeaseKeeper
+from lakeward.write.open_table import ratify_open
 from lakeward.write.options import parquet_options
 from lakeward.write.outcome import Outcome, outcome, patiently, ratify_surely
-from lakeward.write.publish import publish_member
-from lakeward.write.ratify import Intent, Ratified
+from lakeward.write.publish import checkpoint_if_due, publish_member
+from lakeward.write.ratify import Intent, Ratified, ratify
 from lakeward.write.stage import Stager
 from lakeward.write.validate import Checks
 
@@ -223,7 +225,7 @@ class Transaction:
             reach("stage.done")
             self._ensure_registered()
             reach("validate.done")
-            ratified = ratify_surely(self._parts, self._intent(members))
+            ratified = self._ratify(members)
         except OutcomeUnknown:
             self._state = TransactionState.EXPIRED
             raise
@@ -278,6 +280,8 @@ class Transaction:
         member = self._members.get(name)
         if member is not None and not (reads and self._cut is None):
             return member
+        if reads and self._cut is None:
+            follow_all(self._parts)
         with self._parts.database.read() as session:
             if reads and self._cut is None:
                 self._cut = {h.name: h for h in heads.all_heads(session)}
@@ -285,6 +289,10 @@ class Transaction:
             if head is None:
                 head = heads.get(session, name)
             definition = self._parts.definition(session, head)
+        if not head.guarded and self._cut is None:
+            head = follow(self._parts, head)
+            with self._parts.database.read() as session:
+                definition = self._parts.definition(session, head)
         if member is not None:
             # Blind so far: appends do not depend on the version, so the base may move to the cut.
             if definition is not member.change.definition:
@@ -416,6 +424,15 @@ class Transaction:
             return False
         return state is not TransactionState.RATIFIED
 
+    def _ratify(self, members: Mapping[TableName, _Member]) -> list[Ratified]:
+        unguarded = [n for n, m in members.items() if not m.change.head.guarded]
+        if unguarded and len(members) > 1:
+            what = f"Table {unguarded[0]} is not guarded, so it cannot commit together with others."
+            hint = "Adopt it with guard=True, or commit it alone."
+            raise UnsupportedFeature(what, hint=hint, table=str(unguarded[0]))
+        way = ratify_open if unguarded else ratify
+        return ratify_surely(self._parts, self._intent(members), way)
+
     def _intent(self, members: Mapping[TableName, _Member]) -> Intent:
         return Intent(
             self.transaction_id,
@@ -429,7 +446,10 @@ class Transaction:
         published = True
         for member in ratified:
             try:
-                publish_member(self._parts, member)
+                if member.head.guarded:
+                    publish_member(self._parts, member)
+                else:
+                    checkpoint_if_due(self._parts, member)
             except LakewardError as error:
                 published = False
                 _LOG.warning(

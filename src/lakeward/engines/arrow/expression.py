@@ -165,11 +165,21 @@ def _cast(value: Arrow, source: Type, target: Type) -> Arrow:
         return pc.trunc(value).cast(kind)
     if isinstance(source, Decimal) and isinstance(target, Primitive) and target.name in _INTEGERS:
         return pc.trunc(value).cast(kind)
-    if isinstance(target, Decimal) and (source in _FLOATING or isinstance(source, Decimal)):
-        rounded = pc.round(value, target.scale, round_mode="half_towards_infinity")
-        return rounded.cast(kind)
+    if isinstance(target, Decimal) and isinstance(source, Decimal):
+        return _rescaled(value, source, target)
+    if isinstance(target, Decimal) and source in _FLOATING:
+        return pc.round(value, target.scale, round_mode="half_towards_infinity").cast(kind)
     # Wide integers lose digits as doubles, and instants their time as dates: as SQL has it.
     return value.cast(kind, safe=target not in (*_FLOATING, Primitive("date")))
+
+
+def _rescaled(value: Arrow, source: Decimal, target: Decimal) -> Arrow:
+    if target.scale < source.scale:
+        # Rounding up may take one more digit.
+        room = pa.decimal128(min(source.precision + 1, 38), source.scale)
+        mode = "half_towards_infinity"
+        value = pc.round(value.cast(room), target.scale, round_mode=mode)
+    return value.cast(arrow_type(target))
 
 
 def _balanced(join: Callable[[Arrow, Arrow], Arrow], terms: list[Arrow]) -> Arrow:

@@ -26,12 +26,13 @@ def tables_of(data: Any, schema: pa.Schema) -> Iterator[pa.Table]:
         return iter((data,))
     if isinstance(data, pa.RecordBatch):
         return iter((pa.Table.from_batches([data]),))
+    if _is_pandas(data):
+        # Before the stream, which takes an index for a column.
+        return iter((_from_pandas(data),))
     if hasattr(data, "__arrow_c_stream__"):
         return _from_stream(data)
     if hasattr(data, "__arrow_c_array__"):
         return iter((pa.Table.from_batches([pa.record_batch(data)]),))
-    if _is_pandas(data):
-        return iter((_from_pandas(data),))
     if isinstance(data, Mapping):
         return iter((_from_columns(data, schema),))
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):

@@ -126,18 +126,28 @@ def check_writable(definition: Definition, table: str) -> None:
     Raises:
         UnsupportedFeature: The table uses a feature that needs Spark to write.
     """
-    unknown = sorted(active_features(definition) - _WRITABLE)
-    if any("delta.invariants" in f.metadata for f in definition.schema.walk()):
-        unknown.append("column invariants")
+    unknown = _unknown(definition)
     if unknown:
         what = f"Table {table} uses {', '.join(unknown)}, which the embedded engine cannot write."
         raise UnsupportedFeature(what, hint="Write it with Spark.", table=table, features=unknown)
+
+
+def is_writable(definition: Definition) -> bool:
+    """Whether the embedded engine understands everything that a writer must respect."""
+    return not _unknown(definition)
 
 
 def needs_engine(definition: Definition) -> bool:
     """Whether plain Parquet reading would give wrong rows: columns are mapped or widened."""
     features = active_features(definition) & _ENGINE_READ
     return bool(features - {"deletionVectors"})
+
+
+def _unknown(definition: Definition) -> list[str]:
+    unknown = sorted(active_features(definition) - _WRITABLE)
+    if any("delta.invariants" in f.metadata for f in definition.schema.walk()):
+        unknown.append("column invariants")
+    return unknown
 
 
 def _with_features(

@@ -11,6 +11,7 @@ STATEMENTS = (
         format TEXT NOT NULL,
         location TEXT NOT NULL,
         guarded INTEGER NOT NULL,
+        drift TEXT NOT NULL,
         version BIGINT NOT NULL,
         timestamp_ms BIGINT NOT NULL,
         definition_id BIGINT NOT NULL,

@@ -1,0 +1,139 @@
+"""Drift: commits that others put into the published log of a table that is not guarded.
+
+On such a table the published log decides, put-if-absent, who gets a version. What others committed
+is taken into our log, in order, before anything is read from or written to the table; or it is
+refused, where the table was adopted so. A commit of ours that was published and then lost its
+database transaction to a crash is found in the same way, and known by its id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakeward.errors import ForeignCommit
+from lakeward.formats.delta.history import ForeignActions, read_commit
+from lakeward.formats.delta.protocol import is_guarded
+from lakeward.formats.delta.publication import commit_path
+from lakeward.formats.delta.values import vector_id
+from lakeward.log import audit, files, heads, transactions
+from lakeward.log.database import Session
+from lakeward.model.clock import now_ms
+from lakeward.model.commit import Commit, Head, TransactionState
+from lakeward.model.definition import Definition
+from lakeward.model.file import LoggedFile
+from lakeward.model.names import TableName
+from lakeward.read.parts import Parts
+from lakeward.write.ratify import Ratified, insert
+
+
+def has_drifted(parts: Parts, head: Head) -> bool:
+    """Whether somebody else's commit follows the newest one we know."""
+    return not head.guarded and parts.storage.exists(commit_path(head.location, head.version + 1))
+
+
+def follow(parts: Parts, head: Head) -> Head:
+    """Take over what others committed to a table, if the table allows it; its newest head."""
+    if not has_drifted(parts, head) or head.drift == "refuse":
+        return head
+    with parts.database.write() as session:
+        return adopt_drift(parts, session, heads.lock(session, head.table_id, head.name))
+
+
+def follow_all(parts: Parts) -> None:
+    """The same for every table that is not guarded."""
+    with parts.database.read() as session:
+        open_tables = heads.unguarded(session)
+    for head in open_tables:
+        follow(parts, head)
+
+
+def current(parts: Parts, name: TableName) -> Head:
+    """A table's newest head, what others committed included.
+
+    Raises:
+        TableNotFound: There is no such table.
+    """
+    with parts.database.read() as session:
+        head = heads.get(session, name)
+    return head if head.guarded else follow(parts, head)
+
+
+def adopt_drift(parts: Parts, session: Session, head: Head) -> Head:
+    """Insert every foreign commit that follows a locked head; the head after them.
+
+    Raises:
+        ForeignCommit: The table refuses drift.
+        CorruptTable: A foreign commit cannot be understood.
+    """
+    if not has_drifted(parts, head):
+        return head
+    if head.drift == "refuse":
+        path = commit_path(head.location, head.version + 1)
+        what = f"Somebody else committed version {head.version + 1} of {head.name}."
+        hint = "The table refuses drift: adopt it anew to take the commit, or move the file away."
+        raise ForeignCommit(
+            what, hint=hint, table=str(head.name), version=head.version + 1, path=path
+        )
+    definition = parts.definition(session, head)
+    while True:
+        found = read_commit(
+            parts.storage,
+            head.location,
+            head.version + 1,
+            definition,
+            uuid=head.uuid,
+            after_ms=head.timestamp_ms,
+        )
+        if found is None:
+            return head
+        head, definition = _adopt_one(parts, session, head, definition, found)
+
+
+def _adopt_one(
+    parts: Parts, session: Session, head: Head, definition: Definition, found: ForeignActions
+) -> tuple[Head, Definition]:
+    changed = found.definition is not None
+    after = found.definition or definition
+    advanced = replace(
+        head,
+        version=found.version,
+        timestamp_ms=found.timestamp_ms,
+        definition_id=head.definition_id + changed,
+    )
+    commit = Commit(
+        version=found.version,
+        timestamp_ms=found.timestamp_ms,
+        info=found.info,
+        added=found.added,
+        removed=tuple(_removed(session, head, found)),
+        definition=found.definition,
+        app_transactions=tuple(sorted(found.app_transactions, key=lambda a: a.app_id)),
+    )
+    insert(session, Ratified(advanced, commit, after), head)
+    ours = transactions.end(session, found.info.transaction_id, TransactionState.RATIFIED, now_ms())
+    current = heads.lock(session, head.table_id, head.name)
+    if not ours:
+        current = audit.record(
+            session,
+            current,
+            at_ms=now_ms(),
+            actor=parts.actor,
+            action="ADOPT COMMIT",
+            version=found.version,
+        )
+        heads.advance(session, current)
+    if is_guarded(after.protocol):
+        heads.set_guarded(session, head.table_id, guarded=True)
+        current = replace(current, guarded=True)
+    return current, after
+
+
+def _removed(session: Session, head: Head, found: ForeignActions) -> list[LoggedFile]:
+    """The live files that the commit ends, those that it adds anew among them."""
+    again = [(f.path, vector_id(f.deletion_vector)) for f in found.added]
+    gone: dict[tuple[int, int], LoggedFile] = {}
+    for path, vector in dict.fromkeys((*found.removed, *again)):
+        for live in files.live_at_path(session, head.table_id, path):
+            if vector_id(live.file.deletion_vector) == vector:
+                gone[live.added, live.ordinal] = live
+    return [gone[key] for key in sorted(gone)]
