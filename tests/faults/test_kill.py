@@ -1,0 +1,128 @@
+"""R1: a process killed at any step of a commit over three tables."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Final
+
+import pytest
+
+import lakeward as lw
+from lakeward.errors import TransactionNotFound
+from lakeward.model.steps import STEPS
+from tests.support import processes
+from tests.support.invariants import Rows, check_lake, transaction_ids
+from tests.support.sizes import sizes
+from tests.support.target import LakeTarget
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
+
+REPAIR_SECONDS: Final = 5.0
+MEMBERS: Final = ("plain", "parted", "replaced")
+_SCHEMA: Final = {"label": "string", "part": "int64", "n": "int64"}
+_KILLS_PER_SET: Final = 32
+_COMMITS_UNTIL_KILLED: Final = 12
+
+
+@sizes("kills", short=2 * len(STEPS), full=1000)
+def test_killed_at_any_step_nothing_is_lost_doubled_or_half_visible(
+    lake_target: LakeTarget, make_lake: Callable[[], lw.Lake], kills: int
+) -> None:
+    choose = random.Random(7)
+    worst = 0.0
+    hits: Counter[str] = Counter()
+    committed: list[str] = []
+    tables: list[str] = []
+    checked = 0
+    lake = make_lake()
+    for number in range(kills):
+        if number % _KILLS_PER_SET == 0:
+            # Fresh tables keep the checks quick, whatever the number of kills.
+            for name in tables:
+                lake.drop(name)
+            tables = create_tables(lake, f"set{number // _KILLS_PER_SET}")
+            committed, checked = [], 0
+        lake.close()
+        step = STEPS[number % len(STEPS)]
+        occurrence = 1 + choose.randrange(5)
+        worker = processes.start(
+            commit_until_killed, lake_target, tables, f"kill{number}", step, occurrence
+        )
+        said = worker.finish()
+        assert worker.killed, (step, occurrence, said)
+        hits[step] += 1
+
+        before = time.perf_counter()
+        lake = make_lake()
+        worst = max(worst, time.perf_counter() - before)
+
+        begun = [label for kind, label in said if kind == "begun"]
+        acknowledged = {label for kind, label in said if kind == "acknowledged"}
+        survived = [label for label in begun if happened(lake, label)]
+        assert acknowledged <= set(survived), (step, occurrence)
+        committed += survived
+        rows = check_lake(lake, tables, since=checked)
+        checked = len(committed)
+        assert rows == dict(zip(tables, expected_rows(committed), strict=True)), (step, occurrence)
+        for name in tables:
+            assert transaction_ids(lake, name)[1:] == committed, (step, occurrence)
+    assert set(hits) == set(STEPS)
+    assert worst < REPAIR_SECONDS
+    print(
+        f"\nR1 {'postgres' if lake_target.is_postgres else 'sqlite'}: {kills} kills,"
+        f" {min(hits.values())} or more at each of {len(hits)} steps,"
+        f" slowest repair {worst * 1000:.0f} ms"
+    )
+
+
+def create_tables(lake: lw.Lake, namespace: str) -> list[str]:
+    names = [f"{namespace}.{member}" for member in MEMBERS]
+    for name in names:
+        lake.create(
+            name,
+            _SCHEMA,
+            partition_by=["part"] if name.endswith("parted") else [],
+            policy={"checkpoint_interval": 3},
+        )
+    return names
+
+
+def commit_until_killed(
+    pipe: Connection, target: LakeTarget, tables: list[str], prefix: str, step: str, occurrence: int
+) -> None:
+    processes.kill_myself_at(step, occurrence)
+    lake = target.open()
+    plain, parted, replaced = tables
+    for number in range(_COMMITS_UNTIL_KILLED):
+        label = f"{prefix}-{number}"
+        pipe.send(("begun", label))
+        rows = data_of(label)
+        with lake.transaction(transaction_id=label) as tx:
+            tx.append(plain, rows)
+            tx.append(parted, rows)
+            tx.overwrite(replaced, rows)
+        pipe.send(("acknowledged", label))
+
+
+def data_of(label: str) -> list[dict[str, object]]:
+    return [{"label": label, "part": n % 2, "n": n} for n in range(4)]
+
+
+def expected_rows(committed: list[str]) -> tuple[Rows, Rows, Rows]:
+    everything: Rows = Counter()
+    last: Rows = Counter()
+    for label in committed:
+        last = Counter((r["label"], r["n"], r["part"]) for r in data_of(label))
+        everything += last
+    return everything, everything, last
+
+
+def happened(lake: lw.Lake, label: str) -> bool:
+    try:
+        return lake.outcome(label).committed
+    except TransactionNotFound:
+        return False

@@ -1,0 +1,135 @@
+"""What must hold of every lake at rest, whatever happened to it.
+
+It is asked of the log, of the lake's own reader, of the published files, and of a reader that is not
+ours.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+
+import lakeward as lw
+from lakeward.formats.delta.publication import commit_bytes, commit_path
+from lakeward.log import audit, commits, definitions, files, heads
+from lakeward.model.commit import Head
+from lakeward.model.names import TableName
+
+Rows = Counter[tuple[Any, ...]]
+
+
+def check_lake(lake: lw.Lake, tables: Iterable[str], *, since: int = 0) -> dict[str, Rows]:
+    """Check the log, the files and the readers against each other; the rows of each table.
+
+    Args:
+        lake: Opened after what happened.
+        tables: The tables that the test changed: all members of its transactions.
+        since: Older versions were checked before, byte for byte.
+    """
+    names = list(tables)
+    found = {name: _head(lake, name) for name in names}
+    for head in found.values():
+        _check_versions(lake, head)
+        _check_published(lake, head, since)
+        _check_files(lake, head)
+        _check_audit(lake, head)
+    _check_members(lake, list(found.values()))
+    return _check_rows(lake, names)
+
+
+def rows_of(table: pa.Table) -> Rows:
+    """The rows as a multiset."""
+    columns = [table.column(n).to_pylist() for n in sorted(table.column_names)]
+    return Counter(zip(*columns, strict=True))
+
+
+def stranger_rows(location: str) -> Rows:
+    """The rows that delta-rs reads from the published files."""
+    engine = QueryBuilder().register("t", DeltaTable(location))
+    return rows_of(pa.table(engine.execute("SELECT * FROM t")))
+
+
+def transaction_ids(lake: lw.Lake, name: str) -> list[str]:
+    """The transaction of each version, oldest first."""
+    return [v.transaction_id for v in reversed(lake.table(name).history())]
+
+
+def published_path(lake: lw.Lake, name: str, version: int) -> Path:
+    """Where a version is published."""
+    return Path(lake.warehouse) / commit_path(_head(lake, name).location, version)
+
+
+def logged_bytes(lake: lw.Lake, name: str, version: int) -> bytes:
+    """What the log says a published version is."""
+    return _rendered(lake, _head(lake, name), version)
+
+
+def _head(lake: lw.Lake, name: str) -> Head:
+    with lake.parts.database.read() as session:
+        return heads.get(session, TableName.parse(name))
+
+
+def _check_versions(lake: lw.Lake, head: Head) -> None:
+    """Gap-free, up to the head, with timestamps that grow."""
+    history = lake.table(str(head.name)).history()
+    assert [v.version for v in history] == list(range(head.version, -1, -1)), head.name
+    times = [v.timestamp for v in reversed(history)]
+    assert all(a < b for a, b in pairwise(times)), head.name
+
+
+def _check_published(lake: lw.Lake, head: Head, since: int) -> None:
+    """Every version is published, byte for byte as the log has it, and nothing else is."""
+    directory = Path(lake.warehouse) / head.location / "_delta_log"
+    names = {p.name for p in directory.iterdir() if p.suffix == ".json"}
+    assert names == {f"{v:020d}.json" for v in range(head.version + 1)}, head.name
+    for version in range(since, head.version + 1):
+        found = (Path(lake.warehouse) / commit_path(head.location, version)).read_bytes()
+        assert found == _rendered(lake, head, version), (head.name, version)
+
+
+def _check_files(lake: lw.Lake, head: Head) -> None:
+    """Every file of the newest version is there and whole."""
+    root = Path(lake.warehouse) / head.location
+    with lake.parts.database.read() as session:
+        live = list(files.at(session, head.table_id, head.version))
+    for file in live:
+        assert (root / file.path).stat().st_size == file.size, (head.name, file.path)
+
+
+def _check_audit(lake: lw.Lake, head: Head) -> None:
+    with lake.parts.database.read() as session:
+        assert audit.broken_at(session, head) is None, head.name
+
+
+def _check_members(lake: lw.Lake, members: list[Head]) -> None:
+    """A transaction is in all its tables or in none."""
+    seen: Counter[str] = Counter()
+    meant: dict[str, int] = {}
+    for head in members:
+        for version in lake.table(str(head.name)).history():
+            seen[version.transaction_id] += 1
+            meant[version.transaction_id] = version.members
+    assert seen == meant
+
+
+def _check_rows(lake: lw.Lake, names: list[str]) -> dict[str, Rows]:
+    """The lake's own snapshot and a stranger agree on every row."""
+    out = {}
+    with lake.snapshot() as snapshot:
+        for name in names:
+            out[name] = rows_of(snapshot.table(name).to_arrow())
+            assert out[name] == stranger_rows(lake.table(name).location), name
+    return out
+
+
+def _rendered(lake: lw.Lake, head: Head, version: int) -> bytes:
+    with lake.parts.database.read() as session:
+        commit = commits.full(session, head.table_id, version)
+        _, definition = definitions.at(session, head.table_id, version)
+    return commit_bytes(head, commit, definition)
