@@ -144,8 +144,13 @@ def _files(rows: pa.StructArray, reader: FileReader) -> Iterator[DataFile]:
 def _maps(column: pa.MapArray) -> list[dict[str, Any] | None]:
     keys, items = column.keys.to_pylist(), column.items.to_pylist()
     ends = column.offsets.to_pylist()
-    pairs = pairwise(ends)
-    return [dict(zip(keys[a:b], items[a:b], strict=True)) for a, b in pairs]
+    out: list[dict[str, Any] | None] = [
+        dict(zip(keys[a:b], items[a:b], strict=True)) for a, b in pairwise(ends)
+    ]
+    if column.null_count:
+        here = column.is_valid().to_pylist()
+        return [row if valid else None for row, valid in zip(out, here, strict=True)]
+    return out
 
 
 def _statistics(column: pa.StructArray) -> list[dict[str, Any] | None]:

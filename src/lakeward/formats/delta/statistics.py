@@ -147,7 +147,7 @@ def _single(value: Any, up: bool, exact: bool) -> Value:  # noqa: FBT001
         (rounded,) = _SINGLE.unpack(_SINGLE.pack(number))
     except OverflowError:
         return None
-    return rounded
+    return rounded if math.isfinite(rounded) else None
 
 
 def _string(value: Any, up: bool, exact: bool) -> Value:  # noqa: ARG001, FBT001

@@ -76,6 +76,8 @@ def partition_text(field: Field, value: Value) -> str | None:
     if name.startswith("timestamp"):
         moment = from_neutral(field.type, value).replace(tzinfo=None)
         return str(moment.isoformat(sep=" ", timespec="microseconds"))
+    if name == "binary":
+        return str(from_neutral(field.type, value).decode(errors="backslashreplace"))
     return str(value)
 
 
