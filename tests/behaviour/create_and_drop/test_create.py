@@ -1,0 +1,146 @@
+"""New tables: what they are made of, and what they say of themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lakeward as lw
+from lakeward.errors import AlreadyExists, TableNotFound
+from tests.behaviour.lakes import append, ids, log_files, unchanged
+
+
+def test_a_new_table_is_empty_at_version_zero(shared_lake: lw.Lake, name: str) -> None:
+    table = shared_lake.create(name, {"id": "int64", "note": "string"})
+
+    assert table.name == name
+    assert table.version == 0
+    assert table.format == "delta"
+    assert table.guarded
+    assert table.schema == pa.schema([("id", pa.int64()), ("note", pa.string())])
+    assert table.to_arrow().num_rows == 0
+    assert table.to_arrow().schema == table.schema.to_arrow()
+    assert table.files() == []
+    assert [v.operation for v in table.history()] == ["CREATE TABLE"]
+
+
+def test_a_new_table_is_published_at_once(shared_lake: lw.Lake, name: str) -> None:
+    table = shared_lake.create(name, {"id": "int64"})
+
+    assert Path(table.location).is_relative_to(shared_lake.warehouse)
+    assert [p.name for p in log_files(shared_lake, name)] == ["00000000000000000000.json"]
+
+
+def test_a_table_keeps_all_that_it_was_made_with(shared_lake: lw.Lake, name: str) -> None:
+    schema = pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False, metadata={"comment": "the key"}),
+            pa.field("day", pa.date32()),
+            pa.field("amount", pa.decimal128(10, 2)),
+        ]
+    )
+    shared_lake.create(
+        name,
+        schema,
+        partition_by=["day"],
+        properties={"owner": "me", "delta.checkpointInterval": 7},
+        policy={"compression": "zstd"},
+        constraints={"positive": "amount > 0"},
+        comment="orders",
+    )
+    table = shared_lake.table(name)
+
+    assert table.schema.field("id").comment == "the key"
+    assert not table.schema.field("id").nullable
+    assert table.schema == schema
+    assert table.partition_by == ["day"]
+    assert table.constraints == {"positive": "amount > 0"}
+    assert table.properties["owner"] == "me"
+    assert table.properties["delta.checkpointInterval"] == "7"
+    assert table.properties["delta.parquet.compression.codec"] == "zstd"
+    assert table.definition.comment == "orders"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"id": "int64", "note": "string"},
+        {"id": pa.int64(), "note": pa.large_string()},
+        pa.schema([("id", pa.int64()), ("note", pa.string_view())]),
+        [pa.field("id", pa.int64()), pa.field("note", pa.string())],
+        [("id", pa.int64()), ("note", pa.dictionary(pa.int8(), pa.string()))],
+    ],
+    ids=["names", "types", "schema", "fields", "pairs"],
+)
+def test_a_schema_can_be_given_in_any_usual_form(
+    shared_lake: lw.Lake, name: str, schema: object
+) -> None:
+    table = shared_lake.create(name, schema)
+
+    assert table.schema == pa.schema([("id", pa.int64()), ("note", pa.string())])
+
+
+def test_the_schema_of_one_table_makes_another(shared_lake: lw.Lake, name: str) -> None:
+    first = shared_lake.create(name, {"id": "int64", "day": "date"})
+
+    second = shared_lake.create(f"{name}_copy", first.schema)
+
+    assert second.schema == first.schema
+    assert second.uuid != first.uuid
+
+
+def test_tables_are_listed_by_name(lake: lw.Lake) -> None:
+    for name in ("b", "a.z", "a.b", "a"):
+        lake.create(name, {"id": "int64"})
+
+    assert [t.name for t in lake.tables()] == ["a", "b", "a.b", "a.z"]
+
+
+def test_a_table_in_a_namespace_lies_in_its_directory(lake: lw.Lake) -> None:
+    table = lake.create("sales.orders", {"id": "int64"})
+
+    assert Path(table.location) == Path(lake.warehouse) / "sales" / "orders"
+
+
+def test_a_table_and_a_namespace_of_the_same_name_do_not_mix(lake: lw.Lake) -> None:
+    lake.create("sales", {"id": "int64"})
+    lake.create("sales.orders", {"id": "int64"})
+    append(lake, "sales", [{"id": 1}])
+    append(lake, "sales.orders", [{"id": 2}])
+
+    assert ids(lake, "sales") == [1]
+    assert ids(lake, "sales.orders") == [2]
+
+
+def test_a_name_is_taken_once(shared_lake: lw.Lake, name: str) -> None:
+    shared_lake.create(name, {"id": "int64"})
+
+    with unchanged(shared_lake), pytest.raises(AlreadyExists) as caught:
+        shared_lake.create(name, {"other": "string"})
+    assert caught.value.table == name
+
+
+def test_a_table_that_the_lake_does_not_know_is_not_written_over(lake: lw.Lake) -> None:
+    log = Path(lake.warehouse) / "stranger" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / "00000000000000000000.json").write_text("{}")
+
+    with unchanged(lake), pytest.raises(AlreadyExists, match="does not know"):
+        lake.create("stranger", {"id": "int64"})
+
+
+def test_names_may_use_letters_of_any_script(shared_lake: lw.Lake, new_name: object) -> None:
+    shared_lake.create("größe.日本-1_x", {"id": "int64"})
+    append(shared_lake, "größe.日本-1_x", [{"id": 1}])
+
+    assert ids(shared_lake, "größe.日本-1_x") == [1]
+    shared_lake.drop("größe.日本-1_x")
+
+
+def test_the_same_names_in_other_case_are_other_tables(shared_lake: lw.Lake, name: str) -> None:
+    shared_lake.create(name, {"id": "int64"})
+
+    with pytest.raises(TableNotFound):
+        shared_lake.table(name.upper())

@@ -1,0 +1,97 @@
+"""What behaviour tests do with lakes over and over: append, look, and compare before with after."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import lakeward as lw
+from lakeward.log import tables
+from lakeward.log.statement import Statement
+
+
+def append(lake: lw.Lake, name: str, data: Any) -> int:
+    """Append in a transaction of its own; the new version."""
+    with lake.transaction() as tx:
+        tx.append(name, data)
+    return tx.commit().versions[name]
+
+
+def overwrite(lake: lw.Lake, name: str, data: Any, *, where: str | None = None) -> int:
+    """Overwrite in a transaction of its own; the new version."""
+    with lake.transaction() as tx:
+        tx.overwrite(name, data, where=where)
+    return tx.commit().versions[name]
+
+
+def delete(lake: lw.Lake, name: str, where: str) -> int:
+    """Delete in a transaction of its own; the new version."""
+    with lake.transaction() as tx:
+        tx.delete(name, where=where)
+    return tx.commit().versions[name]
+
+
+def column(source: pa.Table, name: str = "id") -> list[Any]:
+    """A column's values, sorted, missing ones first."""
+    return sorted(source.column(name).to_pylist(), key=lambda v: (v is not None, v))
+
+
+def ids(lake: lw.Lake, name: str, *, where: str | None = None) -> list[Any]:
+    """The sorted ids that a table has now."""
+    return column(lake.table(name).to_arrow(columns=["id"], where=where))
+
+
+def data_files(lake: lw.Lake, name: str) -> set[str]:
+    """The Parquet files that lie below a table's location, whether the log knows them or not."""
+    location = Path(lake.table(name).location)
+    found = {str(p.relative_to(location)) for p in location.rglob("*.parquet")}
+    return {p for p in found if not p.startswith("_delta_log/")}
+
+
+def log_files(lake: lw.Lake, name: str) -> list[Path]:
+    """The published commits of a table, oldest first."""
+    return sorted((Path(lake.table(name).location) / "_delta_log").glob("*.json"))
+
+
+def picture(lake: lw.Lake) -> dict[str, Any]:
+    """All that a lake is: the rows of its store and the files of its warehouse with their contents.
+
+    Transactions that came to nothing may leave their registration, so of those only the open ones
+    count; the store's own files are represented by its rows.
+    """
+    return {"store": _store(lake), "files": _files(Path(lake.warehouse))}
+
+
+@contextmanager
+def unchanged(lake: lw.Lake) -> Generator[None]:
+    """Asserts that the block leaves no trace in the store and on disk."""
+    before = picture(lake)
+    yield
+    assert picture(lake) == before
+
+
+def _store(lake: lw.Lake) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    with lake.parts.database.read() as session:
+        for table in tables.ALL:
+            wanted = "WHERE state = 'open'" if table.name == "lakeward_transaction" else ""
+            rows = session.rows(Statement(f"SELECT * FROM {table.name} {wanted}"))
+            out[table.name] = sorted(map(tuple, rows), key=repr)
+    return out
+
+
+def _files(root: Path) -> dict[str, str]:
+    found: Iterable[Path] = (
+        Path(directory) / file for directory, _, names in os.walk(root) for file in names
+    )
+    return {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in found
+        if not path.name.startswith("lakeward.db") and ".lakeward" not in path.parts
+    }
