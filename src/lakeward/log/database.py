@@ -52,9 +52,15 @@ class Session(ABC):
 
 
 class Database(ABC):
-    """A database that can hold a log."""
+    """A database that can hold a log.
+
+    Attributes:
+        dialect: Its name in SQLAlchemy.
+        patience_seconds: How long it is worth asking again when it does not answer.
+    """
 
     dialect: str
+    patience_seconds: float
 
     @property
     @abstractmethod
@@ -66,8 +72,13 @@ class Database(ABC):
         """A session that only reads, from one consistent state."""
 
     @abstractmethod
-    def write(self) -> AbstractContextManager[Session]:
-        """A session that commits at its end, or changes nothing."""
+    def write(self, *, durable: bool = True) -> AbstractContextManager[Session]:
+        """A session that commits at its end, or changes nothing.
+
+        Args:
+            durable: False for what need not survive a power cut. Others see it all the same, and
+                it is as safe as everything else once a durable session has committed after it.
+        """
 
     @abstractmethod
     def turn(self, table_id: int) -> AbstractContextManager[None]:

@@ -86,6 +86,7 @@ class PostgresDatabase(Database):
     """A PostgreSQL database, by URL."""
 
     dialect = "postgresql"
+    patience_seconds = 30.0
 
     def __init__(self, url: str) -> None:
         self._driver = _driver()
@@ -113,10 +114,12 @@ class PostgresDatabase(Database):
                     connection.execute("ROLLBACK")
 
     @contextmanager
-    def write(self) -> Generator[Session]:
+    def write(self, *, durable: bool = True) -> Generator[Session]:
         """A session under READ COMMITTED; whoever needs order locks rows."""
         with self._translated(), self._connection() as connection:
             connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+            if not durable:
+                connection.execute("SET LOCAL synchronous_commit = off")
             try:
                 yield PostgresSession(connection)
             except BaseException:

@@ -88,11 +88,13 @@ class SqliteDatabase(Database):
     """
 
     dialect = "sqlite"
+    patience_seconds = 2.0
 
     def __init__(self, path: Path, *, create: bool) -> None:
         self.path = path
         self._locks = path.parent / ".lakeward"
         self._idle: deque[sqlite3.Connection] = deque()
+        self._handles: dict[str, deque[int]] = {}
         self._pid = os.getpid()
         self._forked: list[Any] = []
         if not path.exists():
@@ -119,9 +121,10 @@ class SqliteDatabase(Database):
                     connection.execute("ROLLBACK")
 
     @contextmanager
-    def write(self) -> Generator[Session]:
+    def write(self, *, durable: bool = True) -> Generator[Session]:
         """A session that queues for the file's only writer."""
         with self._translated(), self._locked("write.lock"), self._connection() as connection:
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield SqliteSession(connection)
@@ -177,6 +180,9 @@ class SqliteDatabase(Database):
         """Close idle connections."""
         while self._idle:
             self._idle.pop().close()
+        for idle in self._handles.values():
+            while idle:
+                os.close(idle.pop())
 
     def _commit(self, connection: sqlite3.Connection) -> None:
         try:
@@ -187,13 +193,16 @@ class SqliteDatabase(Database):
             what = f"The store {self.label} failed while it committed: {error}."
             raise OutcomeUnknown(what, hint="Free disk space or check the disk.") from error
 
+    def _forget_parent(self) -> None:
+        """A forked child must not touch its parent's connections and locks, not even to close."""
+        if self._pid != os.getpid():
+            self._forked.append((self._idle, self._handles))
+            self._idle, self._handles = deque(), {}
+            self._pid = os.getpid()
+
     @contextmanager
     def _connection(self) -> Generator[sqlite3.Connection]:
-        if self._pid != os.getpid():
-            # A forked child must not touch its parent's connections, not even to close them.
-            self._forked.append(self._idle)
-            self._idle = deque()
-            self._pid = os.getpid()
+        self._forget_parent()
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -218,7 +227,6 @@ class SqliteDatabase(Database):
         )
         try:
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA temp_store = MEMORY")
         except BaseException:
             connection.close()
@@ -227,16 +235,25 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def _locked(self, name: str) -> Generator[None]:
+        self._forget_parent()
+        idle = self._handles.setdefault(name, deque())
         try:
-            handle = os.open(self._locks / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            handle = idle.pop()
+        except IndexError:
+            handle = self._open_lock(name)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(handle, fcntl.LOCK_UN)
+            idle.append(handle)
+
+    def _open_lock(self, name: str) -> int:
+        try:
+            return os.open(self._locks / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
             what = f"The store {self.label} cannot be written: {error.strerror}."
             raise StoreError(what, hint="Check permissions and free space.") from error
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
 
     @contextmanager
     def _translated(self) -> Generator[None]:

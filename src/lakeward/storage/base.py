@@ -43,7 +43,10 @@ class Storage(ABC):
 
     @abstractmethod
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a file whole, unless one of that name exists: then change nothing, return False."""
+        """Write a file whole, unless one of that name exists: then change nothing, return False.
+
+        Its bytes are safe at once; its name becomes safe with `settle`.
+        """
 
     @abstractmethod
     def put(self, path: str, data: bytes) -> None:

@@ -181,7 +181,6 @@ class LocalStorage(Storage):
                 finally:
                     os.close(handle)
                 reach("publish.linked")
-                _sync_directory(directory)
                 return
         aside = _aside(target)
         try:
@@ -192,7 +191,6 @@ class LocalStorage(Storage):
             with suppress(OSError):
                 os.unlink(aside)
         reach("publish.linked")
-        _sync_directory(directory)
 
 
 def _aside(target: str) -> str:

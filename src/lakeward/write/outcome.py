@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import tenacity
 
@@ -27,7 +27,6 @@ from lakeward.model.commit import TransactionState
 from lakeward.read.parts import Parts
 from lakeward.write.ratify import Intent, Ratified
 
-PATIENCE_SECONDS: Final = 30.0
 T = TypeVar("T")
 
 
@@ -69,9 +68,14 @@ def ratify_surely(
     Raises:
         OutcomeUnknown: The store stayed silent; nothing of the transaction may be deleted.
     """
-    doubtful = False
     try:
-        for attempt in _patiently():
+        return ratify(parts, intent)
+    except OutcomeUnknown:
+        doubtful = True
+    except StoreUnavailable:
+        doubtful = False
+    try:
+        for attempt in _patiently(parts):
             with attempt:
                 try:
                     return ratify(parts, intent)
@@ -85,32 +89,32 @@ def ratify_surely(
                         return recorded(parts, session, intent.transaction_id)
     except OutcomeUnknown as error:
         raise _unknown(intent.transaction_id) from error
-    except StoreUnavailable as error:
+    except StoreError as error:
         if doubtful:
             raise _unknown(intent.transaction_id) from error
-        raise
-    except StoreError:
-        if doubtful:
-            raise _unknown(intent.transaction_id) from None
         raise
     message = "unreachable"
     raise AssertionError(message)
 
 
-def patiently(action: Callable[[], T]) -> T:
+def patiently(parts: Parts, action: Callable[[], T]) -> T:
     """Do something that may be done twice, again while the store cannot be reached."""
-    for attempt in _patiently():
+    try:
+        return action()
+    except (OutcomeUnknown, StoreUnavailable):
+        pass
+    for attempt in _patiently(parts):
         with attempt:
             return action()
     message = "unreachable"
     raise AssertionError(message)
 
 
-def _patiently() -> tenacity.Retrying:
+def _patiently(parts: Parts) -> tenacity.Retrying:
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception_type((OutcomeUnknown, StoreUnavailable)),
         wait=tenacity.wait_random_exponential(multiplier=0.02, max=1.0),
-        stop=tenacity.stop_after_delay(PATIENCE_SECONDS),
+        stop=tenacity.stop_after_delay(parts.database.patience_seconds),
         reraise=True,
     )
 

@@ -62,8 +62,7 @@ def publish_backlog(parts: Parts, head: Head) -> int:
     first = head.published + 1
     with parts.database.turn(head.table_id):
         _publish_range(parts, head, first, head.version)
-    with parts.database.write() as session:
-        heads.set_published(session, head.table_id, head.version)
+    _note_published(parts, head, head.version)
     return head.version - first + 1
 
 
@@ -97,7 +96,15 @@ def write_checkpoint(parts: Parts, head: Head, version: int, definition: Definit
     reach("checkpoint.written")
     pointer = last_checkpoint_path(head.location)
     storage.put(pointer, last_checkpoint_bytes(version, actions, len(data)))
+    _note_published(parts, head, version)
     reach("checkpoint.done")
+
+
+def _note_published(parts: Parts, head: Head, version: int) -> None:
+    """Note how far publication surely got; beyond it the next to open the lake looks itself."""
+    parts.storage.settle([commit_path(head.location, version)])
+    with parts.database.write(durable=False) as session:
+        heads.set_published(session, head.table_id, version)
 
 
 def _owed_from(parts: Parts, head: Head) -> int:

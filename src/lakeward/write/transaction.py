@@ -388,13 +388,14 @@ class Transaction:
     def _ensure_registered(self) -> None:
         if self._registered:
             return
-        patiently(self._register)
+        patiently(self._parts, self._register)
         self._registered = True
         self._keeper.hold_transaction(self.transaction_id)
         reach("transaction.opened")
 
     def _register(self) -> None:
-        with self._parts.database.write() as session:
+        # A power cut ends the process too, and files of an id that nobody knows are nobody's.
+        with self._parts.database.write(durable=False) as session:
             found = transactions.get(session, self.transaction_id)
             if found is None:
                 transactions.register(

@@ -56,7 +56,7 @@ STATEMENTS = (
         definition_id BIGINT,
         info TEXT NOT NULL,
         PRIMARY KEY (table_id, version)
-    )""",
+    ){clustered}""",
     """CREATE UNIQUE INDEX lakeward_commit_transaction
         ON lakeward_commit (transaction_id, table_id, version)""",
     """CREATE INDEX lakeward_commit_time ON lakeward_commit (table_id, timestamp_ms, version)""",
