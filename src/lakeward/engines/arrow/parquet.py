@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakeward.errors import SchemaMismatch
 from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, FileStats
@@ -24,6 +25,7 @@ STRING_BOUND: Final = 32
 """Longer strings are cut in statistics, upper bounds to something greater."""
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 _LAST_CHARACTER: Final = "\U0010ffff"
+_LONGEST_DIRECTORY: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +46,26 @@ class ParquetOptions:
 def partitioned(
     data: pa.Table, definition: Definition
 ) -> Iterator[tuple[Mapping[int, Value], pa.Table]]:
-    """The data split by partition values, without the partition columns."""
+    """The data split by partition values, without the partition columns.
+
+    Raises:
+        SchemaMismatch: A value that no format can spell as a partition.
+    """
     if not definition.partition_by:
         yield {}, data
         return
     schema = definition.schema
     fields = [schema.by_id[i] for i in definition.partition_by]
-    names = [f.name for f in fields]
-    rest = data.drop_columns(names)
-    rows = data.select(names).append_column("__row", pa.array(range(data.num_rows), pa.int64()))
-    groups = rows.group_by(names, use_threads=False).aggregate([("__row", "list")])
-    for group in groups.to_pylist():
-        values = {f.id: to_neutral(f.type, group[f.name]) for f in fields}
-        yield values, rest.take(pa.array(group["__row_list"], pa.int64()))
+    rest = data.drop_columns([f.name for f in fields])
+    # Under names of our own, so that no column's name is in the way.
+    keys = [f"key_{f.id}" for f in fields]
+    rows = data.select([f.name for f in fields]).rename_columns(keys)
+    rows = rows.append_column("row", pa.array(range(data.num_rows), pa.int64()))
+    groups = rows.group_by(keys, use_threads=False).aggregate([("row", "list")])
+    columns = [_neutral(f, groups.column(k)) for f, k in zip(fields, keys, strict=True)]
+    for values, members in zip(zip(*columns, strict=True), groups["row_list"], strict=True):
+        by_id = {f.id: v for f, v in zip(fields, values, strict=True)}
+        yield by_id, rest.take(members.values)
 
 
 def partition_directory(values: Mapping[int, Value], schema: Schema) -> str:
@@ -65,7 +74,8 @@ def partition_directory(values: Mapping[int, Value], schema: Schema) -> str:
     for field_id, value in values.items():
         field = schema.by_id[field_id]
         text = NULL_PARTITION if value is None else str(from_neutral(field.type, value))
-        parts.append(f"{quote(field.name, safe=' ')}={quote(text, safe=' ')[:200]}/")
+        part = f"{quote(field.name, safe=' ')}={quote(text, safe=' ')}"
+        parts.append(f"{part[:_LONGEST_DIRECTORY]}/")
     return "".join(parts)
 
 
@@ -131,8 +141,12 @@ def footer_stats(
             continue
         if any(not p.has_min_max and p.num_values for p in parts):
             continue
-        low = min(p.min for p in bounded)
-        high = max(p.max for p in bounded)
+        try:
+            low = min(p.min for p in bounded)
+            high = max(p.max for p in bounded)
+        except (OverflowError, ValueError):
+            # Arrow holds moments that Python's calendar, and Delta's text, do not reach.
+            continue
         bounds = _outer(field, low, high)
         if bounds is not None:
             minimum[field.id], maximum[field.id] = bounds
@@ -176,6 +190,15 @@ def _with_nan(data: pa.Table, schema: Schema) -> frozenset[int]:
             if position >= 0 and pc.any(pc.is_nan(data.column(position))).as_py():
                 found.append(field.id)
     return frozenset(found)
+
+
+def _neutral(field: Field, values: pa.ChunkedArray) -> list[Value]:
+    try:
+        return [to_neutral(field.type, v) for v in values.to_pylist()]
+    except (OverflowError, ValueError) as error:
+        what = f"Column {field.name} has a value outside the years 1 to 9999."
+        hint = "A column that partitions a table cannot hold it."
+        raise SchemaMismatch(what, hint=hint, column=field.name) from error
 
 
 def _outer(field: Field, low: Any, high: Any) -> tuple[Value, Value] | None:
