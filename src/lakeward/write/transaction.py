@@ -142,7 +142,8 @@ class Transaction:
             scope = None if where is None else parse(where, change.definition.schema)
             checks = Checks.of(change.definition, str(change.head.name))
             if scope is not None and where is not None:
-                checks.also("where", where, scope)
+                # No check of the table can have this name.
+                checks.also("overwrite where", where, scope)
             staged = self._stage(member, data, checks)
             self._remove(member, scope)
             change.added.extend(staged)
@@ -171,6 +172,8 @@ class Transaction:
         """Remove files from the table by their paths; the files themselves stay for time travel."""
         with self._operation(name, reads=True) as member:
             change = member.change
+            check_writable(change.definition, str(change.head.name))
+            rewrite.check_deletable(change)
             wanted = list(dict.fromkeys(paths))
             live = {f.path: f for f in self._view(member)}
             unknown = [p for p in wanted if p not in live]
