@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 10_000
 _TURN_CLASS: Final = 0x1A4E
+_CURSORS: Final = count()
 _CLOCK = Statement("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)")
 
 
@@ -50,7 +52,7 @@ class PostgresSession(Session):
 
     def stream(self, statement: Statement, params: Params | None = None) -> Iterator[list[Any]]:
         """The rows of a query in chunks."""
-        with self._connection.cursor("lakeward_stream") as cursor:
+        with self._connection.cursor(f"lakeward_{next(_CURSORS)}") as cursor:
             cursor.execute(*statement.bind("postgresql", params or {}))
             while chunk := cursor.fetchmany(_CHUNK):
                 yield chunk

@@ -68,33 +68,29 @@ def ratify_surely(
     Raises:
         OutcomeUnknown: The store stayed silent; nothing of the transaction may be deleted.
     """
+    doubtful = False
+
+    def once() -> list[Ratified]:
+        nonlocal doubtful
+        try:
+            return ratify(parts, intent)
+        except OutcomeUnknown:
+            doubtful = True
+            raise
+        except TransactionClosed as closed:
+            if closed.state is not TransactionState.RATIFIED:
+                raise
+            with parts.database.read() as session:
+                return recorded(parts, session, intent.transaction_id)
+
     try:
-        return ratify(parts, intent)
-    except OutcomeUnknown:
-        doubtful = True
-    except StoreUnavailable:
-        doubtful = False
-    try:
-        for attempt in _patiently(parts):
-            with attempt:
-                try:
-                    return ratify(parts, intent)
-                except OutcomeUnknown:
-                    doubtful = True
-                    raise
-                except TransactionClosed as closed:
-                    if closed.state is not TransactionState.RATIFIED:
-                        raise
-                    with parts.database.read() as session:
-                        return recorded(parts, session, intent.transaction_id)
+        return patiently(parts, once)
     except OutcomeUnknown as error:
         raise _unknown(intent.transaction_id) from error
     except StoreError as error:
         if doubtful:
             raise _unknown(intent.transaction_id) from error
         raise
-    message = "unreachable"
-    raise AssertionError(message)
 
 
 def patiently(parts: Parts, action: Callable[[], T]) -> T:

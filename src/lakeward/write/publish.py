@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from lakeward.errors import ForeignCommit, LakewardError
+from lakeward.errors import FileMissing, ForeignCommit, LakewardError
 from lakeward.formats.delta.checkpoint import (
     checkpoint_bytes,
     checkpoint_path,
@@ -29,6 +29,7 @@ from lakeward.write.ratify import Ratified
 
 _LOG = logging.getLogger(__name__)
 _TOMBSTONES_MS = 7 * 24 * 3600 * 1000
+_NOTE_EVERY = 100
 
 
 def publish_member(parts: Parts, member: Ratified) -> None:
@@ -45,16 +46,19 @@ def publish_member(parts: Parts, member: Ratified) -> None:
             _publish_range(parts, head, _owed_from(parts, head), version - 1)
         _put(parts, head, member.commit, member.definition)
     reach("publish.done")
-    checkpoint_if_due(parts, member)
+    if not checkpoint_if_due(parts, member) and version % _NOTE_EVERY == 0:
+        _note_published(parts, head, version)
 
 
-def checkpoint_if_due(parts: Parts, member: Ratified) -> None:
+def checkpoint_if_due(parts: Parts, member: Ratified) -> bool:
     """Write a checkpoint when the table's policy asks for one at this version."""
     version = member.commit.version
     interval = checkpoint_interval(member.definition.properties)
     # A checkpoint must hold everything that a reader needs, features we do not know included.
-    if interval and version and version % interval == 0 and is_writable(member.definition):
+    due = interval and version and version % interval == 0 and is_writable(member.definition)
+    if due:
         write_checkpoint(parts, member.head, version, member.definition)
+    return bool(due)
 
 
 def publish_backlog(parts: Parts, head: Head) -> int:
@@ -119,8 +123,17 @@ def _publish_range(parts: Parts, head: Head, first: int, last: int) -> None:
         with parts.database.read() as session:
             commit = commits.full(session, head.table_id, version)
             _, definition = definitions.at(session, head.table_id, version)
-        if not commit.info.adopted:
+        if not commit.info.adopted and not _is_there(parts, head, commit, definition):
             _put(parts, head, commit, definition)
+
+
+def _is_there(parts: Parts, head: Head, commit: Commit, definition: Definition) -> bool:
+    """Whether the version is published as the log has it; reading is cheaper than writing."""
+    try:
+        found = parts.storage.read(commit_path(head.location, commit.version))
+    except FileMissing:
+        return False
+    return found == commit_bytes(head, commit, definition)
 
 
 def _put(parts: Parts, head: Head, commit: Commit, definition: Definition) -> None:

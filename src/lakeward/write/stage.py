@@ -8,6 +8,7 @@ name and all, before the transaction can be ratified.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -38,6 +39,8 @@ class Stager:
     options: ParquetOptions
     written: list[DataFile] = field(default_factory=list)
     created: list[str] = field(default_factory=list)
+    # Somebody may have died under the same, self-chosen, id and left files of these names.
+    _token: str = field(default_factory=lambda: secrets.token_hex(2))
 
     def stage(self, tables: Iterable[pa.Table], checks: Checks) -> list[DataFile]:
         """Write rows that are checked as they pass; the files, once all rows have passed.
@@ -90,7 +93,7 @@ class Stager:
             return
         ordinal = len(self.created)
         codec = "" if self.options.compression == "none" else f".{self.options.compression}"
-        name = f"part-{ordinal:05d}-{self.transaction_id}{codec}.parquet"
+        name = f"part-{ordinal:05d}-{self.transaction_id}-{self._token}{codec}.parquet"
         path = partition_directory(entry.values, self.definition.schema) + name
         rows = pa.concat_tables(entry.rows) if len(entry.rows) > 1 else entry.rows[0]
         buffer, file = encode(rows, self.definition, entry.values, path, self.options)

@@ -46,7 +46,7 @@ from lakeward.write.drift import follow, follow_all
 from lakeward.write.lease import LeaseKeeper
 from lakeward.write.open_table import ratify_open
 from lakeward.write.options import parquet_options
-from lakeward.write.outcome import Outcome, outcome, patiently, ratify_surely
+from lakeward.write.outcome import Outcome, outcome, patiently, ratify_surely, recorded
 from lakeward.write.publish import checkpoint_if_due, publish_member
 from lakeward.write.ratify import Intent, Ratified, ratify
 from lakeward.write.stage import Stager
@@ -129,6 +129,8 @@ class Transaction:
             SchemaMismatch: The data does not fit the table's schema.
             ConstraintViolation: Rows that the table's checks refuse.
         """
+        if self._is_replay():
+            return
         with self._operation(name) as member:
             change = member.change
             staged = self._stage(member, data)
@@ -137,6 +139,8 @@ class Transaction:
 
     def overwrite(self, name: str, data: Any, *, where: str | None = None) -> None:
         """Replace all rows, or those for which `where` is true, which new rows must satisfy too."""
+        if self._is_replay():
+            return
         with self._operation(name, reads=True) as member:
             change = member.change
             scope = None if where is None else parse(where, change.definition.schema)
@@ -151,6 +155,8 @@ class Transaction:
 
     def delete(self, name: str, *, where: str) -> None:
         """Delete the rows for which `where` is true."""
+        if self._is_replay():
+            return
         with self._operation(name, reads=True) as member:
             scope = parse(where, member.change.definition.schema)
             self._remove(member, scope)
@@ -161,6 +167,8 @@ class Transaction:
 
         Each is checked like appended rows are: schema, required columns and checks.
         """
+        if self._is_replay():
+            return
         with self._operation(name) as member:
             change = member.change
             found = adding.entries(self._parts, change, paths)
@@ -170,6 +178,8 @@ class Transaction:
 
     def remove_files(self, name: str, paths: Iterable[str]) -> None:
         """Remove files from the table by their paths; the files themselves stay for time travel."""
+        if self._is_replay():
+            return
         with self._operation(name, reads=True) as member:
             change = member.change
             check_writable(change.definition, str(change.head.name))
@@ -189,6 +199,8 @@ class Transaction:
         if not app_id or version < 0:
             what = "An application transaction needs an id and a number that is not negative."
             raise InvalidInput(what)
+        if self._is_replay():
+            return
         with self._operation(name) as member:
             member.change.app_transactions.append(AppTransaction(app_id, version))
             if not member.change.operations:
@@ -230,7 +242,7 @@ class Transaction:
             reach("validate.done")
             ratified = self._ratify(members)
         except OutcomeUnknown:
-            self._state = TransactionState.EXPIRED
+            # It stays open: `commit` may be called again and settles it, by its id.
             raise
         except BaseException:
             self.rollback()
@@ -248,6 +260,7 @@ class Transaction:
         self._state = TransactionState.ROLLED_BACK
         self._keeper.let_go(self.transaction_id)
         if self._registered and not self._close_registration():
+            # Ratified after all, or nobody knows: then every file stays.
             return
         for member in self._members.values():
             with suppress(LakewardError):
@@ -273,6 +286,20 @@ class Transaction:
         return self._state is TransactionState.OPEN and self._result is None
 
     # How it is done.
+
+    def _is_replay(self) -> bool:
+        """Whether a transaction of this, self-chosen, id was ratified before: then all is done."""
+        if not self._chosen_id or self._registered:
+            return False
+        if self._result is None:
+            with self._parts.database.read() as session:
+                found = transactions.get(session, self.transaction_id)
+                if found is None or found.state is not TransactionState.RATIFIED:
+                    return False
+                done = recorded(self._parts, session, self.transaction_id)
+            self._state = TransactionState.RATIFIED
+            self._result = self._publish(done)
+        return True
 
     def _operation(self, name: str, *, reads: bool = False) -> _Guarded:
         self._check_open()
