@@ -39,17 +39,20 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
     warehouse: str | Path | None = None,
     storage_options: Mapping[str, str] | None = None,
     create: bool = True,
+    repair: bool = True,
     actor: str | None = None,
 ) -> Lake:
     """Open a lake, making it when it is missing.
 
-    Whatever an earlier process committed and did not publish is published first.
+    Whatever an earlier process committed and did not publish is published first, unless `repair` is
+    False.
 
     Args:
         target: A directory (SQLite inside it), or a `postgresql://` URL.
         warehouse: Where the tables' files are; the same directory unless said otherwise.
         storage_options: For warehouses on object stores.
         create: Make a lake when there is none.
+        repair: Publish what is owed and close what dead processes left open.
         actor: Who works with the lake; the login name and host unless said otherwise.
     """
     from lakeward.lake.lake import Lake
@@ -59,6 +62,7 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
         warehouse=warehouse,
         storage_options=storage_options,
         create=create,
+        repair=repair,
         actor=actor,
     )
 

@@ -57,7 +57,11 @@ class Stats:
 
 
 class Lake:
-    """A log store plus a warehouse location. Use `lakeward.open` to get one."""
+    """A log store plus a warehouse location. Use `lakeward.open` to get one.
+
+    With `repair=False` nothing that an earlier process left undone is done, neither when the lake is
+    opened nor when it is closed: for those who want to see it as it is.
+    """
 
     def __init__(
         self,
@@ -67,13 +71,16 @@ class Lake:
         storage_options: Mapping[str, str] | None = None,
         create: bool = True,
         actor: str | None = None,
+        repair: bool = True,
     ) -> None:
         place = _warehouse(str(target), warehouse, storage_options)
         database = connect(target, create=create)
         self._parts = Parts(database, LocalStorage(place), actor or _actor(), _engine())
         self._keeper = LeaseKeeper(database)
-        self._clean()
-        recover(self._parts)
+        self._repair = repair
+        if repair:
+            self._clean()
+            recover(self._parts)
 
     def __repr__(self) -> str:
         return f"Lake({self._parts.database.label!r}, warehouse={self.warehouse!r})"
@@ -280,8 +287,9 @@ class Lake:
 
     def close(self) -> None:
         """Give connections back. Nothing is lost without it."""
-        with suppress(LakewardError):
-            self.publish()
+        if self._repair:
+            with suppress(LakewardError):
+                self.publish()
         self._keeper.close()
         self._parts.database.close()
 
