@@ -8,7 +8,7 @@ import json
 import random
 import shutil
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -43,6 +43,7 @@ from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field, Primitive
 from lakeward.model.values import from_neutral, order_key, to_neutral
+from lakeward.storage.base import StoredFile
 from lakeward.storage.local import LocalStorage
 
 UUID = "0f9f5a5e-7d4c-4f3a-9a53-0b9f5c1f7a11"
@@ -871,6 +872,62 @@ def test_paths_are_decoded(log: Log, storage: LocalStorage, written: str, meant:
     log.commit({"remove": _remove(written)})
 
     assert _spans(read_history(storage, "t")) == [(meant, None, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["a%28b%29", "p=Ü/x", "a%20b", "a(b)", "file:///x/y", "s3://b/k", "plain/x-1.parquet"],
+)
+def test_adopted_files_are_removed_under_the_path_that_their_writer_chose(
+    tmp_path: Path, log: Log, storage: LocalStorage, written: str
+) -> None:
+    log.start(ID_NAME, {"add": _add(written)}, {"add": _add("other")})
+    history = read_history(storage, "t")
+    head, (file, _) = _own()[0], history.files
+    info = CommitInfo("tx", "REMOVE", engine="lakeward")
+    commit = Commit(1, 1_800_000_000_000, info, removed=(file,))
+    storage.put_if_absent(
+        commit_path("t", 1), commit_bytes(head, commit, history.definitions[0][1])
+    )
+
+    assert [Path(uri).name for uri in DeltaTable(tmp_path / "t").file_uris()] == ["other"]
+    assert read_history(storage, "t").files[0].removed == 1
+
+
+def test_files_may_be_removed_after_their_partition_column(log: Log, storage: LocalStorage) -> None:
+    add = _add("a", partitionValues={"p": "1"})
+    log.start([("p", "long"), ("v", "long")], {"add": add}, partitionColumns=["p"])
+    log.commit({"metaData": _metadata([("v", "long")])}, {"remove": _remove("a")})
+    history = read_history(storage, "t")
+    definition = history.definitions[-1][1]
+
+    data, _ = checkpoint_bytes(_own()[0], definition, [], [(history.files[0], 5)], [])
+
+    assert pq.read_table(pa.BufferReader(data))["remove"].null_count == 2
+
+
+def test_a_log_that_grows_meanwhile_is_read_again(log: Log, storage: LocalStorage) -> None:
+    log.start()
+    log.commit({"add": _add("a")})
+    log.commit({"add": _add("b")})
+    hidden = log.path(f"{1:020}.json").rename(log.root / "hidden")
+
+    class Late(LocalStorage):
+        """Shows a commit only after the one that follows it, as a listing may."""
+
+        def listing(self, path: str, *, recursive: bool = False) -> Iterator[StoredFile]:
+            yield from list(super().listing(path, recursive=recursive))
+            if hidden.exists():
+                hidden.rename(log.path(f"{1:020}.json"))
+
+    assert len(read_history(Late(log.root.parent), "t").files) == 2
+
+
+def test_an_absolute_location_is_fine(log: Log) -> None:
+    log.start()
+    elsewhere = LocalStorage(Path("/nonexistent"))
+    assert read_history(elsewhere, f"{log.root}/").version == 0
+    assert newest_version(elsewhere, str(log.root), at_least=-1) == 0
 
 
 def test_what_the_lake_does_not_know_of_a_file_is_kept(log: Log, storage: LocalStorage) -> None:

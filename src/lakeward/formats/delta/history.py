@@ -118,14 +118,20 @@ def read_history(storage: Warehouse, location: str) -> TableHistory:
         UnsupportedFeature: It demands what this Lakeward does not know.
     """
     location = location.rstrip("/")
-    lost = None
+    failure = seen = None
     for _ in range(_ATTEMPTS):
         segment = segment_of(storage, location)
+        if segment == seen:
+            break
+        # Somebody may be writing or cleaning up: what is wrong now need not be so in a moment.
+        seen = segment
         try:
             return _read_segment(storage, segment)
-        except FileMissing as error:  # somebody may be cleaning up the log: look again
-            lost = error
-    raise damaged(location, None, f"a file that it needs is missing ({lost})") from lost
+        except CorruptTable as error:
+            failure = error
+        except FileMissing as error:
+            failure = damaged(location, None, f"a file that it needs is missing ({error.what})")
+    raise failure or damaged(location, None, "it changes faster than it can be read")
 
 
 def read_commit(

@@ -6,6 +6,7 @@ table and the version when an action is not what the protocol says.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -16,7 +17,7 @@ from lakeward.errors import UnsupportedFeature
 from lakeward.formats.delta.evolution import evolved
 from lakeward.formats.delta.schema import physical_name
 from lakeward.formats.delta.statistics import StatsReader
-from lakeward.formats.delta.values import file_path, partition_value, vector_id
+from lakeward.formats.delta.values import encode_path, file_path, partition_value, vector_id
 from lakeward.model.commit import AppTransaction, CommitInfo
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, FileStats
@@ -44,6 +45,7 @@ _FILE_KEYS: Final = frozenset(
     }
 )
 _UUID_LENGTH: Final = 20
+_PLAIN_PATH: Final = re.compile(r"[\w./=-]+", re.ASCII)
 _NEWEST_READER: Final = 3
 _NEWEST_WRITER: Final = 7
 _READABLE: Final = frozenset(
@@ -255,11 +257,15 @@ class FileReader:
         """The file of an action of a commit."""
         rows, bounds = self._stats(action, exact=exact)
         vector = action.get("deletionVector")
+        written = action["path"]
+        path = _path(written)
         extra = None
         if len(action) > len(_FILE_KEYS & action.keys()):
             extra = {k: v for k, v in action.items() if v is not None and k not in _FILE_KEYS}
+        if not _PLAIN_PATH.fullmatch(written) and encode_path(path) != written:
+            extra = {**(extra or {}), "path": written}
         return DataFile(
-            _path(action["path"]),
+            path,
             _number(action["size"], "size"),
             rows,
             _integer(action.get("modificationTime") or 0, "modificationTime"),

@@ -11,7 +11,7 @@ import orjson
 
 from lakeward.formats.delta.protocol import has_in_commit_timestamps
 from lakeward.formats.delta.schema import schema_string
-from lakeward.formats.delta.values import encode_path, partition_values, stats_json
+from lakeward.formats.delta.values import partition_values, stats_json, written_path
 from lakeward.model.commit import AppTransaction, Commit, CommitInfo, Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile
@@ -99,7 +99,7 @@ def app_transaction(source: AppTransaction) -> dict[str, Any]:
 def add(file: DataFile, schema: Schema, *, changed: bool) -> dict[str, Any]:
     """The `add` action."""
     out: dict[str, Any] = {
-        "path": encode_path(file.path),
+        "path": written_path(file),
         "partitionValues": partition_values(file, schema),
         "size": file.size,
         "modificationTime": file.modified_ms,
@@ -121,7 +121,7 @@ def remove(
     """The `remove` action."""
     file = source.file
     out: dict[str, Any] = {
-        "path": encode_path(file.path),
+        "path": written_path(file),
         "deletionTimestamp": timestamp_ms,
         "dataChange": changed,
         "extendedFileMetadata": True,

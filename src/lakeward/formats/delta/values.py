@@ -24,6 +24,16 @@ def encode_path(path: str) -> str:
     return quote(path, safe="/:@!$&'()*+,;=~-._")
 
 
+def written_path(file: DataFile) -> str:
+    """A file's path exactly as the log spells it.
+
+    Readers tell files apart by this spelling, so an adopted file is removed under the one that its
+    own writer chose, which `extra` holds where it is not ours.
+    """
+    kept = file.extra.get("path") if file.extra else None
+    return str(kept) if kept else encode_path(file.path)
+
+
 def decode_path(path: str) -> str:
     """The path of the log's URI."""
     return unquote(path)
@@ -59,8 +69,9 @@ def partition_values(file: DataFile, schema: Schema) -> dict[str, str | None]:
     """Delta's `partitionValues`."""
     out: dict[str, str | None] = {}
     for field_id, value in file.partition.items():
-        field = schema.by_id[field_id]
-        out[physical_name(field)] = partition_text(field, value)
+        field = schema.by_id.get(field_id)
+        if field is not None:  # a file that was removed may be older than the schema
+            out[physical_name(field)] = partition_text(field, value)
     return out
 
 
