@@ -21,6 +21,7 @@ from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
 from lakeward.read import snapshot as snapshots
 from lakeward.read.diff import Diff, diff
+from lakeward.read.entries import Entry, entries
 from lakeward.read.parts import Parts
 from lakeward.read.snapshot import TableSnapshot, Totals
 from lakeward.write.drift import current
@@ -199,6 +200,12 @@ class Table:
     ) -> pa.RecordBatchReader:
         """The rows now, as a stream of record batches."""
         return self.at().to_reader(columns=columns, where=where)
+
+    def entries(self, *, version: int | None = None) -> list[Entry]:
+        """Every action of a version, of the newest one unless said otherwise."""
+        snapshot = self.at(version=version)
+        with self._parts.database.read() as session:
+            return list(entries(session, snapshot.head, snapshot.schema, snapshot.version))
 
     def audit(self) -> Iterator[AuditEntry]:
         """Who did what, oldest first."""

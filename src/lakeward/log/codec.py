@@ -10,6 +10,7 @@ import orjson
 from lakeward.model.commit import CommitInfo, Head
 from lakeward.model.file import DataFile, FileStats, LoggedFile
 from lakeward.model.names import TableName
+from lakeward.model.values import Value
 
 
 def dumps(value: Any) -> str:
@@ -92,11 +93,16 @@ def file_row(table_id: int, source: LoggedFile) -> tuple[Any, ...]:
         f.size,
         f.rows,
         f.modified_ms,
-        dumps(f.partition) if f.partition else None,
+        partition_text(f.partition),
         dumps(f.stats.to_json()) if f.stats else None,
         _optional(f.deletion_vector),
         _optional(f.extra),
     )
+
+
+def partition_text(values: Mapping[int, Value]) -> str | None:
+    """Partition values as the log keeps them: one text for one partition."""
+    return dumps(dict(sorted(values.items()))) if values else None
 
 
 def file_of(row: Any) -> LoggedFile:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from lakeward.errors import InvalidInput
+from lakeward.errors import InvalidInput, LakeNotFound
 from lakeward.log.database import Database
 from lakeward.log.migrations import migrate
 from lakeward.log.postgres import PostgresDatabase
 from lakeward.log.sqlite import SqliteDatabase
+from lakeward.log.tables import store
 
 STORE_FILE: Final = "lakeward.db"
 
@@ -19,7 +20,10 @@ def connect(target: str | Path, *, create: bool = True) -> Database:
 
     Args:
         target: A directory that holds, or shall hold, a SQLite store; or a PostgreSQL URL.
-        create: Make the SQLite store when it is missing.
+        create: Make the store when it is missing.
+
+    Raises:
+        LakeNotFound: There is no store, and it was not to be made. Nothing was written.
     """
     database: Database
     text = str(target)
@@ -31,5 +35,12 @@ def connect(target: str | Path, *, create: bool = True) -> Database:
     else:
         path = Path(text.removeprefix("file://")).expanduser().absolute()
         database = SqliteDatabase(path / STORE_FILE, create=create)
-    migrate(database)
+    try:
+        if not create and not database.has_table(store.name):
+            what = f"There is no lake in {database.label}."
+            raise LakeNotFound(what, hint="Create it with `lakeward init` or lw.open(...).")
+        migrate(database)
+    except BaseException:
+        database.close()
+        raise
     return database

@@ -10,19 +10,19 @@ throughout; one whose bounds are not known has the widest interval.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
-from lakeward.log.codec import FILE_COLUMNS, file_of, file_row
+from lakeward.log.codec import FILE_COLUMNS, file_of, file_row, partition_text
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement
 from lakeward.log.tables import file, file_stat
 from lakeward.model.file import LIVE, LoggedFile
 from lakeward.model.types import Field
-from lakeward.model.values import MAX_KEY, MIN_KEY, order_key, width_level
+from lakeward.model.values import MAX_KEY, MIN_KEY, Value, order_key, width_level
 
 _BULK: Final = 100
 _COLUMNS = [c for c in file.c if c.name != "table_id"]
@@ -65,6 +65,16 @@ _STATE = Statement(
         file.c.removed_version > bindparam("version"),
         file.c.added_version <= bindparam("version"),
     )
+)
+_HAS_PARTITION = Statement(
+    sa.select(file.c.ordinal)
+    .where(
+        file.c.table_id == bindparam("table_id"),
+        file.c.removed_version > bindparam("version"),
+        file.c.added_version <= bindparam("version"),
+        file.c.partition == bindparam("partition"),
+    )
+    .limit(1)
 )
 _COUNT = Statement(sa.select(sa.func.count()).select_from(file))
 _INSERT = Statement(sa.insert(file))
@@ -165,6 +175,14 @@ def live_at_path(session: Session, table_id: int, path: str) -> list[LoggedFile]
     """The live files at a path: at most one, but for different deletion vectors."""
     rows = session.rows(_BY_PATH, {"table_id": table_id, "path": path, "live": LIVE})
     return [file_of(row) for row in rows]
+
+
+def has_partition(
+    session: Session, table_id: int, version: int, values: Mapping[int, Value]
+) -> bool:
+    """Whether a version has a file in a partition."""
+    params = {"table_id": table_id, "version": version, "partition": partition_text(values)}
+    return session.row(_HAS_PARTITION, params) is not None
 
 
 def totals(session: Session, table_id: int, version: int) -> tuple[int, int, int | None]:
