@@ -59,8 +59,8 @@ class Stats:
 class Lake:
     """A log store plus a warehouse location. Use `lakeward.open` to get one.
 
-    With `repair=False` nothing that an earlier process left undone is done, neither when it is opened
-    nor when it is closed: for those who want to see the lake as it is.
+    With `repair=False` nothing that an earlier process left undone is done, neither when it is
+    opened nor when it is closed: for those who want to see the lake as it is.
     """
 
     def __init__(
