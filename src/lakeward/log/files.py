@@ -59,7 +59,8 @@ _STATE = Statement(
     sa.select(
         sa.func.count(),
         sa.func.coalesce(sa.func.sum(file.c.size), 0),
-        sa.func.sum(file.c.row_count),
+        sa.func.count(file.c.row_count),
+        sa.func.coalesce(sa.func.sum(file.c.row_count), 0),
     ).where(
         file.c.table_id == bindparam("table_id"),
         file.c.removed_version > bindparam("version"),
@@ -187,8 +188,8 @@ def has_partition(
 
 def totals(session: Session, table_id: int, version: int) -> tuple[int, int, int | None]:
     """Files, bytes and rows of a version; rows only where every file tells."""
-    count, size, rows = session.row(_STATE, {"table_id": table_id, "version": version})
-    return int(count), int(size), None if rows is None else int(rows)
+    count, size, told, rows = session.row(_STATE, {"table_id": table_id, "version": version})
+    return int(count), int(size), int(rows) if told == count else None
 
 
 def count(session: Session) -> int:
