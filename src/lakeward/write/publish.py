@@ -8,6 +8,7 @@ is not ours is left alone and reported, and nothing after it is published.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from lakeward.errors import FileMissing, ForeignCommit, LakewardError
 from lakeward.formats.delta.checkpoint import (
@@ -68,6 +69,17 @@ def publish_backlog(parts: Parts, head: Head) -> int:
         _publish_range(parts, head, first, head.version)
     _note_published(parts, head, head.version)
     return head.version - first + 1
+
+
+def publish_again(parts: Parts, head: Head, versions: Iterable[int]) -> None:
+    """Publish versions that were published before and are lost or torn.
+
+    Raises:
+        ForeignCommit: Somebody else's file is in the way.
+    """
+    with parts.database.turn(head.table_id):
+        for version in versions:
+            _publish_range(parts, head, version, version)
 
 
 def recover(parts: Parts) -> None:
