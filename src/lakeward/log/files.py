@@ -92,25 +92,42 @@ _REMOVE = Statement(
 )
 
 
-def _probe(dialect_join: str) -> Statement:
-    levels = ",".join(f"({level}, :low_{level})" for level in range(65))
-    if dialect_join == "JOIN":
-        levels = ",".join(f"({n}, CAST(:low_{n} AS BIGINT))" for n in range(65))
+def _meeting(dialect: str) -> str:
+    """The rows of the index whose interval meets `[low, high]`: one index range per level."""
+    low = "CAST(:low_{0} AS BIGINT)" if dialect == "postgresql" else ":low_{0}"
+    levels = ",".join(f"({n}, {low.format(n)})" for n in range(65))
+    probe = f"(WITH probe(level, low) AS (VALUES {levels}) SELECT * FROM probe) p"  # noqa: S608
+    return f"{probe} {_each('lakeward_file_stat', 's', _MEETS, dialect)}"
+
+
+def _each(table: str, alias: str, condition: str, dialect: str) -> str:
+    """A join that looks up the rows of a table for each row on its left, in that order."""
+    if dialect == "postgresql":
+        # OFFSET keeps the planner from turning the look-ups into a scan of the whole table.
+        body = f"SELECT * FROM {table} {alias} WHERE {condition} OFFSET 0"  # noqa: S608  our names
+        return f"CROSS JOIN LATERAL ({body}) {alias}"
+    return f"CROSS JOIN {table} {alias} ON {condition}"
+
+
+def _probe(dialect: str) -> Statement:
     columns = ", ".join(f"f.{c.name}" for c in _COLUMNS)
+    look_up = _each("lakeward_file", "f", _IS_IN_VERSION, dialect)
+    return Statement(f"SELECT {columns} FROM {_meeting(dialect)} {look_up}")  # noqa: S608  our names
+
+
+def _estimate(dialect: str) -> Statement:
     return Statement(
-        f"""WITH probe(level, low) AS (VALUES {levels})
-        SELECT {columns} FROM probe p
-        {dialect_join} lakeward_file_stat s ON s.table_id = :table_id AND s.field_id = :field_id
-            AND s.level = p.level AND s.min_key BETWEEN p.low AND :high AND s.max_key >= :low
-        {dialect_join} lakeward_file f ON f.table_id = s.table_id
-            AND f.added_version = s.added_version AND f.ordinal = s.ordinal
-        WHERE f.removed_version > :version AND f.added_version <= :version
-            AND f.added_version > :after"""  # noqa: S608  column names of our own
+        f"SELECT count(*) FROM (SELECT 1 FROM {_meeting(dialect)} LIMIT :most) found"  # noqa: S608
     )
 
 
-# SQLite keeps the order of tables in a CROSS JOIN, and that order is the plan we mean.
-_PROBES: Final = {"sqlite": _probe("CROSS JOIN"), "postgresql": _probe("JOIN")}
+_MEETS: Final = """s.table_id = :table_id AND s.field_id = :field_id AND s.level = p.level
+    AND s.min_key BETWEEN p.low AND :high AND s.max_key >= :low"""
+_IS_IN_VERSION: Final = """f.table_id = s.table_id AND f.added_version = s.added_version
+    AND f.ordinal = s.ordinal AND f.removed_version > :version
+    AND f.added_version <= :version AND f.added_version > :after"""
+_PROBES: Final = {dialect: _probe(dialect) for dialect in ("sqlite", "postgresql")}
+_ESTIMATES: Final = {dialect: _estimate(dialect) for dialect in ("sqlite", "postgresql")}
 
 
 def at(session: Session, table_id: int, version: int, *, after: int = -1) -> Iterator[LoggedFile]:
@@ -132,20 +149,24 @@ def in_range(
     after: int = -1,
 ) -> Iterator[LoggedFile]:
     """The files of a version whose values of a field may fall between two keys, both included."""
-    lowest = MIN_KEY if low is None else low
-    params: dict[str, Any] = {
-        "table_id": table_id,
-        "field_id": field_id,
-        "version": version,
-        "after": after,
-        "low": lowest,
-        "high": MAX_KEY if high is None else high,
-    }
-    for level in range(65):
-        params[f"low_{level}"] = max(lowest - (1 << level) + 1, MIN_KEY)
+    params = _range(table_id, field_id, low, high) | {"version": version, "after": after}
     for chunk in session.stream(_PROBES[session.dialect], params):
         for row in chunk:
             yield file_of(row)
+
+
+def count_in_range(
+    session: Session,
+    table_id: int,
+    *,
+    field_id: int,
+    low: int | None,
+    high: int | None,
+    most: int,
+) -> int:
+    """How many files, of all versions, `in_range` would look at; counted up to `most`."""
+    params = _range(table_id, field_id, low, high) | {"most": most}
+    return int(session.row(_ESTIMATES[session.dialect], params)[0])
 
 
 def added_at(session: Session, table_id: int, version: int) -> list[LoggedFile]:
@@ -242,3 +263,17 @@ def stat_rows(
                 low, high = order_key(field.type, minimum), order_key(field.type, maximum)
         level = width_level(low, high)
         yield (table_id, field.id, level, low, source.added, source.ordinal, high, nulls)
+
+
+def _range(table_id: int, field_id: int, low: int | None, high: int | None) -> dict[str, Any]:
+    lowest = MIN_KEY if low is None else low
+    params: dict[str, Any] = {
+        "table_id": table_id,
+        "field_id": field_id,
+        "low": lowest,
+        "high": MAX_KEY if high is None else high,
+    }
+    # An interval of level n is narrower than 2**n, so one that reaches `low` starts after this.
+    for level in range(65):
+        params[f"low_{level}"] = max(lowest - (1 << level) + 1, MIN_KEY)
+    return params

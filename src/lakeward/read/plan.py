@@ -8,14 +8,15 @@ file's own bounds, and against those parts of the predicate that the index canno
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from lakeward.log import files
 from lakeward.log.database import Session
 from lakeward.model.expression import Expression
 from lakeward.model.file import DataFile, LoggedFile
-from lakeward.model.prune import Bounds, always_matches, key_ranges, may_match
+from lakeward.model.prune import Bounds, Range, always_matches, key_ranges, may_match
 
-_EVERYTHING = (None, None)
+_COUNTED: Final = 1_000
 
 
 def plan(
@@ -58,20 +59,28 @@ def _candidates(
     ranges = key_ranges(where)
     if not ranges:
         return files.at(session, table_id, version, after=after)
-    field_id = min(ranges, key=lambda i: _width(*ranges[i]))
-    low, high = ranges[field_id]
-    if low is not None and high is not None and low > high:
+    if any(low is not None and high is not None and low > high for low, high in ranges.values()):
         return iter(())
+    field_id = _most_selective(session, table_id, ranges)
+    low, high = ranges[field_id]
     return files.in_range(
         session, table_id, version, field_id=field_id, low=low, high=high, after=after
     )
 
 
-def _width(low: int | None, high: int | None) -> float:
-    """How selective a range looks: a point is best, a closed range next, an open one last."""
-    if low is None or high is None:
-        return float("inf")
-    return float(high - low)
+def _most_selective(session: Session, table_id: int, ranges: dict[int, Range]) -> int:
+    """The field whose range meets the fewest files; counting ends where it stops to matter."""
+    if len(ranges) == 1:
+        return next(iter(ranges))
+    counts: dict[int, int] = {}
+    most = _COUNTED
+    for field_id, (low, high) in ranges.items():
+        found = files.count_in_range(
+            session, table_id, field_id=field_id, low=low, high=high, most=most
+        )
+        counts[field_id] = found
+        most = min(most, max(found, 1))
+    return min(counts, key=lambda i: counts[i])
 
 
 def _bounds(file: DataFile, field_id: int) -> Bounds | None:
