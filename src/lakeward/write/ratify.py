@@ -26,13 +26,23 @@ from lakeward.write.change import Change, metrics, summary
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A transaction ready to be ratified."""
+    """A transaction ready to be ratified.
+
+    Attributes:
+        transaction_id: By which it is known.
+        isolation: What it may have missed.
+        message: Why.
+        attempts: How often it was tried.
+        changes: Of each table that it changes.
+        looked_at: Of each table that it only read, where what it read must still hold.
+    """
 
     transaction_id: str
     isolation: Isolation
     message: str | None
     attempts: int
     changes: Sequence[Change]
+    looked_at: Sequence[Change] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +64,20 @@ def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
     """
     with parts.database.write() as session:
         close(session, intent.transaction_id)
-        changes = sorted(intent.changes, key=lambda c: c.head.table_id)
-        current = [heads.lock(session, c.head.table_id, c.head.name) for c in changes]
+        touched = sorted((*intent.changes, *intent.looked_at), key=lambda c: c.head.table_id)
+        current = [heads.lock(session, c.head.table_id, c.head.name) for c in touched]
         reach("ratify.locked")
-        for change, head in zip(changes, current, strict=True):
+        for change, head in zip(touched, current, strict=True):
             conflict.check(session, change, head, intent.isolation)
         reach("ratify.checked")
         timestamp = timestamp_after(current)
-        members = [
-            member_of(parts, intent, change, head, timestamp)
-            for change, head in zip(changes, current, strict=True)
-        ]
-        for member, head in zip(members, current, strict=True):
+        members = []
+        for change, head in zip(touched, current, strict=True):
+            if change.is_empty:
+                continue
+            member = member_of(parts, intent, change, head, timestamp)
             insert(session, member, head)
+            members.append(member)
         reach("ratify.inserted")
     reach("ratify.committed")
     return members

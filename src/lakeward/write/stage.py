@@ -9,7 +9,7 @@ name and all, before the transaction can be ratified.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -68,9 +68,9 @@ class Stager:
         if self.created:
             self.storage.settle(self.created)
 
-    def discard(self) -> None:
-        """Delete what was written; only when it is sure that nobody needs it."""
-        self.storage.delete(self.created)
+    def discard(self, *, keep: Collection[str] = ()) -> None:
+        """Delete what was written, but for some; only when it is sure that nobody needs it."""
+        self.storage.delete(path for path in self.created if path not in keep)
 
     def _take(
         self,

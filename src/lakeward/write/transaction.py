@@ -115,6 +115,7 @@ class Transaction:
         self._registered = False
         self._state = TransactionState.OPEN
         self._result: CommitResult | None = None
+        self._failure: BaseException | None = None
 
     # What a user does.
 
@@ -202,7 +203,9 @@ class Transaction:
         if self._is_replay():
             return
         with self._operation(name) as member:
-            member.change.app_transactions.append(AppTransaction(app_id, version))
+            done = member.change.app_transactions
+            done[:] = [a for a in done if a.app_id != app_id]
+            done.append(AppTransaction(app_id, version))
             if not member.change.operations:
                 member.change.operations.append(Operation("TXN", {"appId": app_id}))
 
@@ -249,12 +252,14 @@ class Transaction:
             raise
         self._state = TransactionState.RATIFIED
         self._keeper.let_go(self.transaction_id)
+        self._discard_unused(ratified)
         self._result = self._publish(ratified)
         reach("commit.acknowledged")
         return self._result
 
     def rollback(self) -> None:
         """Undo everything: no table changed, and the files staged so far are deleted."""
+        self._failure = None
         if self._state is not TransactionState.OPEN:
             return
         self._state = TransactionState.ROLLED_BACK
@@ -277,6 +282,12 @@ class Transaction:
     ) -> None:
         if kind is not None:
             self.rollback()
+        elif self._failure is not None:
+            what = f"Transaction {self.transaction_id} was rolled back: an operation in it failed."
+            hint = "Let the error end the block, or call rollback() to give up."
+            raise TransactionClosed(
+                what, hint=hint, transaction_id=self.transaction_id, state=self._state
+            ) from self._failure
         elif self._state is TransactionState.OPEN and self._result is None:
             self.commit()
 
@@ -455,23 +466,37 @@ class Transaction:
             return False
         return state is not TransactionState.RATIFIED
 
+    def _discard_unused(self, ratified: Sequence[Ratified]) -> None:
+        """Delete staged files that were replaced later, or by another holder of the same id."""
+        used = {f"{m.head.location}/{f.path}" for m in ratified for f in m.commit.added}
+        for member in self._members.values():
+            with suppress(LakewardError):
+                member.stager.discard(keep=used)
+
     def _ratify(self, members: Mapping[TableName, _Member]) -> list[Ratified]:
-        unguarded = [n for n, m in members.items() if not m.change.head.guarded]
-        if unguarded and len(members) > 1:
+        looked = self._looked_at(members)
+        touched = {**members, **looked}
+        unguarded = [n for n, m in touched.items() if not m.change.head.guarded]
+        if unguarded and len(touched) > 1:
             what = f"Table {unguarded[0]} is not guarded, so it cannot commit together with others."
             hint = "Adopt it with guard=True, or commit it alone."
             raise UnsupportedFeature(what, hint=hint, table=str(unguarded[0]))
         way = ratify_open if unguarded else ratify
-        return ratify_surely(self._parts, self._intent(members), way)
-
-    def _intent(self, members: Mapping[TableName, _Member]) -> Intent:
-        return Intent(
+        intent = Intent(
             self.transaction_id,
             self.isolation,
             self.message,
             self.attempts,
             [m.change for m in members.values()],
+            [m.change for m in looked.values()],
         )
+        return ratify_surely(self._parts, intent, way)
+
+    def _looked_at(self, members: Mapping[TableName, _Member]) -> dict[TableName, _Member]:
+        """The tables that were only read, as far as that matters."""
+        if self.isolation is not Isolation.SERIALIZABLE:
+            return {}
+        return {n: m for n, m in self._members.items() if n not in members and m.change.reads}
 
     def _publish(self, ratified: Sequence[Ratified]) -> CommitResult:
         published = True
@@ -529,6 +554,7 @@ class _Guarded:
     ) -> None:
         if kind is not None:
             self._transaction.rollback()
+            self._transaction._failure = error
 
 
 def _write(mode: str, change: Change, where: str | None = None) -> Operation:
