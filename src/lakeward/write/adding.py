@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -37,6 +37,7 @@ def entries(parts: Parts, change: Change, paths: Sequence[str]) -> list[DataFile
     """
     check_writable(change.definition, str(change.head.name))
     table_id = change.head.table_id
+    _check_paths(paths, str(change.head.name))
     known = {f.path for f in change.added}
     with parts.database.read() as session:
         for path in paths:
@@ -49,11 +50,21 @@ def entries(parts: Parts, change: Change, paths: Sequence[str]) -> list[DataFile
     return found
 
 
+def _check_paths(paths: object, table: str) -> None:
+    """Each file has one spelling, so that it cannot be added twice, and none leads elsewhere."""
+    if isinstance(paths, str | bytes) or not isinstance(paths, Iterable):
+        what = f"The paths of files for {table} must be a list."
+        raise InvalidInput(what, hint="Write [path] for one file.", table=table)
+    for path in paths:
+        plain = isinstance(path, str) and "\0" not in path and "://" not in path
+        if not plain or not all(part not in ("", ".", "..") for part in path.split("/")):
+            what = f"The path {path!r} leads outside table {table}, or nowhere."
+            hint = "Give a plain path below the table's location."
+            raise InvalidInput(what, hint=hint, table=table, path=path)
+
+
 def _entry(storage: Storage, change: Change, path: str) -> DataFile:
     table = str(change.head.name)
-    if path.startswith("/") or "://" in path or ".." in path.split("/"):
-        what = f"The path {path!r} leads outside table {table}."
-        raise InvalidInput(what, hint="Give a path below the table's location.", path=path)
     filesystem, root = storage.arrow_filesystem()
     location = change.head.location
     base = location if location.startswith("/") else f"{root}/{location}"
