@@ -1,0 +1,186 @@
+"""Partitioned tables: values that are no good directory names, and values that are missing."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pytest
+
+import lakeward as lw
+from tests.behaviour.lakes import append, data_files, ids
+from tests.behaviour.samples import PARTITIONING, exact_rows, sample
+
+_AWKWARD = [
+    "",
+    " ",
+    ".",
+    "..",
+    "/",
+    "a/b",
+    "../../etc",
+    "a=b",
+    "a b",
+    "a%2Fb",
+    "%",
+    "null",
+    "__HIVE_DEFAULT_PARTITION__x",
+    "ünï🦆",
+    "'; DROP TABLE lakeward_head; --",
+    'double"quote',
+    "new\nline",
+    "tab\t",
+    "back\\slash",
+    "a:b*c?d",
+    "#hash",
+    "{brace}",
+    "UPPER",
+    "upper",
+    "x" * 300,
+    "é" * 300,
+]
+
+
+@pytest.mark.parametrize("kind", PARTITIONING)
+def test_every_partition_type_round_trips(shared_lake: lw.Lake, name: str, kind: str) -> None:
+    data = sample(kind)
+    table = shared_lake.create(name, data.schema, partition_by=["x"])
+    append(shared_lake, name, data)
+    append(shared_lake, name, data.to_pylist())
+
+    found = table.to_arrow()
+    assert found.schema == table.schema.to_arrow()
+    assert exact_rows(found.slice(0, data.num_rows)) == exact_rows(data)
+    assert exact_rows(found.slice(data.num_rows)) == exact_rows(data)
+    assert len(table.files()) == 2 * data.num_rows
+
+
+@pytest.mark.parametrize("kind", PARTITIONING)
+def test_missing_values_have_a_partition_of_their_own(
+    shared_lake: lw.Lake, name: str, kind: str
+) -> None:
+    data = sample(kind)
+    table = shared_lake.create(name, data.schema, partition_by=["x"])
+    append(shared_lake, name, data)
+
+    (only,) = table.files(where="x IS NULL")
+    assert list(only.partition.values()) == [None]
+    assert table.to_arrow(where="x IS NULL")["id"].to_pylist() == [data.num_rows - 1]
+    assert len(table.files(where="x IS NOT NULL")) == data.num_rows - 1
+
+
+def test_awkward_text_is_kept_and_stays_inside_the_table(shared_lake: lw.Lake, name: str) -> None:
+    table = shared_lake.create(name, {"id": "int64", "p": "string"}, partition_by=["p"])
+    append(shared_lake, name, {"id": range(len(_AWKWARD)), "p": _AWKWARD})
+
+    assert table.to_arrow().sort_by("id")["p"].to_pylist() == _AWKWARD
+    location = Path(table.location)
+    for file in table.files():
+        path = (location / file.path).resolve()
+        assert path.is_file()
+        assert path.is_relative_to(location)
+        assert len(file.path.split("/")) == 2
+    assert {f.path for f in table.files()} == data_files(shared_lake, name)
+
+
+@pytest.mark.parametrize("value", _AWKWARD, ids=range(len(_AWKWARD)))
+def test_awkward_text_is_found_again(shared_lake: lw.Lake, value: str) -> None:
+    table = _awkward_table(shared_lake)
+    literal = "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    assert table.to_arrow(where=f"p = {literal}")["p"].to_pylist() == [value]
+    assert len(table.files(where=f"p = {literal}")) == 1
+
+
+def test_short_values_tell_themselves_in_the_path(shared_lake: lw.Lake, name: str) -> None:
+    table = shared_lake.create(
+        name, {"id": "int64", "day": "date", "kind": "string"}, partition_by=["day", "kind"]
+    )
+    append(shared_lake, name, [{"id": 1, "day": date(2026, 1, 2), "kind": "a/b"}])
+
+    (file,) = table.files()
+    assert [unquote(p) for p in file.path.split("/")[:2]] == ["day=2026-01-02", "kind=a/b"]
+
+
+def test_two_partition_columns_split_by_pairs(shared_lake: lw.Lake, name: str) -> None:
+    table = shared_lake.create(
+        name, {"id": "int64", "a": "int32", "b": "boolean"}, partition_by=["b", "a"]
+    )
+    rows = [
+        {"id": n, "a": (None, 1, 2)[n % 3], "b": (None, True, False)[n // 3 % 3]} for n in range(18)
+    ]
+    append(shared_lake, name, rows)
+
+    assert len(table.files()) == 9
+    assert table.to_arrow().sort_by("id").to_pylist() == rows
+    assert len(table.files(where="a = 1 AND b")) == 1
+    assert len(table.files(where="a = 1")) == 3
+    assert len(table.files(where="a IS NULL OR NOT b")) == 5
+
+
+def test_partition_columns_may_stand_anywhere_in_the_schema(
+    shared_lake: lw.Lake, name: str
+) -> None:
+    table = shared_lake.create(
+        name, {"p": "string", "id": "int64", "q": "date", "z": "string"}, partition_by=["q", "p"]
+    )
+    rows: list[dict[str, Any]] = [
+        {"p": "a", "id": 1, "q": date(2026, 1, 1), "z": "x"},
+        {"p": "b", "id": 2, "q": None, "z": "y"},
+    ]
+    append(shared_lake, name, rows)
+
+    assert table.to_arrow().column_names == ["p", "id", "q", "z"]
+    assert table.to_arrow().sort_by("id").to_pylist() == rows
+    assert table.to_arrow(columns=["q"]).num_rows == 2
+
+
+def test_timestamps_at_the_edge_of_a_microsecond_do_not_mix(
+    shared_lake: lw.Lake, name: str
+) -> None:
+    table = shared_lake.create(name, {"id": "int64", "at": "timestamp"}, partition_by=["at"])
+    moments = [datetime(2026, 1, 1, 0, 0, 0, n, tzinfo=UTC) for n in range(3)]
+    append(shared_lake, name, {"id": [0, 1, 2], "at": moments})
+
+    assert len(table.files()) == 3
+    assert table.to_arrow(where="at = '2026-01-01 00:00:00.000001'")["id"].to_pylist() == [1]
+    assert table.to_arrow(where="at > '2026-01-01 00:00:00.000001'")["id"].to_pylist() == [2]
+
+
+def test_very_many_partitions_in_one_append(shared_lake: lw.Lake, name: str) -> None:
+    table = shared_lake.create(name, {"id": "int64", "p": "int32"}, partition_by=["p"])
+    append(shared_lake, name, {"id": range(1000), "p": [n % 250 for n in range(1000)]})
+
+    assert len(table.files()) == 250
+    assert ids(shared_lake, name) == list(range(1000))
+    assert ids(shared_lake, name, where="p = 7") == [7, 257, 507, 757]
+
+
+@pytest.mark.parametrize("column", ["with space", "a=b", "ünï", "a/b", "__row", "__row_list"])
+def test_partition_columns_may_have_awkward_names(
+    shared_lake: lw.Lake, name: str, column: str
+) -> None:
+    table = shared_lake.create(name, {"id": "int64", column: "string"}, partition_by=[column])
+    append(shared_lake, name, pa.table({"id": [1, 2, 3], column: ["x", "y", "x"]}))
+
+    assert len(table.files()) == 2
+    assert table.to_arrow(where=f"`{column}` = 'y'")["id"].to_pylist() == [2]
+
+
+def test_a_long_partition_column_name_works(shared_lake: lw.Lake, name: str) -> None:
+    column = "é" * 100
+    table = shared_lake.create(name, {"id": "int64", column: "string"}, partition_by=[column])
+    append(shared_lake, name, [{"id": 1, column: "x" * 300}])
+
+    assert table.to_arrow()[column].to_pylist() == ["x" * 300]
+
+
+def _awkward_table(lake: lw.Lake) -> lw.Table:
+    name = "space.awkward"
+    if name not in [t.name for t in lake.tables()]:
+        lake.create(name, {"id": "int64", "p": "string"}, partition_by=["p"])
+        append(lake, name, {"id": range(len(_AWKWARD)), "p": _AWKWARD})
+    return lake.table(name)
