@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from deltalake import DeltaTable
+import pytest
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from lakeward.formats.delta.checkpoint import checkpoint_bytes
 from lakeward.formats.delta.history import (
@@ -97,3 +99,32 @@ def test_marks_that_engines_copied_elsewhere_do_no_harm(log: Log, storage: Local
     assert {f.name: f.id for f in first.schema.fields} == {"a": 3, "b": 4, "c": 5}
     assert {f.name: f.id for f in second.schema.fields} == {"c": 5, "a": 3}
     assert second.schema.field("a").type == Primitive("string")
+
+
+def test_a_copy_by_another_engine_is_adopted_with_its_marks(
+    tmp_path: Path, storage: LocalStorage
+) -> None:
+    head, definition, commits = own_commits()
+    storage.put_if_absent(commit_path("t", 0), commit_bytes(head, commits[0], definition))
+    query = QueryBuilder().register("t", DeltaTable(tmp_path / "t"))
+    write_deltalake(tmp_path / "copy", query.execute("SELECT * FROM t").read_all())
+
+    copied = read_history(storage, "copy").definitions[0][1].schema
+
+    ours = {f.id: f.name for f in definition.schema.walk()}
+    assert {f.id: f.name for f in copied.walk()} == ours
+
+
+@pytest.mark.parametrize("junk", ["x", "-1", -1, True, 1.5, [], {}, None, "9" * 400, 2**80])
+def test_marks_that_are_no_ids_are_not_believed(log: Log, storage: LocalStorage, junk: Any) -> None:
+    nested = {"type": "array", "elementType": "long", "containsNull": True}
+    marks = {"lakeward.id": junk, "lakeward.nestedIds": junk, "lakeward.type": junk}
+    fields = [
+        column("a", nested, **marks),
+        column("b", nested, **{"lakeward.nestedIds": {"element": junk}}),
+    ]
+    log.start((), schemaString=json.dumps({"fields": fields}))
+
+    schema = read_history(storage, "t").definitions[0][1].schema
+
+    assert sorted(f.id for f in schema.walk()) == [1, 2, 3, 4]

@@ -8,6 +8,7 @@ loss.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeGuard
 
@@ -58,7 +59,7 @@ def parse_schema(text: str, *, last_id: int = 0) -> Schema:
     """
     try:
         body = orjson.loads(text)
-        known = [i for f in _walk(body) for i in (_id_of(f), *_nested(f, NESTED_IDS).values())]
+        known = [i for f in _walk(body) for i in (_id_of(f), *_nested_ids(f))]
         ids = Ids(max([last_id, *(i for i in known if i is not None)]))
         marked = any(i is not None for i in known)
         fields = tuple(_field(f, ids) for f in body["fields"])
@@ -176,10 +177,10 @@ def _part(
 ) -> Field:
     """An element, key or value: the named field around it says what Delta cannot."""
     here = path + name
-    own = _nested(owner, NESTED_IDS).get(here)
+    own = _whole(_nested(owner, NESTED_IDS).get(here))
     kind = _finer(_nested(owner, NESTED_TYPES).get(here), source)
     inner = kind or _type(source, ids, owner, f"{here}.")
-    return Field(int(own) if own is not None else ids.next(), name, inner, nullable)
+    return Field(own if own is not None else ids.next(), name, inner, nullable)
 
 
 def _finer(own: Any, source: Any) -> Primitive | None:
@@ -188,7 +189,23 @@ def _finer(own: Any, source: Any) -> Primitive | None:
 
 
 def _nested(source: dict[str, Any], key: str) -> dict[str, Any]:
-    return (source.get("metadata") or {}).get(key) or {}
+    """What we said of the parts below a field; engines that pass by Arrow make a text of it."""
+    found = (source.get("metadata") or {}).get(key)
+    if isinstance(found, str):
+        with suppress(ValueError):
+            found = orjson.loads(found)
+    return found if isinstance(found, dict) else {}
+
+
+def _nested_ids(source: dict[str, Any]) -> list[int | None]:
+    return [_whole(i) for i in _nested(source, NESTED_IDS).values()]
+
+
+def _whole(value: Any) -> int | None:
+    """An id of ours, if it still is one."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < 10:
+        value = int(value)
+    return value if type(value) is int and value > 0 else None
 
 
 def _unnamed(kind: Type, path: str = "") -> Iterator[tuple[str, Field]]:
@@ -225,6 +242,4 @@ def _walk(body: Any) -> list[dict[str, Any]]:
 
 
 def _id_of(source: dict[str, Any]) -> int | None:
-    metadata = source.get("metadata") or {}
-    found = metadata.get(ID)
-    return int(found) if found is not None else None
+    return _whole((source.get("metadata") or {}).get(ID))

@@ -120,7 +120,7 @@ def _converter(kind: Type) -> _Convert | None:
         return None
     name = kind.name
     if name.startswith("timestamp"):
-        return _timestamp if "_ms" not in name else _whole_timestamp
+        return _timestamp
     return _CONVERTERS.get(name)
 
 
@@ -173,7 +173,7 @@ def _date(value: Any, up: bool, exact: bool) -> Value:  # noqa: ARG001, FBT001
         return None
 
 
-def _whole_timestamp(value: Any, up: bool, exact: bool) -> Value:  # noqa: ARG001, FBT001
+def _microseconds(value: Any) -> int | None:
     if type(value) is Ticks:
         return int(value)
     try:
@@ -186,8 +186,8 @@ def _whole_timestamp(value: Any, up: bool, exact: bool) -> Value:  # noqa: ARG00
 
 
 def _timestamp(value: Any, up: bool, exact: bool) -> Value:  # noqa: FBT001
-    found = _whole_timestamp(value, up, exact)
-    if type(found) is int and up and not exact and found % _MILLISECOND == 0:
+    found = _microseconds(value)
+    if found is not None and up and not exact and found % _MILLISECOND == 0:
         return found + _MILLISECOND - 1
     return found
 
