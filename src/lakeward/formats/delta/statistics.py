@@ -178,11 +178,10 @@ def _microseconds(value: Any) -> int | None:
         return int(value)
     try:
         moment = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return (aware - _EPOCH) // _MICROSECOND
+    except (OverflowError, TypeError, ValueError):
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH) // _MICROSECOND
 
 
 def _timestamp(value: Any, up: bool, exact: bool) -> Value:  # noqa: FBT001
