@@ -7,7 +7,7 @@ of a construct that is otherwise known, so that no part of a text is ever silent
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from lakeward.errors import InvalidExpression
 from lakeward.model import coercion, functions, literals
@@ -68,11 +68,11 @@ class _Binder:
         return handler(self, node)
 
     def part(self, node: exp.Expr, name: str = "this") -> Expression:
-        return self.bind(node.args[name])
+        return self.bind(_part(node, name))
 
     def parts(self, node: exp.Expr) -> list[Expression]:
         """The arguments of a function: what stands in `this`, then the rest."""
-        nodes = [node.args["this"]] if node.args.get("this") is not None else []
+        nodes = [_part(node, "this")] if node.args.get("this") is not None else []
         return [self.bind(item) for item in (*nodes, *node.args.get("expressions", ()))]
 
     def column(self, node: exp.Expr) -> Expression:
@@ -91,7 +91,7 @@ class _Binder:
         return literals.octets(node.name)
 
     def boolean(self, node: exp.Expr) -> Expression:
-        return Literal(bool(node.args["this"]), BOOLEAN)
+        return Literal(bool(_part(node, "this")), BOOLEAN)
 
     def null(self, _: exp.Expr) -> Expression:
         return Literal(None, VOID)
@@ -102,10 +102,12 @@ class _Binder:
 
     def logical(self, node: exp.Expr) -> Expression:
         terms = [_condition(self.bind(term)) for term in _chain(node)]
-        if node.key == "and":
-            return And(tuple(terms))
-        terms = _gathered(terms)
-        return Or(tuple(terms)) if len(terms) > 1 else terms[0]
+        kind = And if node.key == "and" else Or
+        # A term may itself have become a chain, as BETWEEN does.
+        flat = [part for term in terms for part in (term.terms if type(term) is kind else (term,))]
+        if kind is Or:
+            flat = _gathered(flat)
+        return kind(tuple(flat)) if len(flat) > 1 else flat[0]
 
     def negation(self, node: exp.Expr) -> Expression:
         _only(node, "this")
@@ -122,7 +124,7 @@ class _Binder:
 
     def identity(self, node: exp.Expr) -> Expression:
         _only(node, "this", "expression")
-        operand, other = self.part(node), node.args["expression"]
+        operand, other = self.part(node), _part(node, "expression")
         match other.key:
             case "null":
                 return _is_null(operand)
@@ -135,10 +137,10 @@ class _Binder:
 
     def member(self, node: exp.Expr) -> Expression:
         if node.args.get("query"):
-            raise _refusal(node.args["query"])
+            raise _refusal(_part(node, "query"))
         _only(node, "this", "expressions")
         operand = self.part(node)
-        values = [self.bind(item) for item in node.args["expressions"]]
+        values = [self.bind(item) for item in node.args.get("expressions") or ()]
         if not values:
             what = "IN needs at least one value."
             raise InvalidExpression(what)
@@ -163,12 +165,13 @@ class _Binder:
         if not isinstance(pattern, Literal) or pattern.type != STRING:
             what = "The pattern of LIKE must be a string."
             raise InvalidExpression(what)
-        found = Like(operand, _pattern(str(pattern.value), escape), node.key == "ilike")
+        ignore_case = node.key == "ilike"
+        found = _like(operand, str(pattern.value), escape, ignore_case=ignore_case)
         return Not(found) if node.args.get("negate") else found
 
     def escape(self, node: exp.Expr) -> Expression:
         _only(node, "this", "expression")
-        inner, mark = node.args["this"], node.args["expression"].name
+        inner, mark = _part(node, "this"), _part(node, "expression").name
         if inner.key not in ("like", "ilike"):
             raise _refusal(node)
         if len(mark) != 1:
@@ -183,7 +186,7 @@ class _Binder:
 
     def negative(self, node: exp.Expr) -> Expression:
         _only(node, "this")
-        inner = node.args["this"]
+        inner = _part(node, "this")
         if inner.key == "literal" and not inner.args["is_string"]:
             return literals.number("-" + inner.name)
         operand = self.part(node)
@@ -198,13 +201,13 @@ class _Binder:
 
     def cast(self, node: exp.Expr) -> Expression:
         _only(node, "this", "to")
-        return functions.cast_to(self.part(node), _type(node.args["to"]))
+        return functions.cast_to(self.part(node), _type(_part(node, "to")))
 
     def case(self, node: exp.Expr) -> Expression:
         _only(node, "this", "ifs", "default")
         subject = self.part(node) if node.args.get("this") else None
         conditions, values = [], []
-        for branch in node.args["ifs"]:
+        for branch in _part(node, "ifs"):
             found = self.part(branch)
             conditions.append(
                 _condition(found) if subject is None else coercion.compare("=", subject, found)
@@ -241,7 +244,7 @@ class _Binder:
 
     def calendar(self, node: exp.Expr) -> Expression:
         _only(node, "this")
-        inner = node.args["this"]
+        inner = _part(node, "this")
         if inner.key == "tsordstodate":  # what the parser wraps around the argument of YEAR
             _only(inner, "this")
             inner = inner.args["this"]
@@ -415,21 +418,31 @@ def _chain(node: exp.Expr) -> list[exp.Expr]:
 def _gathered(terms: list[Expression]) -> list[Expression]:
     """The alternatives with `x = 1 OR x = 2` as `x IN (1, 2)`, which engines do much faster."""
     values: dict[Expression, dict[Literal, None]] = {}
-    out: list[Expression] = []
+    order: list[tuple[Expression, bool]] = []
     for term in terms:
         match term:
-            case Compare("=", subject, Literal() as value) if value.value is not None:
+            case Compare("=", subject, Literal() as value):
                 found: tuple[Literal, ...] = (value,)
             case In(subject, found):
                 pass
             case _:
-                out.append(term)
+                order.append((term, False))
                 continue
+        if subject not in values:
+            order.append((subject, True))
         values.setdefault(subject, {}).update(dict.fromkeys(found))
-    for subject, several in values.items():
-        first, *rest = several
-        out.append(In(subject, tuple(several)) if rest else Compare("=", subject, first))
-    return out
+    return [
+        coercion.one_of(term, tuple(values[term])) if gathered else term for term, gathered in order
+    ]
+
+
+def _part(node: exp.Expr, name: str) -> Any:
+    """What the parser put there; it lets some things be left out that are needed."""
+    found = node.args.get(name)
+    if found is None:
+        what = f"Something is missing in {_shown(node)}."
+        raise InvalidExpression(what)
+    return found
 
 
 def _only(node: exp.Expr, *known: str) -> None:
@@ -463,29 +476,32 @@ def _require(operand: Expression, kind: Type, where: str) -> None:
         raise InvalidExpression(what, hint=f"CAST it AS {str(kind).upper()}.")
 
 
-def _pattern(pattern: str, escape: str) -> str:
-    r"""The pattern with `\` as its escape character."""
-    out = []
+def _like(operand: Expression, pattern: str, escape: str, *, ignore_case: bool) -> Expression:
+    r"""The match, with `\` as its escape character; without a wildcard it is an equality."""
+    canonical, plain, wild = [], [], ignore_case
     characters = iter(pattern)
     for character in characters:
-        if character == escape:
-            quoted = next(characters, None)
-            if quoted is None or quoted not in ("%", "_", escape):
-                what = f"In the pattern {pattern!r}, {escape!r} must be followed by %, _ or itself."
-                raise InvalidExpression(what, hint=f"Write {escape * 2!r} for one {escape!r}.")
-            out.append("\\" + quoted if quoted in "%_\\" else quoted)
-        else:
-            out.append("\\\\" if character == "\\" else character)
-    return "".join(out)
+        quoted = next(characters, "") if character == escape else None
+        if quoted is not None and quoted not in ("%", "_", escape):
+            what = f"In the pattern {pattern!r}, {escape!r} must be followed by %, _ or itself."
+            raise InvalidExpression(what, hint=f"Write {escape * 2!r} for one {escape!r}.")
+        found = character if quoted is None else quoted
+        wild = wild or (quoted is None and found in "%_")
+        special = found == "\\" or (quoted is not None and found in "%_")
+        canonical.append("\\" + found if special else found)
+        plain.append(found)
+    if wild:
+        return Like(operand, "".join(canonical), ignore_case)
+    return Compare("=", operand, Literal("".join(plain), STRING))
 
 
 def _names(node: exp.Expr) -> list[str]:
     """`a.b.c`, however the parser took it apart."""
     if node.key == "dot":
-        last = node.args["expression"]
+        last = _part(node, "expression")
         if last.key != "identifier":
             raise _refusal(last)
-        return [*_names(node.args["this"]), last.name]
+        return [*_names(_part(node, "this")), last.name]
     if node.key == "column":
         parts = [node.args.get(name) for name in ("catalog", "db", "table", "this")]
         if any(part is not None and part.key != "identifier" for part in parts):
@@ -497,7 +513,7 @@ def _names(node: exp.Expr) -> list[str]:
 
 
 def _type(node: exp.Expr) -> Type:
-    name = str(getattr(node.args["this"], "value", node.args["this"]))
+    name = str(getattr(_part(node, "this"), "value", _part(node, "this")))
     parameters = [p.name for p in node.args.get("expressions") or ()]
     if name == "DECIMAL" and all(p.isascii() and p.isdigit() for p in parameters):
         precision, scale = ([int(p[:9]) for p in parameters] + [10, 0][len(parameters) :])[:2]

@@ -20,6 +20,7 @@ from lakeward.model import literals
 from lakeward.model.expression import (
     BOOLEAN,
     Arithmetic,
+    Case,
     Cast,
     Compare,
     Comparison,
@@ -110,8 +111,13 @@ def member(operand: Expression, values: list[Literal]) -> Expression:
     if len({literal.type for literal in found}) > 1:
         target = convert(operand, DOUBLE)
         found = dict.fromkeys(cast(Literal, convert(literal, DOUBLE)) for literal in found)
-    inside: Expression = In(target, tuple(found)) if found else Compare("!=", operand, operand)
+    inside = one_of(target, tuple(found)) if found else Compare("!=", operand, operand)
     return Or((inside, Literal(None, BOOLEAN))) if unknown else inside
+
+
+def one_of(operand: Expression, values: tuple[Literal, ...]) -> Expression:
+    """Whether the operand is one of the values, which have its type; one value needs no list."""
+    return In(operand, values) if len(values) > 1 else Compare("=", operand, values[0])
 
 
 def calculate(op: Operator, left: Expression, right: Expression) -> Expression:
@@ -124,6 +130,8 @@ def calculate(op: Operator, left: Expression, right: Expression) -> Expression:
     if not (is_number(left.type) and is_number(right.type)):
         what = f"{left.type} {op} {right.type} cannot be calculated."
         raise InvalidExpression(what, hint="Both sides must be numbers.")
+    if op in "/%":
+        right = _divisor(right)
     if op == "%":
         return _remainder(left, right)
     if op == "/" or is_floating(left.type) or is_floating(right.type):
@@ -171,17 +179,8 @@ def convert(value: Expression, kind: Type) -> Expression:
     """The value as a type that holds it exactly; a literal is converted at once."""
     if value.type == kind:
         return value
-    if not isinstance(value, Literal):
-        return Cast(value, kind)
-    if value.value is None:
-        return Literal(None, kind)
-    if is_floating(kind):
-        return Literal(float(value.value), kind)
-    if isinstance(kind, Decimal):
-        return Literal(f"{decimal.Decimal(str(value.value)):f}", kind)
-    if is_temporal(kind) and value.type == DATE:
-        return Literal(int(value.value) * _DAY, kind)
-    return Literal(value.value, kind)
+    fitting = fit(value, kind) if isinstance(value, Literal) else None
+    return fitting or Cast(value, kind)
 
 
 def fit(literal: Literal, kind: Type) -> Literal | None:
@@ -357,6 +356,15 @@ def _typed(left: Expression, right: Expression) -> tuple[Expression, Expression]
         convert(left, kind) if left.type == VOID else left,
         convert(right, kind) if right.type == VOID else right,
     )
+
+
+def _divisor(value: Expression) -> Expression:
+    """What is divided by; `nullif(x, 0)` says no more than dividing by x does anyway."""
+    match value:
+        case Case(((Compare("=", subject, Literal(zero, _)), Literal(None, _)),), default):
+            return default if subject == default and zero in (0, "0") else value
+        case _:
+            return value
 
 
 def _remainder(left: Expression, right: Expression) -> Expression:

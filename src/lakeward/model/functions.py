@@ -51,8 +51,7 @@ def call(name: str, arguments: list[Expression]) -> Expression:
     if name in _PATTERNS:
         return _matching(name, arguments)
     if name == "concat":
-        _expect(name, arguments, *[STRING] * max(1, len(arguments)))
-        return Call(name, tuple(arguments), STRING)
+        return _concat(arguments)
     if name == "substring":
         return _substring(arguments)
     if name in ("abs", "floor", "ceil"):
@@ -90,6 +89,13 @@ def _missing(value: Expression) -> bool:
     return isinstance(value, Literal) and value.value is None
 
 
+def _concat(arguments: list[Expression]) -> Expression:
+    _expect("concat", arguments, *[STRING] * max(1, len(arguments)))
+    if all(isinstance(argument, Literal) for argument in arguments):
+        return Literal("".join(str(cast(Literal, a).value) for a in arguments), STRING)
+    return Call("concat", tuple(arguments), STRING)
+
+
 def _matching(name: str, arguments: list[Expression]) -> Expression:
     _expect(name, arguments, STRING, STRING)
     subject, part = arguments
@@ -118,11 +124,15 @@ def _of_number(name: str, arguments: list[Expression]) -> Expression:
         what = f"Function {name} takes one number."
         raise InvalidExpression(what)
     (value,) = arguments
-    if name == "abs" or not is_integer(value.type):
-        if is_floating(value.type):
-            value = coercion.convert(value, DOUBLE)
-        return Call(name, (value,), value.type)
-    return value
+    if is_floating(value.type):
+        value = coercion.convert(value, DOUBLE)
+    elif isinstance(value.type, Decimal) and name != "abs":
+        # Rounding up may take one more digit.
+        digits = min(value.type.precision + 1, literals.MAX_PRECISION)
+        return Call(name, (value,), Decimal(digits, value.type.scale))
+    elif name != "abs":
+        return value
+    return Call(name, (value,), value.type)
 
 
 def _of_time(name: str, arguments: list[Expression]) -> Expression:

@@ -133,7 +133,7 @@ def key_ranges(expression: Expression) -> dict[int, Range]:
             return _intersection([key_ranges(term) for term in terms])
         case Or(terms):
             return _hull([key_ranges(term) for term in terms if may_match(term, _unknown)])
-        case Compare(op, left, Literal(value, _)):
+        case Compare(op, left, Literal(value, _)) if op != "!=":
             found = _indexed(left)
             if found is None or value is None or _is_nan(value):
                 return {}
@@ -332,10 +332,8 @@ def _compared(op: Comparison, kind: Type, value: Value) -> Range:
             return None, key
         case ">":
             return min(key + step, MAX_KEY), None
-        case ">=":
-            return key, None
         case _:
-            return None, None
+            return key, None
 
 
 def _string_key(start: bytes, fill: bytes) -> int:
@@ -361,7 +359,8 @@ def _hull(ranges: list[dict[int, Range]]) -> dict[int, Range]:
     if not ranges:
         return {}
     shared = set.intersection(*(set(found) for found in ranges))
-    return {field: _cover([found[field] for found in ranges]) for field in shared}
+    covers = {field: _cover([found[field] for found in ranges]) for field in shared}
+    return {field: cover for field, cover in covers.items() if cover != (None, None)}
 
 
 def _cover(ranges: list[Range]) -> Range:

@@ -84,8 +84,8 @@ class _Dialect:
                 return self._arithmetic(op, left, right)
             case Negate(operand):
                 return f"-{self.write(operand, _ATOM)}", _SIGN
-            case Call(name, arguments, _):
-                return self.call(name, arguments)
+            case Call():
+                return self.call(expression)
             case Cast(operand, kind):
                 return self.cast(self.write(operand), kind), _ATOM
             case Case(branches, default):
@@ -139,9 +139,9 @@ class _Dialect:
         parts = [f"WHEN {self.write(when)} THEN {self.write(then)}" for when, then in branches]
         return f"CASE {' '.join(parts)} ELSE {self.write(default)} END"
 
-    def call(self, name: str, arguments: tuple[Expression, ...]) -> tuple[str, int]:
-        listed = ", ".join(self.write(argument) for argument in arguments)
-        return f"{self.functions.get(name, name)}({listed})", _ATOM
+    def call(self, call: Call) -> tuple[str, int]:
+        listed = ", ".join(self.write(argument) for argument in call.arguments)
+        return f"{self.functions.get(call.name, call.name)}({listed})", _ATOM
 
     def cast(self, text: str, kind: Type) -> str:
         name = str(kind).upper() if isinstance(kind, Decimal) else self.types[str(kind)]
@@ -263,8 +263,17 @@ class _DataFusion(_Dialect):
                 # The engine reads all that follows as the right side.
                 text = f"{self.write(left, _SUM)} IS NOT DISTINCT FROM {self.write(right, _SUM)}"
                 return f"({text})", _ATOM
+            case Cast(operand, kind) if isinstance(operand.type, Decimal):
+                return self.cast(self._rounded(operand, operand.type, kind), kind), _ATOM
             case _:
                 return super()._write(expression)
+
+    def _rounded(self, operand: Expression, source: Decimal, target: Type) -> str:
+        """A decimal before a cast that drops digits, which the engine moves to the other side."""
+        text = self.write(operand)
+        if isinstance(target, Decimal):
+            return f"round({text}, {target.scale})" if target.scale < source.scale else text
+        return f"trunc({text})" if str(target).startswith("int") else text
 
     def _floating(self, op: str, left: Expression, value: float) -> tuple[str, int]:
         """A comparison that names NaN: statistics leave it out, and the engine trusts them."""
@@ -291,12 +300,17 @@ class _DataFusion(_Dialect):
             case _:
                 return f"{subject} {'=' if op == '<=' else '<>'} {subject}", _PREDICATE
 
-    def call(self, name: str, arguments: tuple[Expression, ...]) -> tuple[str, int]:
-        if name == "concat":  # its function takes null for an empty string, its operator does not
-            return self._chain(" || ", _SUM, arguments)
-        if name in ("year", "month", "day", "hour"):
-            return f"date_part('{name}', {self.write(arguments[0])})", _ATOM
-        return super().call(name, arguments)
+    def call(self, call: Call) -> tuple[str, int]:
+        subject = self.write(call.arguments[0])
+        match call.name:
+            case "concat":  # its function takes null for an empty string, its operator does not
+                return self._chain(" || ", _SUM, call.arguments)
+            case "year" | "month" | "day" | "hour":
+                return f"date_part('{call.name}', {subject})", _ATOM
+            case "floor" | "ceil" if isinstance(call.type, Decimal):
+                return f"{call.name}({self.cast(subject, call.type)})", _ATOM
+            case _:
+                return super().call(call)
 
 
 _ARROW_TYPES: Final = {

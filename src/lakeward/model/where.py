@@ -21,6 +21,7 @@ MAX_LENGTH: Final = 100_000
 MAX_NESTING: Final = 32
 _SHOWN: Final = 1000
 _QUOTED: Final = 40
+_EMPTY: Final = "The expression is empty."
 _OPENING: Final = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE", "CASE"})
 _CLOSING: Final = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE", "END"})
 _PREFIXES: Final = frozenset({"NOT", "DASH", "PLUS", "TILDE"})
@@ -45,8 +46,7 @@ def _tree(text: str) -> exp.Expr:
         what = f"An expression must be text, not {type(text).__name__}."
         raise InvalidExpression(what, hint='Write it as SQL, such as "id > 5".')
     if not text.strip():
-        what = "The expression is empty."
-        raise InvalidExpression(what, hint="Write a condition, or true for all rows.")
+        raise InvalidExpression(_EMPTY, hint="Write a condition, or true for all rows.")
     if len(text) > MAX_LENGTH:
         what = f"The expression has {len(text)} characters; at most {MAX_LENGTH} are allowed."
         raise InvalidExpression(what)
@@ -56,7 +56,7 @@ def _tree(text: str) -> exp.Expr:
 
     dialect = sqlglot.Dialect.get_or_raise("databricks")
     try:
-        tokens = dialect.tokenize(text)
+        tokens = _with_quotes(dialect.tokenize(text), text)
         _check_nesting(tokens)
         found = dialect.parser().parse_into(exp.Condition, tokens, text)
     except InvalidExpression:
@@ -68,10 +68,27 @@ def _tree(text: str) -> exp.Expr:
         what = f"The expression is not valid SQL: {_reason(error)}."
         hint = "Put strings in single quotes, and names that are SQL words in backticks."
         raise InvalidExpression(what, hint=hint) from error
-    if len(found) != 1 or found[0] is None:
-        what = "Exactly one expression must be given."
+    trees = [tree for tree in found if tree is not None]
+    if not trees:
+        raise InvalidExpression(_EMPTY, hint="Write a condition, or true for all rows.")
+    if len(trees) > 1:
+        what = "Only one expression may be given."
         raise InvalidExpression(what, hint="Remove the semicolon.")
-    return found[0]
+    return trees[0]
+
+
+def _with_quotes(tokens: list[Token], text: str) -> list[Token]:
+    """The tokens with `'it''s'` as one string, as standard SQL has it; the dialect sees two."""
+    out: list[Token] = []
+    for token in tokens:
+        last = out[-1] if out else token
+        strings = last.token_type.name == token.token_type.name == "STRING"
+        if strings and last.end + 1 == token.start and text[last.end] == text[token.start]:
+            last.text += text[token.start] + token.text
+            last.end = token.end
+        else:
+            out.append(token)
+    return out
 
 
 def _check_nesting(tokens: list[Token]) -> None:

@@ -65,8 +65,8 @@ def to_arrow(expression: Expression) -> Arrow:
             return _ARITHMETIC[op](to_arrow(left), to_arrow(right))
         case Negate(operand):
             return pc.negate_checked(to_arrow(operand))
-        case Call(name, arguments, _):
-            return _call(name, arguments)
+        case Call():
+            return _call(expression)
         case Cast(operand, kind):
             return _cast(to_arrow(operand), operand.type, kind)
         case Case(branches, default):
@@ -148,12 +148,14 @@ def _otherwise(rest: Arrow, branch: tuple[Expression, Expression]) -> Arrow:
     return pc.if_else(holds, to_arrow(value), rest)
 
 
-def _call(name: str, arguments: tuple[Expression, ...]) -> Arrow:
-    if name in _SIMPLE:
-        return _SIMPLE[name](*map(to_arrow, arguments))
-    if name == "concat":
-        return pc.binary_join_element_wise(*map(to_arrow, arguments), pc.scalar(""))
-    subject, *rest = arguments
+def _call(call: Call) -> Arrow:
+    subject, *rest = call.arguments
+    if isinstance(call.type, Decimal) and call.name in ("floor", "ceil"):
+        return _SIMPLE[call.name](to_arrow(subject).cast(arrow_type(call.type)))
+    if call.name in _SIMPLE:
+        return _SIMPLE[call.name](*map(to_arrow, call.arguments))
+    if call.name == "concat":
+        return pc.binary_join_element_wise(*map(to_arrow, call.arguments), pc.scalar(""))
     start, *length = [cast(int, place.value) for place in rest if isinstance(place, Literal)]
     stop = start - 1 + length[0] if length else None
     return pc.utf8_slice_codeunits(to_arrow(subject), start - 1, stop)
