@@ -1,0 +1,61 @@
+"""Arguments and options that several commands share, and completion of table names."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any
+
+import typer
+
+from lakeward.cli.context import DEFAULT_LAKE
+
+
+def complete_table(ctx: Any, incomplete: str) -> list[str]:
+    """Names of the lake's tables that begin like this, for the shell.
+
+    It only reads: a lake is neither made nor repaired, and whatever fails completes nothing.
+    """
+    from contextlib import closing
+
+    from lakeward.log import heads
+    from lakeward.log.connect import connect
+
+    try:
+        with closing(connect(_target(ctx), create=False)) as database, database.read() as session:
+            names = [str(head.name) for head in heads.all_heads(session)]
+    except Exception:  # noqa: BLE001  a shell that is completing has no place for errors
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+TableArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE",
+        help="A table's name: `orders` or `sales.orders`.",
+        autocompletion=complete_table,
+        show_default=False,
+    ),
+]
+VersionOption = Annotated[
+    int | None,
+    typer.Option("--version", min=0, metavar="N", help="The table as of this version."),
+]
+TimestampOption = Annotated[
+    str | None,
+    typer.Option(
+        "--timestamp",
+        metavar="TIME",
+        help="The table as of this moment, in ISO 8601; UTC unless it says otherwise.",
+    ),
+]
+
+
+def _target(ctx: Any) -> str:
+    """The lake that the command line names so far."""
+    while ctx is not None:
+        given = (ctx.params or {}).get("lake")
+        if given:
+            return str(given)
+        ctx = ctx.parent
+    return os.environ.get("LAKEWARD_LAKE") or DEFAULT_LAKE

@@ -1,0 +1,1 @@
+"""The commands: each asks the lake and shows the answer."""

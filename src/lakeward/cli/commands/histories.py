@@ -1,0 +1,88 @@
+"""Commands on a table's past: `history`, `versions`, `diff`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakeward.cli.arguments import TableArgument
+from lakeward.cli.context import Cli
+from lakeward.cli.program import command
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    command(app, rich_help_panel="History")(history)
+    command(app, rich_help_panel="History")(versions)
+    command(app, rich_help_panel="History")(diff)
+
+
+def history(
+    cli: Cli,
+    table: TableArgument,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many versions.")] = 20,
+    since: Annotated[
+        int | None, typer.Option("--since", min=0, metavar="N", help="None older than version N.")
+    ] = None,
+    until: Annotated[
+        int | None, typer.Option("--until", min=0, metavar="N", help="None newer than version N.")
+    ] = None,
+) -> None:
+    """List a table's versions, newest first: who did what, when and why."""
+    with cli.lake() as lake:
+        from lakeward.cli.views.history import VersionsView
+
+        found = lake.table(table).history(limit=limit + 1, since=since, until=until)
+        view = VersionsView(table, tuple(found[:limit]), more=len(found) > limit)
+    cli.show(view)
+
+
+def versions(
+    cli: Cli,
+    table: TableArgument,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="From this moment on (ISO 8601).")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Up to this moment (ISO 8601).")
+    ] = None,
+) -> None:
+    """List the versions of a time range, oldest first."""
+    with cli.lake() as lake:
+        from lakeward.cli.views.history import VersionsView
+
+        view = VersionsView(table, tuple(lake.table(table).versions(since=since, until=until)))
+    cli.show(view)
+
+
+def diff(
+    cli: Cli,
+    table: TableArgument,
+    before: Annotated[
+        int | None,
+        typer.Argument(
+            metavar="[FROM]", min=0, help="A version; the one before the newest unless given."
+        ),
+    ] = None,
+    after: Annotated[
+        int | None,
+        typer.Argument(metavar="[TO]", min=0, help="A version; the newest unless given."),
+    ] = None,
+    files: Annotated[int, typer.Option("--files", min=0, help="List at most so many files.")] = 20,
+) -> None:
+    """Show what changed between two versions: rows, files, partitions, schema and properties."""
+    with cli.lake() as lake:
+        from lakeward.cli.views.history import DiffView
+
+        found = lake.table(table)
+        newest = found.version
+        first = max(0, newest - 1) if before is None else before
+        second = newest if after is None else after
+        view = DiffView(
+            found.diff(first, second),
+            found.at(version=first).schema,
+            found.at(version=second).schema,
+            listed=files,
+        )
+    cli.show(view)

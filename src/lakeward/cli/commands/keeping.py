@@ -1,0 +1,99 @@
+"""Commands on the store itself: `backup`, `rebuild`, `store export`, `store import`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeward.cli.context import Cli, absolute
+from lakeward.cli.program import command
+
+if TYPE_CHECKING:
+    from lakeward.maintain.backup import StoreCopy
+
+NewFile = Annotated[Path, typer.Argument(metavar="DEST", help="A file that does not exist yet.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    command(app, rich_help_panel="Upkeep")(backup)
+    command(app, rich_help_panel="Upkeep")(rebuild)
+    store = typer.Typer(help="Move the store from one database to another.")
+    command(store, "export")(export_store)
+    command(store, "import")(import_store)
+    app.add_typer(store, name="store", rich_help_panel="Upkeep")
+
+
+def backup(cli: Cli, dest: NewFile) -> None:
+    """Copy the store while others go on working.
+
+    A copy of a SQLite store is put back by putting it in its place.
+    """
+    with cli.lake() as lake, cli.output.working("Copying the store"):
+        copy = lake.backup(absolute(dest))
+    _tell(cli, copy, "The store is copied to")
+
+
+def export_store(cli: Cli, dest: NewFile) -> None:
+    """Export the store, to be imported into another lake, on SQLite or PostgreSQL."""
+    with cli.lake() as lake, cli.output.working("Exporting the store"):
+        copy = lake.export_store(absolute(dest))
+    _tell(cli, copy, "The store is exported to")
+
+
+def import_store(
+    cli: Cli,
+    source: Annotated[Path, typer.Argument(metavar="SRC", help="What `store export` wrote.")],
+) -> None:
+    """Import an export into a lake without tables, which is made when it is missing."""
+    from lakeward.errors import NotFound
+
+    path = absolute(source)
+    if not path.is_file():
+        what = f"There is no file {path}."
+        raise NotFound(what, hint="Make one with `lakeward store export`.", path=str(path))
+    with cli.lake(create=True) as lake, cli.output.working("Importing the store"):
+        copy = lake.import_store(path)
+        published = lake.publish()
+    _tell(cli, copy, "The store is imported from", published=sum(published.values()))
+
+
+def rebuild(cli: Cli) -> None:
+    """Make a lost store again from the published logs below the lake's directory.
+
+    What was committed and not yet published when the store was lost is gone with it.
+    """
+    from lakeward.errors import StoreCorrupt
+
+    _check_something_to_rebuild(cli)
+    try:
+        with cli.lake(create=True) as lake, cli.output.working("Rebuilding the store"):
+            from lakeward.cli.views.rebuilt import RebuiltView
+
+            view = RebuiltView(lake.parts.database.label, lake.rebuild())
+    except StoreCorrupt as error:
+        hint = "Move the damaged store away first; a new one is made in its place."
+        raise StoreCorrupt(error.what, hint=hint, **error.facts) from error
+    cli.show(view)
+
+
+def _check_something_to_rebuild(cli: Cli) -> None:
+    """Make no lake where there is nothing to make it of."""
+    from lakeward.errors import LakeNotFound
+
+    place = Path(cli.place).expanduser()
+    found = next(place.rglob("_delta_log"), None) if place.is_dir() else None
+    if found is None:
+        what = f"There are no published tables below {place.absolute()}."
+        raise LakeNotFound(what, hint="Give the lake's directory with --lake or --warehouse.")
+
+
+def _tell(cli: Cli, copy: StoreCopy, done: str, **more: int) -> None:
+    from lakeward.cli.output import words
+    from lakeward.cli.views.answers import Done
+
+    total = sum(copy.rows.values())
+    sentence = f"{done} {copy.path}: {words.counted(total, 'row')}."
+    cli.show(Done(sentence, {"path": str(copy.path), "rows": copy.rows, **more}))

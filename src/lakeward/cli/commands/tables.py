@@ -1,0 +1,204 @@
+"""Commands on one table: `create`, `adopt`, `show`, `read`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeward.cli.arguments import TableArgument, TimestampOption, VersionOption
+from lakeward.cli.context import Cli, absolute
+from lakeward.cli.program import command
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakeward.read.snapshot import TableSnapshot
+
+GuardOption = Annotated[
+    bool,
+    typer.Option("--guard/--open", help="Keep out writers that do not go through the lake."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    command(app, rich_help_panel="Tables")(create)
+    command(app, rich_help_panel="Tables")(adopt)
+    command(app, rich_help_panel="Tables")(show)
+    command(app, rich_help_panel="Tables")(read)
+
+
+def create(
+    cli: Cli,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="`name` or `namespace.name`.")],
+    columns: Annotated[
+        str, typer.Argument(metavar="COLUMNS", help="As `id int64 not null, amount double`.")
+    ],
+    partition_by: Annotated[
+        list[str] | None,
+        typer.Option("--partition-by", metavar="COLUMN", help="Repeat it for several."),
+    ] = None,
+    check: Annotated[
+        list[str] | None,
+        typer.Option("--check", metavar="NAME=EXPRESSION", help="What every row must satisfy."),
+    ] = None,
+    property_: Annotated[
+        list[str] | None,
+        typer.Option("--property", metavar="KEY=VALUE", help="A Delta table property."),
+    ] = None,
+    comment: Annotated[str | None, typer.Option("--comment", help="For people.")] = None,
+    guard: GuardOption = True,
+) -> None:
+    """Make an empty table."""
+    from lakeward.cli.columns import parse_columns
+    from lakeward.cli.views.answers import Done
+
+    schema = parse_columns(columns)
+    with cli.lake() as lake:
+        made = lake.create(
+            table,
+            schema,
+            partition_by=partition_by or (),
+            constraints=_pairs("--check", check),
+            properties=_pairs("--property", property_),
+            comment=comment,
+            guard=guard,
+        )
+        view = Done(
+            f"Table {made.name} is made at {made.location}.",
+            {"table": made.name, "version": made.version, "location": made.location},
+        )
+    cli.show(view)
+
+
+def adopt(
+    cli: Cli,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="What the lake shall call it.")],
+    location: Annotated[Path, typer.Argument(metavar="LOCATION", help="The table's directory.")],
+    guard: GuardOption = True,
+    drift: Annotated[
+        str,
+        typer.Option(
+            "--drift",
+            metavar="adopt|refuse",
+            help="On an open table: what to do about commits that others make later.",
+        ),
+    ] = "adopt",
+) -> None:
+    """Take an existing Delta table into the lake, with its history, where it lies."""
+    from lakeward.cli.views.answers import Done
+
+    with cli.lake() as lake, cli.output.working(f"Adopting {table}"):
+        made = lake.adopt(table, absolute(location), guard=guard, drift=drift)
+        versions = made.history()
+        totals = made.totals()
+        facts = {
+            "table": made.name,
+            "version": made.version,
+            "first_version": versions[-1].version,
+            "versions": len(versions),
+            "files": totals.files,
+            "rows": totals.rows,
+            "guarded": made.guarded,
+            "location": made.location,
+        }
+    sentence = (
+        f"Table {table} is adopted with {facts['versions']} versions and {facts['files']} files, "
+        f"{'guarded' if facts['guarded'] else 'open to other writers'}."
+    )
+    cli.show(Done(sentence, facts))
+
+
+def show(
+    cli: Cli,
+    table: TableArgument,
+    version: VersionOption = None,
+    timestamp: TimestampOption = None,
+) -> None:
+    """Show a table: its columns, checks, properties and size."""
+    with cli.lake() as lake:
+        from lakeward.cli.views.tables import TableView
+
+        view = TableView.of(lake.table(table).at(version=version, timestamp=timestamp))
+    cli.show(view)
+
+
+def read(
+    cli: Cli,
+    table: TableArgument,
+    version: VersionOption = None,
+    timestamp: TimestampOption = None,
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="SQL", help="Rows for which this is true.")
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--columns", metavar="A,B,…", help="These columns, in this order."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=0, help="At most so many rows.")] = 20,
+    offset: Annotated[int, typer.Option("--offset", min=0, help="Leave out so many rows.")] = 0,
+) -> None:
+    """Read a page of rows, now or as of a version or a moment."""
+    with cli.lake() as lake, cli.output.working(f"Reading {table}"):
+        from lakeward.cli.views.rows import RowsView
+
+        snapshot = lake.table(table).at(version=version, timestamp=timestamp)
+        chosen = _columns(columns, snapshot)
+        rows, more = _page(snapshot, chosen, where, offset, limit)
+        view = RowsView(
+            snapshot.name,
+            snapshot.version,
+            snapshot.timestamp,
+            tuple(snapshot.schema.by_name[n] for n in rows.schema.names),
+            rows,
+            offset,
+            more,
+        )
+    cli.show(view)
+
+
+def _page(
+    snapshot: TableSnapshot, columns: list[str] | None, where: str | None, offset: int, limit: int
+) -> tuple[pa.Table, bool]:
+    """The rows of a page, and whether others follow; no more is read than that takes."""
+    import pyarrow as pa
+
+    skip, wanted = offset, limit + 1
+    batches = []
+    with snapshot.to_reader(columns=columns, where=where) as reader:
+        schema = reader.schema
+        for batch in reader:
+            part = batch.slice(skip, wanted)
+            skip = max(0, skip - batch.num_rows)
+            wanted -= part.num_rows
+            batches.append(part)
+            if not wanted:
+                break
+    rows = pa.Table.from_batches(batches, schema)
+    return rows.slice(0, limit), rows.num_rows > limit
+
+
+def _columns(given: list[str] | None, snapshot: TableSnapshot) -> list[str] | None:
+    """Names, where one text may hold several unless it is a name itself."""
+    if not given:
+        return None
+    known = snapshot.schema.by_name
+    names: list[str] = []
+    for text in given:
+        names += [text] if text in known else [part.strip() for part in text.split(",")]
+    return names
+
+
+def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
+    from lakeward.errors import InvalidInput
+
+    out: dict[str, str] = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            what = f"{option} {text!r} is no pair."
+            raise InvalidInput(what, hint=f"Write {option} name=value.")
+        out[name.strip()] = value.strip()
+    return out

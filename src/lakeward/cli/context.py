@@ -1,0 +1,123 @@
+"""What every command works with: which lake, and where the answer goes."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lakeward.cli.masking import Mask
+from lakeward.cli.output.base import Output, View
+
+if TYPE_CHECKING:
+    from lakeward.lake.lake import Lake
+
+DEFAULT_LAKE: Final = "./lake"
+
+
+class Cli:
+    """One run of the program.
+
+    Options may stand before or after the command; whatever is read last holds.
+    """
+
+    def __init__(self) -> None:
+        self.lake_given: str | None = None
+        self.warehouse: str | None = None
+        self.json = False
+        self._output: Output | None = None
+
+    def take(self, *, lake: str | None, warehouse: str | None, json: bool) -> None:
+        """Take over the options that every command has."""
+        self.lake_given = lake or self.lake_given
+        self.warehouse = warehouse or self.warehouse
+        self.json = json or self.json
+
+    @property
+    def target(self) -> str:
+        """The lake's directory or URL."""
+        return self.lake_given or os.environ.get("LAKEWARD_LAKE") or DEFAULT_LAKE
+
+    @property
+    def place(self) -> str:
+        """Where the lake's files are."""
+        return self._warehouse or self.target
+
+    @property
+    def output(self) -> Output:
+        """Where the answer goes; made when it is first needed, because it loads what it needs."""
+        if self._output is None:
+            self._output = _output(json=self.json)
+        self._output.mask = Mask(self.target)
+        return self._output
+
+    def show(self, view: View) -> None:
+        """Print the answer."""
+        self.output.show(view)
+
+    @contextmanager
+    def lake(
+        self, *, create: bool = False, repair: bool = True, target: str | None = None
+    ) -> Generator[Lake]:
+        """The lake, open.
+
+        Args:
+            create: Make it when it is missing.
+            repair: Publish what is owed and close what the dead left open, as opening does.
+            target: Another lake than the one given.
+
+        Raises:
+            LakeNotFound: There is none, and it was not to be made.
+        """
+        from lakeward.lake.lake import Lake
+
+        with self.warnings():
+            lake = Lake(
+                target or self.target, warehouse=self._warehouse, create=create, repair=repair
+            )
+            with lake:
+                yield lake
+
+    @property
+    def _warehouse(self) -> str | None:
+        return self.warehouse or os.environ.get("LAKEWARD_WAREHOUSE") or None
+
+    @contextmanager
+    def warnings(self) -> Generator[None]:
+        """Tell what the library warns of."""
+        logger = logging.getLogger("lakeward")
+        handler = _Teller(self.output)
+        logger.addHandler(handler)
+        propagated, logger.propagate = logger.propagate, False
+        try:
+            yield
+        finally:
+            logger.propagate = propagated
+            logger.removeHandler(handler)
+
+
+class _Teller(logging.Handler):
+    def __init__(self, output: Output) -> None:
+        super().__init__(logging.WARNING)
+        self._output = output
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._output.warn(record.getMessage())
+
+
+def _output(*, json: bool) -> Output:
+    if json:
+        from lakeward.cli.output.json_form import JsonOutput
+
+        return JsonOutput()
+    from lakeward.cli.output.text_form import TextOutput
+
+    return TextOutput()
+
+
+def absolute(path: Path) -> Path:
+    """A path that a user typed, whole."""
+    return path.expanduser().absolute()

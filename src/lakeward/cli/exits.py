@@ -1,0 +1,39 @@
+"""What the exit codes mean.
+
+Every error of the library brings its own code (`LakewardError.exit_code`); the command line adds
+those for wrong usage, for a doctor that found something, for a demo that failed, and for Ctrl-C.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+OK: Final = 0
+UNEXPECTED: Final = 1
+USAGE: Final = 2
+UNHEALTHY: Final = 12
+DEMO_FAILED: Final = 13
+INTERRUPTED: Final = 130
+
+EXITS: Final = {
+    OK: "it was done",
+    UNEXPECTED: "something that no other code stands for",
+    USAGE: "the request is wrong: usage, name, expression, schema, check",
+    3: "no such lake, table, version or transaction",
+    4: "it exists already",
+    5: "conflict with another commit: run it again",
+    6: "outcome of a commit unknown: ask with `lakeward outcome`",
+    7: "the store cannot be used: unreachable, damaged, too new, read-only",
+    8: "data or metadata files cannot be written or read",
+    9: "a published file is not what the log says",
+    10: "a table's own metadata cannot be understood",
+    11: "an optional library is not installed",
+    UNHEALTHY: "doctor found an error",
+    DEMO_FAILED: "a check of the demo failed",
+    INTERRUPTED: "interrupted with Ctrl-C",
+}
+
+
+def table() -> str:
+    """The codes for people, one to a line."""
+    return "\n".join(["Exit codes:", *(f"  {code:>3}  {what}" for code, what in EXITS.items())])

@@ -1,0 +1,71 @@
+"""The command line: `lakeward …`.
+
+Exit codes are those of `lakeward.cli.exits`: 0 when it was done, 2 for wrong usage or input, 3 when
+something is not found, 4 when it exists already, 5 for a conflict, 6 for an unknown outcome, 7 when
+the store cannot be used, 8 when files cannot, 9 when publication is blocked, 10 for a table that
+cannot be understood, 11 for a missing library, 12 when doctor found an error, 13 when the demo
+failed, 130 after Ctrl-C, and 1 for anything else.
+
+Only what parsing needs is imported here; a command loads the lake when it runs.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from lakeward.cli import exits
+from lakeward.cli.commands import health, histories, keeping, lakes, tables
+from lakeward.cli.context import Cli
+from lakeward.cli.program import JsonOption, LakeOption, Program, WarehouseOption
+
+app = typer.Typer(
+    cls=Program,
+    name="lakeward",
+    epilog=exits.table(),
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+for _group in (lakes, tables, histories, health, keeping):
+    _group.register(app)
+
+
+def main() -> None:
+    """Run the program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that lacks a character shows its code instead.
+            stream.reconfigure(errors="backslashreplace")
+    app()
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    ctx: typer.Context,
+    lake: LakeOption = None,
+    warehouse: WarehouseOption = None,
+    json: JsonOption = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+) -> None:
+    """The transaction log of your Delta and Iceberg tables in a database.
+
+    Start with `lakeward demo`, or with `lakeward init`.
+    """
+    cli: Cli = ctx.obj
+    cli.take(lake=lake, warehouse=warehouse, json=json)
+    if version:
+        from lakeward.cli.views.answers import Done
+
+        number = metadata.version("lakeward")
+        cli.show(Done(f"lakeward {number}", {"version": number}))
+        raise typer.Exit
+    if ctx.invoked_subcommand is None:
+        if json:
+            message = "A command is missing."
+            raise typer.BadParameter(message, ctx=ctx)
+        typer.echo(ctx.get_help())

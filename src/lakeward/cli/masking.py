@@ -1,0 +1,68 @@
+"""Passwords out of everything that is printed.
+
+A lake on PostgreSQL is named by a URL that may hold a password, and a driver's error may quote the
+URL or a piece of it. What leaves the program goes through a `Mask` first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import unquote
+
+HIDDEN: Final = "***"
+_IN_URL: Final = re.compile(
+    r"(?P<before>\b[a-z][a-z0-9+.-]*://[^\s:/@]*:)(?P<secret>[^\s]+)@", re.I
+)
+_IN_PAIR: Final = re.compile(
+    r"(?P<before>\b(?:ssl)?password\s*[=:]\s*)(?P<secret>'[^']*'|\"[^\"]*\"|[^\s&'\"]+)", re.I
+)
+
+
+class Mask:
+    """Hides what a target's URL keeps secret.
+
+    Args:
+        target: A directory, or a URL that may hold a password.
+    """
+
+    def __init__(self, target: str = "") -> None:
+        scheme, separator, rest = target.partition("://")
+        userinfo, at, place = rest.rpartition("@")
+        user, colon, password = userinfo.partition(":")
+        secrets: set[str] = set()
+        if separator and at and colon and password:
+            # A password with a character that ends a URL's host is torn to pieces by parsers.
+            secrets = {password, unquote(password), *re.split(r"[/?#@:]", password)}
+        secrets |= {m["secret"] for m in _IN_PAIR.finditer(target)}
+        # A password that is also the name of something hides nothing when it is masked.
+        known = f"{scheme} {user} {place.partition('?')[0]}"
+        self._secrets = sorted((s for s in secrets if s and s not in known), key=len, reverse=True)
+
+    def __call__(self, text: str) -> str:
+        """The text without secrets."""
+        masked = _IN_URL.sub(rf"\g<before>{HIDDEN}@", text)
+        masked = _IN_PAIR.sub(rf"\g<before>{HIDDEN}", masked)
+        for secret in self._secrets:
+            masked = re.sub(_whole(secret), HIDDEN, masked)
+        return masked
+
+    def deeply(self, value: Any) -> Any:
+        """The same for every text inside mappings and sequences."""
+        match value:
+            case str():
+                return self(value)
+            case Mapping():
+                return {self.deeply(k): self.deeply(v) for k, v in value.items()}
+            case list() | tuple() | set() | frozenset():
+                return [self.deeply(v) for v in value]
+            case _:
+                return value
+
+
+def _whole(secret: str) -> str:
+    """A pattern for the secret where it is not a part of a longer word."""
+    before = r"(?<!\w)" if secret[0].isalnum() else ""
+    after = r"(?!\w)" if secret[-1].isalnum() else ""
+    return f"{before}{re.escape(secret)}{after}"

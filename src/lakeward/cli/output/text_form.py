@@ -1,0 +1,96 @@
+"""Text for people: tables and colours on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.text import Text
+
+from lakeward.cli.output.base import Advance, Failure, Output, View
+from lakeward.cli.output.words import printable
+
+PATIENCE_SECONDS: Final = 1.0
+"""How long something may take before a progress bar appears."""
+_UNBROKEN: Final = 10_000
+"""The width where nobody looks: whoever reads a pipe wants whole lines."""
+
+
+class TextOutput(Output):
+    """Answers for people. `NO_COLOR` is honoured; a pipe gets neither colours nor broken lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._out = _console(stderr=False)
+        self._err = _console(stderr=True)
+
+    def show(self, view: View) -> None:
+        """Print the answer."""
+        for piece in view.to_text():
+            self._out.print(piece)
+
+    def fail(self, failure: Failure) -> None:
+        """Say what happened and what to do."""
+        if failure.usage:
+            self._tell(failure.usage, "dim")
+        self._tell(f"error: {failure.message}", "bold red", head="error:")
+        if failure.hint:
+            self._tell(failure.hint, "")
+
+    def warn(self, text: str) -> None:
+        """Say it beside the answer."""
+        self._tell(f"warning: {text}", "yellow", head="warning:")
+
+    def note(self, text: str) -> None:
+        """Say it beside the answer."""
+        self._tell(text, "dim")
+
+    @contextmanager
+    def working(self, what: str) -> Generator[Advance]:
+        """A bar on standard error, once a second has passed and only on a terminal."""
+        progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            console=self._err,
+            transient=True,
+            disable=not self._err.is_terminal,
+        )
+        task = progress.add_task(printable(what), total=None)
+        patience = threading.Timer(PATIENCE_SECONDS, progress.start)
+        patience.daemon = True
+        patience.start()
+        try:
+            yield lambda done, total: progress.update(task, completed=done, total=total)
+        finally:
+            patience.cancel()
+            # Wait for a start that may just be under way, or nobody would stop it.
+            patience.join()
+            progress.stop()
+
+    def _tell(self, text: str, style: str, *, head: str = "") -> None:
+        line = Text(printable(self.mask(text), lines=True))
+        if head:
+            line.stylize(style, 0, len(head))
+        else:
+            line.stylize(style)
+        self._err.print(line)
+
+
+def _console(*, stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    looked_at = stream.isatty() or "COLUMNS" in os.environ
+    return Console(
+        file=stream,
+        width=None if looked_at else _UNBROKEN,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )

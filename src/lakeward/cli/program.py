@@ -1,0 +1,205 @@
+"""The program around the commands: common options in, errors and exit codes out.
+
+Every command takes `--lake`, `--warehouse` and `--json`, and so does the program itself, so that
+these may stand on either side of the command's name. Whatever a command raises ends here: an error
+of ours is told in the form that was asked for, without a traceback unless `LAKEWARD_DEBUG` is set,
+and becomes its exit code.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import wraps
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from lakeward.cli import exits
+from lakeward.cli.context import Cli
+from lakeward.cli.output.base import Failure
+from lakeward.errors import LakewardError
+
+PANEL: Final = "Every command"
+LakeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--lake",
+        metavar="DIR|URL",
+        help="The lake: a directory, or a postgresql:// URL. LAKEWARD_LAKE, else ./lake.",
+        rich_help_panel=PANEL,
+    ),
+]
+WarehouseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--warehouse",
+        metavar="DIR",
+        help="Where the tables' files are, for a lake on PostgreSQL. LAKEWARD_WAREHOUSE.",
+        rich_help_panel=PANEL,
+    ),
+]
+JsonOption = Annotated[
+    bool,
+    typer.Option("--json", help="Answer with one JSON object, errors too.", rich_help_panel=PANEL),
+]
+_COMMON: Final = (
+    inspect.Parameter("lake", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=LakeOption),
+    inspect.Parameter(
+        "warehouse", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=WarehouseOption
+    ),
+    inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption),
+)
+
+
+class Program(TyperGroup):
+    """The root of the commands."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            # typer would end the process here with a code of its own.
+            raise _PipeClosed from error
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command; ends the process with its exit code unless `standalone_mode` is off."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        cli = Cli()
+
+        def run() -> Any:
+            return super(Program, self).main(
+                args=arguments,
+                prog_name=prog_name or "lakeward",
+                complete_var=complete_var,
+                standalone_mode=False,
+                windows_expand_args=windows_expand_args,
+                obj=cli,
+                **extra,
+            )
+
+        code = _guarded(run, cli, arguments)
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+
+def command(
+    app: typer.Typer, name: str | None = None, **settings: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a function as a command that also takes the options of every command.
+
+    Its first parameter is the `Cli`; the others are the command's own.
+    """
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(function, eval_str=True)
+        own = list(signature.parameters.values())[1:]
+
+        @wraps(function)
+        def run(ctx: typer.Context, **given: Any) -> None:
+            cli: Cli = ctx.obj
+            cli.take(
+                lake=given.pop("lake"), warehouse=given.pop("warehouse"), json=given.pop("json")
+            )
+            function(cli, **given)
+
+        context = inspect.Parameter(
+            "ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
+        )
+        own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+        parameters = [context, *own, *_COMMON]
+        # typer reads both.
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        app.command(name, **settings)(run)
+        return function
+
+    return register
+
+
+class _PipeClosed(Exception):
+    """Whoever read our output is gone."""
+
+
+def _guarded(run: Callable[[], Any], cli: Cli, arguments: Sequence[str]) -> int:
+    """Run, and turn whatever happens into an exit code."""
+    try:
+        try:
+            result = run()
+            sys.stdout.flush()
+        except (BrokenPipeError, _PipeClosed):
+            raise
+        except KeyboardInterrupt:
+            return _interrupted(cli)
+        except Exception as error:  # noqa: BLE001  the last one who can say what happened
+            cli.json = cli.json or _asks_json(arguments)
+            return _failed(error, cli)
+    except (BrokenPipeError, _PipeClosed):
+        # Whoever read our output has seen enough.
+        _forget_output()
+        return exits.OK
+    if isinstance(result, int) and result == exits.INTERRUPTED:
+        return _interrupted(cli)
+    return result if isinstance(result, int) else exits.OK
+
+
+def _failed(error: Exception, cli: Cli) -> int:
+    if os.environ.get("LAKEWARD_DEBUG"):
+        sys.stderr.write(cli.output.mask("".join(traceback.format_exception(error))))
+    match error:
+        case LakewardError():
+            failure = Failure(type(error).__name__, error.what, error.hint, error.facts)
+            code = error.exit_code
+        case typer.TyperException() | typer.Abort():
+            failure = _usage(error)
+            code = getattr(error, "exit_code", exits.UNEXPECTED)
+        case _:
+            hint = "This is a mistake in Lakeward. LAKEWARD_DEBUG=1 shows where it happened."
+            text = str(error) or type(error).__name__
+            failure = Failure(type(error).__name__, text, hint, {})
+            code = exits.UNEXPECTED
+    cli.output.fail(failure)
+    return code
+
+
+def _usage(error: Exception) -> Failure:
+    message = error.format_message() if isinstance(error, typer.TyperException) else "Aborted."
+    context: typer.Context | None = getattr(error, "ctx", None)
+    if context is None:
+        return Failure("UsageError", message, None, {})
+    hint = f"`{context.command_path} --help` tells more."
+    return Failure("UsageError", message, hint, {}, usage=context.get_usage())
+
+
+def _interrupted(cli: Cli) -> int:
+    cli.output.fail(Failure("Interrupted", "Interrupted.", None, {}))
+    return exits.INTERRUPTED
+
+
+def _asks_json(arguments: Sequence[str]) -> bool:
+    """Whether JSON was asked for, where the arguments could not be read to their end."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in options
+
+
+def _forget_output() -> None:
+    """Keep the interpreter from complaining about a closed pipe when it ends."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -1,0 +1,1 @@
+"""The answers of commands: each knows its JSON and its text."""

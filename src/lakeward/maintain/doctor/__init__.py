@@ -1,0 +1,9 @@
+"""The doctor: checks every invariant of a lake and says what is wrong and how to mend it."""
+
+from __future__ import annotations
+
+from lakeward.maintain.doctor.examine import examine
+from lakeward.maintain.doctor.mend import Mended, mend
+from lakeward.maintain.doctor.report import Finding, Report, Severity
+
+__all__ = ["Finding", "Mended", "Report", "Severity", "examine", "mend"]

@@ -1,0 +1,145 @@
+"""Whether the files that the log names are there and whole, and which others could go."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from lakeward.errors import FileMissing, LakewardError
+from lakeward.log import files, transactions
+from lakeward.log.codec import loads
+from lakeward.log.statement import Statement
+from lakeward.maintain.doctor.patient import Patient
+from lakeward.maintain.doctor.report import Finding
+from lakeward.model.commit import Head
+from lakeward.model.file import LoggedFile
+
+_KNOWN = Statement("SELECT path, deletion_vector FROM lakeward_file WHERE table_id = :table_id")
+_LOCATIONS = Statement("SELECT location FROM lakeward_head WHERE table_id <> :table_id")
+_STAGED: Final = re.compile(r"part-\d{5,}-([A-Za-z0-9_-]+)(?:\.\w+)?\.parquet")
+_Z85: Final = (
+    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+)
+_LOST: Final = (
+    "Restore the file from a backup of the warehouse, or take it out of the table with "
+    "`tx.remove_files`: its rows are lost."
+)
+_EXAMPLES: Final = 3
+
+
+def data_files(table: Patient) -> Iterator[Finding]:
+    """Every file of the newest version is there, with the size that the log knows."""
+    with table.parts.database.read() as session:
+        head = table.head(session)
+        for file in files.at(session, table.table_id, head.version):
+            table.files += 1
+            table.on_progress()
+            yield from _look_at(table, head, file)
+
+
+def reclaimable(table: Patient) -> Iterator[Finding]:
+    """Files below the table's location that no version and no open transaction needs."""
+    with table.parts.database.read() as session:
+        location = table.head(session).location
+    # Listed before the log is read: a file that is staged and committed meanwhile is then known.
+    listed = list(_listed(table, location))
+    if not listed:
+        return
+    with table.parts.database.read() as session:
+        protected = {r.transaction_id for r in transactions.still_open(session)}
+        others = tuple(
+            f"{row[0]}/" for row in session.rows(_LOCATIONS, {"table_id": table.table_id})
+        )
+        known: set[int] = set()
+        for chunk in session.stream(_KNOWN, {"table_id": table.table_id}):
+            for path, vector in chunk:
+                known.add(hash(path))
+                if vector and (place := vector_path(loads(vector))):
+                    known.add(hash(place))
+    unknown = [
+        (path, size)
+        for path, size in listed
+        if hash(path) not in known
+        and not _is_staged(path, protected)
+        and not f"{location}/{path}".startswith(others)
+    ]
+    if unknown:
+        size = sum(size for _, size in unknown)
+        names = ", ".join(path for path, _ in unknown[:_EXAMPLES])
+        more = ", …" if len(unknown) > _EXAMPLES else ""
+        what = (
+            f"{len(unknown)} file{'' if len(unknown) == 1 else 's'} below {table.name} "
+            f"({size:,} bytes) belong to no version and no open transaction: {names}{more}."
+        )
+        yield table.info("reclaimable", what, "They may be deleted when nobody else needs them.")
+
+
+def vector_path(descriptor: dict[str, Any]) -> str | None:
+    """The file of a deletion vector as the table's log names files; None where it has none."""
+    text = descriptor["pathOrInlineDv"]
+    match descriptor["storageType"]:
+        case "u":
+            prefix, encoded = text[:-20], text[-20:]
+            digits = _z85(encoded).hex()
+            parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
+            name = f"deletion_vector_{'-'.join(parts)}.bin"
+            return f"{prefix}/{name}" if prefix else name
+        case "p":
+            return str(text).removeprefix("file://")
+        case _:
+            return None
+
+
+def _look_at(table: Patient, head: Head, file: LoggedFile) -> Iterator[Finding]:
+    yield from _present(table, head, file.path, file.size, file.added)
+    vector = file.file.deletion_vector
+    if vector is not None and (place := vector_path(dict(vector))):
+        yield from _present(table, head, place, None, file.added)
+
+
+def _present(
+    table: Patient, head: Head, path: str, size: int | None, version: int
+) -> Iterator[Finding]:
+    full = path if path.startswith("/") else f"{head.location}/{path}"
+    try:
+        found = table.parts.storage.size(full)
+    except FileMissing:
+        what = f"File {path!r} of {table.name} is missing; version {version} added it."
+        yield table.error("file-missing", what, _LOST, version=version)
+    except LakewardError as error:
+        what = f"File {path!r} of {table.name} cannot be looked at: {error.what}"
+        yield table.error("file-unreadable", what, error.hint, version=version)
+    else:
+        if size is not None and found != size:
+            what = f"File {path!r} of {table.name} has {found} bytes; the log knows {size}."
+            yield table.error("file-size", what, _LOST, version=version)
+
+
+def _listed(table: Patient, location: str) -> Iterator[tuple[str, int]]:
+    """Paths below the location, with sizes; what engines hide from readers is left out."""
+    storage = table.parts.storage
+    base = os.path.relpath(storage.uri(location), storage.root)
+    for entry in storage.listing(location, recursive=True):
+        path = entry.path[len(base) + 1 :]
+        if not any(p.startswith(("_", ".")) and "=" not in p for p in path.split("/")):
+            yield path, entry.size
+
+
+def _is_staged(path: str, protected: set[str]) -> bool:
+    """Whether an open transaction wrote the file: its id begins what follows the number."""
+    found = _STAGED.fullmatch(path.rpartition("/")[2])
+    if found is None:
+        return False
+    return any(found[1] == i or found[1].startswith(f"{i}-") for i in protected)
+
+
+def _z85(text: str) -> bytes:
+    out = b""
+    for start in range(0, len(text), 5):
+        value = 0
+        for character in text[start : start + 5]:
+            value = value * 85 + _Z85.index(character)
+        out += value.to_bytes(4, "big")
+    return out

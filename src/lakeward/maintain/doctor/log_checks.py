@@ -1,0 +1,173 @@
+"""Whether the log of a table agrees with itself: versions, times, definitions, files, audit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from lakeward.formats.delta.protocol import is_guarded
+from lakeward.log import audit, commits
+from lakeward.log.codec import loads
+from lakeward.log.statement import Statement
+from lakeward.maintain.doctor.patient import RESTORE, Patient
+from lakeward.maintain.doctor.report import Finding
+from lakeward.model.definition import Definition
+from lakeward.model.file import LIVE
+
+_RANGE = Statement(
+    "SELECT min(version), max(version) FROM lakeward_commit WHERE table_id = :table_id"
+)
+_NEIGHBOURS: Final = """FROM (SELECT version, timestamp_ms,
+        lag(version) OVER (ORDER BY version) AS earlier,
+        lag(timestamp_ms) OVER (ORDER BY version) AS earlier_ms
+    FROM lakeward_commit WHERE table_id = :table_id) neighbours"""
+_GAPS = Statement(f"SELECT earlier, version {_NEIGHBOURS} WHERE version <> earlier + 1")
+_BACKWARDS = Statement(
+    f"SELECT version, timestamp_ms, earlier_ms {_NEIGHBOURS} WHERE timestamp_ms <= earlier_ms"
+)
+_BAD_RANGES = Statement(
+    """SELECT f.path, f.added_version, f.removed_version FROM lakeward_file f
+    LEFT JOIN lakeward_commit a ON a.table_id = f.table_id AND a.version = f.added_version
+    LEFT JOIN lakeward_commit r ON r.table_id = f.table_id AND r.version = f.removed_version
+    WHERE f.table_id = :table_id AND (a.version IS NULL OR f.removed_version <= f.added_version
+        OR (f.removed_version <> :live AND r.version IS NULL))"""
+)
+_OVERLAPS = Statement(
+    """SELECT path, added_version, removed_version, next_version FROM (
+        SELECT path, added_version, removed_version, lead(added_version) OVER (
+            PARTITION BY path, coalesce(deletion_vector, '') ORDER BY added_version, ordinal
+        ) AS next_version FROM lakeward_file WHERE table_id = :table_id) neighbours
+    WHERE next_version < removed_version"""
+)
+_LOST_APPLICATIONS = Statement(
+    """SELECT a.app_id, a.version FROM lakeward_app_transaction a
+    LEFT JOIN lakeward_commit c ON c.table_id = a.table_id AND c.version = a.version
+    WHERE a.table_id = :table_id AND c.version IS NULL"""
+)
+_DEFINING = Statement(
+    """SELECT version, definition_id FROM lakeward_commit
+    WHERE table_id = :table_id AND definition_id IS NOT NULL ORDER BY version"""
+)
+
+
+def versions(table: Patient) -> Iterator[Finding]:
+    """Versions are gap-free from the first to the head, and the head is the newest of them."""
+    with table.parts.database.read() as session:
+        head = table.head(session)
+        first, newest = session.row(_RANGE, {"table_id": table.table_id})
+        if newest is None:
+            yield table.error("version-gap", f"The log has no versions of {table.name}.")
+            return
+        if newest != head.version:
+            what = f"The head of {table.name} is version {head.version}, its newest is {newest}."
+            yield table.error("head-version", what, version=head.version)
+        last = commits.one(session, table.table_id, newest)
+        if newest == head.version and last and last.timestamp_ms != head.timestamp_ms:
+            what = f"The head of {table.name} has another time than version {newest}."
+            yield table.error("head-time", what, version=newest)
+        oldest = commits.one(session, table.table_id, first)
+        if first > 0 and oldest is not None and not oldest.info.adopted:
+            what = f"Versions 0 to {first - 1} of {table.name} are missing."
+            yield table.error("version-gap", what, version=first)
+        for chunk in session.stream(_GAPS, {"table_id": table.table_id}):
+            for before, after in chunk:
+                missing = (
+                    f"Version {before + 1} of {table.name} is"
+                    if after == before + 2
+                    else f"Versions {before + 1} to {after - 1} of {table.name} are"
+                )
+                yield table.error("version-gap", f"{missing} missing.", version=before + 1)
+
+
+def times(table: Patient) -> Iterator[Finding]:
+    """A later version has a later time."""
+    with table.parts.database.read() as session:
+        for chunk in session.stream(_BACKWARDS, {"table_id": table.table_id}):
+            for version, now, before in chunk:
+                what = (
+                    f"Version {version} of {table.name} is not later than the one before it "
+                    f"({now} ms after {before} ms)."
+                )
+                yield table.error("time-order", what, version=version)
+
+
+def definitions(table: Patient) -> Iterator[Finding]:
+    """Each version has exactly one definition, which can be read, and the head names the last."""
+    with table.parts.database.read() as session:
+        head = table.head(session)
+        rows = table.definition_rows(session)
+        first, _ = session.row(_RANGE, {"table_id": table.table_id})
+        said = dict(session.rows(_DEFINING, {"table_id": table.table_id}))
+    expected = first
+    for number, row in enumerate(rows):
+        if row.definition_id != number or row.from_version != expected:
+            what = (
+                f"Definition {row.definition_id} of {table.name} holds from version "
+                f"{row.from_version}; it should be number {number}, from version {expected}."
+            )
+            yield table.error("definition-range", what, version=row.from_version)
+        if said.pop(row.from_version, None) != row.definition_id:
+            what = f"Version {row.from_version} of {table.name} does not name its new definition."
+            yield table.error("definition-range", what, version=row.from_version)
+        expected = row.until_version
+    if expected != LIVE or not rows or rows[-1].definition_id != head.definition_id:
+        what = f"The newest version of {table.name} has no definition that is current."
+        yield table.error("definition-range", what, version=head.version)
+    for version, number in said.items():
+        what = f"Version {version} of {table.name} names definition {number}, which is not there."
+        yield table.error("definition-range", what, version=version)
+    yield from _bodies(table, [r.body for r in rows], guarded=head.guarded)
+
+
+def file_ranges(table: Patient) -> Iterator[Finding]:
+    """A file begins and ends with versions that exist, in that order, and once at a time."""
+    key = {"table_id": table.table_id}
+    with table.parts.database.read() as session:
+        for chunk in session.stream(_BAD_RANGES, {**key, "live": LIVE}):
+            for path, added, removed in chunk:
+                until = "" if removed == LIVE else f" and removed by version {removed}"
+                what = f"File {path!r} of {table.name} is added by version {added}{until}."
+                mend = f"One of these versions does not exist, or they are out of order. {RESTORE}"
+                yield table.error("file-range", what, mend, version=added)
+        for chunk in session.stream(_OVERLAPS, key):
+            for path, added, _, again in chunk:
+                what = (
+                    f"File {path!r} of {table.name} is added by version {added} and again by "
+                    f"version {again}, while it is still live."
+                )
+                yield table.error("file-twice", what, version=again)
+
+
+def applications(table: Patient) -> Iterator[Finding]:
+    """What applications recorded belongs to versions that exist."""
+    with table.parts.database.read() as session:
+        for app_id, version in session.rows(_LOST_APPLICATIONS, {"table_id": table.table_id}):
+            what = f"Application {app_id!r} recorded version {version}, which is not there."
+            yield table.error("app-transaction", what, version=version)
+
+
+def audit_trail(table: Patient) -> Iterator[Finding]:
+    """The audit trail is whole: nothing was changed, removed or slipped in."""
+    with table.parts.database.read() as session:
+        entry = audit.broken_at(session, table.head(session))
+    if entry is not None:
+        what = f"The audit trail of {table.name} is broken at entry {entry}."
+        mend = (
+            "Somebody changed the store past Lakeward. Compare with a backup to learn what, and "
+            "restore it if the change was not meant."
+        )
+        yield table.error("audit-broken", what, mend)
+
+
+def _bodies(table: Patient, bodies: list[str], *, guarded: bool) -> Iterator[Finding]:
+    for number, body in enumerate(bodies):
+        try:
+            found = Definition.from_json(loads(body))
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            what = f"Definition {number} of {table.name} cannot be read: {error!r}."
+            yield table.error("definition-unreadable", what)
+            continue
+        if number == len(bodies) - 1 and is_guarded(found.protocol) != guarded:
+            first, second = ("guarded", "open") if guarded else ("open", "guarded")
+            what = f"The head of {table.name} says {first}, its protocol says {second}."
+            yield table.error("guard", what)

@@ -1,0 +1,86 @@
+"""Whether transactions are whole, and who holds leases: over all tables of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from lakeward.log import transactions
+from lakeward.log.codec import loads
+from lakeward.log.statement import Statement
+from lakeward.maintain.doctor.patient import RESTORE
+from lakeward.maintain.doctor.report import Finding, Severity
+from lakeward.model.clock import to_datetime
+from lakeward.read.parts import Parts
+
+# Dropped tables keep their commits, so they count as members too.
+_COMMITS = Statement(
+    """SELECT c.transaction_id, c.table_id, c.version, c.info, t.state FROM lakeward_commit c
+    LEFT JOIN lakeward_transaction t ON t.transaction_id = c.transaction_id
+    ORDER BY c.transaction_id, c.table_id, c.version"""
+)
+_EMPTY = Statement(
+    """SELECT t.transaction_id FROM lakeward_transaction t
+    LEFT JOIN lakeward_commit c ON c.transaction_id = t.transaction_id
+    WHERE t.state = 'ratified' AND c.version IS NULL"""
+)
+_PINS = Statement(
+    """SELECT pin_id, min(actor), count(*), max(lease_until_ms) FROM lakeward_pin
+    GROUP BY pin_id ORDER BY pin_id"""
+)
+_FIX = "Run `lakeward doctor --fix`; the next to open the lake does the same."
+
+
+def whole_transactions(parts: Parts) -> Iterator[Finding]:
+    """A transaction is in the log with all its tables or with none, and is known as ratified."""
+    with parts.database.read() as session:
+        rows = (row for chunk in session.stream(_COMMITS) for row in chunk)
+        for transaction_id, group in groupby(rows, key=itemgetter(0)):
+            yield from _members(transaction_id, list(group))
+        for (transaction_id,) in session.rows(_EMPTY):
+            what = f"Transaction {transaction_id} is ratified, but no table has a version of it."
+            yield Finding(Severity.ERROR, "transaction-lost", what, RESTORE)
+
+
+def leases(parts: Parts) -> Iterator[Finding]:
+    """Who holds a lease, and whose ran out."""
+    with parts.database.read() as session:
+        now = parts.database.clock_ms(session)
+        still_open = transactions.still_open(session)
+        pins = session.rows(_PINS)
+    for found in still_open:
+        since = to_datetime(found.opened_ms).isoformat(timespec="seconds")
+        who = f"Transaction {found.transaction_id} of {found.actor} ({found.process})"
+        if found.lease_until_ms < now:
+            what = f"{who} is open since {since} and its lease ran out: its process is gone."
+            yield Finding(Severity.WARNING, "transaction-expired", what, _FIX)
+        else:
+            what = f"{who} is open since {since}."
+            yield Finding(Severity.INFO, "transaction-open", what)
+    for pin_id, actor, tables, until in pins:
+        who = f"Pin {pin_id} of {actor}, on {tables} table{'' if tables == 1 else 's'},"
+        if until < now:
+            yield Finding(Severity.WARNING, "pin-expired", f"{who} ran out.", _FIX)
+        else:
+            yield Finding(Severity.INFO, "pin-held", f"{who} is held by a reader.")
+
+
+def _members(transaction_id: str, rows: list[Any]) -> Iterator[Finding]:
+    infos = [loads(row[3]) for row in rows]
+    if any(info.get("adopted") for info in infos):
+        # Another lake's, or from before the store was lost: its other tables need not be here.
+        return
+    version = rows[0][2]
+    meant, found = max(info["members"] for info in infos), len({row[1] for row in rows})
+    if meant != found or len(rows) != found:
+        what = (
+            f"Transaction {transaction_id} changed {meant} tables; the log has {len(rows)} of them."
+        )
+        yield Finding(Severity.ERROR, "transaction-torn", what, RESTORE, version=version)
+    state = rows[0][4]
+    if state != "ratified":
+        known = "not registered" if state is None else f"registered as {state}"
+        what = f"Transaction {transaction_id} has versions in the log and is {known}."
+        yield Finding(Severity.ERROR, "transaction-state", what, RESTORE, version=version)
