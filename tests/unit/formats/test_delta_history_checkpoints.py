@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.errors import CorruptTable
+from lakeward.formats.delta import restore
 from lakeward.formats.delta.history import (
     read_history,
 )
@@ -206,3 +207,14 @@ def test_time_of_a_bare_checkpoint_is_before_the_next_commit(
         c.timestamp_ms for c in whole.commits[4:]
     ]
     assert history.commits[0].timestamp_ms < history.commits[1].timestamp_ms
+
+
+def test_large_checkpoints_are_read_piece_by_piece(
+    log: Log, storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = grow_richly(log)
+    log.checkpoint(6)
+    forget(log, before=6)
+    for size in (1, 2, 3, 100):
+        monkeypatch.setattr(restore, "_PIECE", size)
+        assert state_of(read_history(storage, "t")) == state_of(whole)

@@ -251,7 +251,7 @@ class FileReader:
         self._statistics = StatsReader(definition.schema)
         fields = [definition.schema.by_id[i] for i in definition.partition_by]
         self._partition = [(f, physical_name(f)) for f in fields]
-        self._known: dict[tuple[int, str | None], Value] = {}
+        self._known: dict[tuple[str | None, ...], dict[int, Value]] = {}
 
     def add(self, action: dict[str, Any], *, exact: bool) -> DataFile:
         """The file of an action of a commit."""
@@ -288,18 +288,20 @@ class FileReader:
         return bool(self._partition)
 
     def partition(self, source: Mapping[str, str | None] | None) -> dict[int, Value]:
-        """Neutral values by field id."""
+        """Neutral values by field id; files of one partition share them."""
         if not self._partition:
             return {}
         given = source or {}
-        out: dict[int, Value] = {}
-        for column, name in self._partition:
-            text = given.get(name) if name in given else given.get(column.name)
-            key = (column.id, text)
-            if key not in self._known:
-                self._known[key] = _partition_value(column, text)
-            out[column.id] = self._known[key]
-        return out
+        texts = tuple(
+            given[name] if name in given else given.get(column.name)
+            for column, name in self._partition
+        )
+        found = self._known.get(texts)
+        if found is None:
+            columns = zip(self._partition, texts, strict=True)
+            found = {column.id: _partition_value(column, text) for (column, _), text in columns}
+            self._known[texts] = found
+        return found
 
 
 def check_readable(protocol: Mapping[str, Any], location: str) -> None:

@@ -24,6 +24,9 @@ from lakeward.formats.delta.warehouse import Warehouse
 from lakeward.model.file import DataFile
 
 SIDECARS: Final = "_sidecars"
+_PIECE: Final = 10_000
+"""How many rows are Python values at a time."""
+
 _PARSED: Final = ("stats_parsed", "partitionValues_parsed")
 _SMALL: Final = {
     "protocol": "protocol",
@@ -46,7 +49,8 @@ class State:
         for action in self.actions.adds:
             yield reader.add(action, exact=False)
         for rows in self.columns:
-            yield from _files(rows, reader)
+            for start in range(0, len(rows), _PIECE):
+                yield from _files(rows.slice(start, _PIECE), reader)
 
 
 def state_of(storage: Warehouse, location: str, checkpoint: Checkpoint) -> State:
@@ -142,10 +146,13 @@ def _files(rows: pa.StructArray, reader: FileReader) -> Iterator[DataFile]:
 
 
 def _maps(column: pa.MapArray) -> list[dict[str, Any] | None]:
-    keys, items = column.keys.to_pylist(), column.items.to_pylist()
     ends = column.offsets.to_pylist()
+    first, count = ends[0], ends[-1] - ends[0]
+    keys = column.keys.slice(first, count).to_pylist()
+    items = column.items.slice(first, count).to_pylist()
     out: list[dict[str, Any] | None] = [
-        dict(zip(keys[a:b], items[a:b], strict=True)) for a, b in pairwise(ends)
+        dict(zip(keys[a - first : b - first], items[a - first : b - first], strict=True))
+        for a, b in pairwise(ends)
     ]
     if column.null_count:
         here = column.is_valid().to_pylist()
