@@ -1,7 +1,7 @@
 """What must hold of every lake at rest, whatever happened to it.
 
-It is asked of the log, of the lake's own reader, of the published files, and of a reader that is not
-ours.
+It is asked of the log, of the lake's own reader, of the published files, and of a reader that is
+not ours.
 """
 
 from __future__ import annotations

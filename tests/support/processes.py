@@ -55,7 +55,7 @@ class Worker:
         self.said.append(message)
         return message
 
-    def finish(self, timeout: float = 120.0) -> list[Any]:
+    def finish(self, timeout: float = 900.0) -> list[Any]:
         """Wait until it ends, by itself or killed; all that it said, up to its last instruction."""
         while self.pipe.poll(timeout):
             try:

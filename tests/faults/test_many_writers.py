@@ -1,0 +1,127 @@
+"""R2: many processes that commit to one table at once."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+
+import pytest
+
+import lakeward as lw
+from tests.support import processes
+from tests.support.invariants import check_lake
+from tests.support.linearizability import Operation, porcupine_accepts, violation
+from tests.support.sizes import sizes
+from tests.support.target import LakeTarget
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Load:
+    """How many processes, and how much each does."""
+
+    writers: int
+    commits: int
+    porcupine: bool = False
+
+
+@sizes("load", short=Load(8, 15), full=Load(8, 250, porcupine=True))
+def test_many_writers_get_gap_free_versions_in_real_time_order(
+    lake_target: LakeTarget, make_lake: Callable[[], lw.Lake], load: Load
+) -> None:
+    lake = make_lake()
+    lake.create("busy", {"writer": "int64", "n": "int64"})
+    with processes.started(load.writers, write, lake_target, load.commits) as workers:
+        before = time.perf_counter()
+        said = [worker.finish() for worker in workers]
+        elapsed = time.perf_counter() - before
+    history = [o for messages in said for o in messages[-1]]
+    mine = [o for o in history if o.kind == "commit"]
+
+    assert len(mine) == load.writers * load.commits, "an append failed"
+    assert violation(history) is None
+    rows = check_lake(make_lake(), ["busy"])
+    assert rows["busy"] == Counter(
+        (n, writer) for writer in range(load.writers) for n in range(load.commits)
+    )
+    slowest = max(o.returned - o.called for o in mine) / 1e6
+    print(
+        f"\nR2 {'postgres' if lake_target.is_postgres else 'sqlite'}: {len(mine)} commits by"
+        f" {load.writers} processes in {elapsed:.1f} s ({len(mine) / elapsed:.0f}/s), slowest"
+        f" {slowest:.0f} ms, {len(history) - len(mine)} reads, linearizable"
+    )
+    if load.porcupine:
+        assert porcupine_accepts(history)
+        print("R2: Porcupine agrees")
+
+
+def write(pipe: Connection, number: int, target: LakeTarget, commits: int) -> None:
+    lake = target.open()
+    table = lake.table("busy")
+    done: list[Operation] = []
+    pipe.send("ready")
+    pipe.recv()
+    for n in range(commits):
+        called = time.monotonic_ns()
+        with lake.transaction() as tx:
+            tx.append("busy", [{"writer": number, "n": n}])
+        version = tx.commit().versions["busy"]
+        done.append(Operation(number, "commit", version, called, time.monotonic_ns()))
+        called = time.monotonic_ns()
+        version = table.version
+        done.append(Operation(number, "read", version, called, time.monotonic_ns()))
+    pipe.send(done)
+
+
+# The checkers themselves: a checker that finds nothing proves nothing.
+
+
+def good_history() -> list[Operation]:
+    """Three clients; commits overlap, so that only some orders are possible."""
+    return [
+        Operation(0, "commit", 1, 0, 10),
+        Operation(1, "commit", 3, 5, 40),
+        Operation(2, "commit", 2, 8, 20),
+        Operation(0, "read", 1, 11, 19),
+        Operation(2, "read", 3, 30, 35),
+        Operation(0, "read", 3, 41, 42),
+    ]
+
+
+def bad_histories() -> dict[str, list[Operation]]:
+    good = good_history()
+
+    def changed(index: int, **facts: int) -> list[Operation]:
+        return [replace(o, **facts) if n == index else o for n, o in enumerate(good)]  # type: ignore[arg-type]
+
+    return {
+        "duplicate version": changed(2, version=3),
+        "gap": changed(1, version=4),
+        "reordered commits": [
+            Operation(0, "commit", 2, 0, 10),
+            Operation(1, "commit", 1, 20, 30),
+        ],
+        "stale read": changed(5, version=2),
+        "read of what was not yet called": changed(3, version=2, called=1, returned=7),
+        "read from the future": changed(5, version=4),
+    }
+
+
+def test_checker_accepts_a_linearizable_history() -> None:
+    assert violation(good_history()) is None
+
+
+@pytest.mark.parametrize("name", bad_histories())
+def test_checker_rejects_a_planted_violation(name: str) -> None:
+    assert violation(bad_histories()[name]) is not None
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", [None, *bad_histories()])
+def test_porcupine_judges_as_our_checker_does(name: str | None) -> None:
+    history = good_history() if name is None else bad_histories()[name]
+    assert porcupine_accepts(history) is (violation(history) is None)
