@@ -1,0 +1,1 @@
+"""The demo: a lake shown end to end, every step checked."""
