@@ -340,7 +340,7 @@ def _warehouse(
     if "://" in place and not place.startswith("file://"):
         if warehouse is None:
             what = "A lake on a database server needs a warehouse for its files."
-            raise InvalidInput(what, hint="Give warehouse=.")
+            raise InvalidInput(what, hint="Give warehouse=, or --warehouse on the command line.")
         what = f"A warehouse on {place.split('://')[0]}:// is not built yet."
         raise UnsupportedFeature(what, hint="Use a directory.")
     if storage_options:

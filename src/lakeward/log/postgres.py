@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from lakeward.errors import (
+    InvalidInput,
     LakewardError,
     MissingExtra,
     OutcomeUnknown,
@@ -92,7 +93,7 @@ class PostgresDatabase(Database):
 
     def __init__(self, url: str) -> None:
         self._driver = _driver()
-        self._url = url.replace("postgresql+psycopg://", "postgresql://", 1)
+        self._url = _checked(url.replace("postgresql+psycopg://", "postgresql://", 1))
         self._idle: deque[psycopg.Connection[Any]] = deque()
         self._pid = os.getpid()
         self._forked: list[Any] = []
@@ -226,6 +227,17 @@ class PostgresDatabase(Database):
             what = f"The store {self.label} cannot be reached: {_one_line(error)}."
             return StoreUnavailable(what, hint="Check that the server runs, then try again.")
         return StoreError(f"The store {self.label} failed: {_one_line(error)}.")
+
+
+def _checked(url: str) -> str:
+    """A URL that can be taken apart; the error tells no part of it, since it may be a secret."""
+    try:
+        _ = urlsplit(url).port
+    except ValueError:
+        what = "The PostgreSQL URL cannot be understood."
+        hint = "Write special characters of the password as %2F, %3A, %40 and so on."
+        raise InvalidInput(what, hint=hint) from None
+    return url
 
 
 def _one_line(error: Exception) -> str:
