@@ -29,7 +29,7 @@ def main() -> int:
         for name in asked.only or BENCHMARKS:
             print(f"{name} …", file=sys.stderr, flush=True)
             results.append(BENCHMARKS[name](Settings(place, quick=asked.quick)))
-    show(console, machine, results)
+    show(console, machine, results, quick=asked.quick)
     found = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "quick": asked.quick,

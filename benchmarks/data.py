@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
+_CUSTOMERS = 5000
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.float64()), ("s", pa.string())])
 
 
 def rows(count: int, *, start: int = 0) -> pa.Table:
     """Rows with ids from `start` on, values that hardly repeat and strings that do."""
-    ids = range(start, start + count)
+    ids = np.arange(start, start + count, dtype=np.int64)
+    names = pa.array([f"customer-{number:05d}" for number in range(_CUSTOMERS)])
     return pa.table(
         {
-            "id": pa.array(ids, pa.int64()),
-            "v": pa.array([(i * 7919 % 1_000_003) / 7 for i in ids], pa.float64()),
-            "s": pa.array([f"customer-{i * 31 % 5000:05d}" for i in ids], pa.string()),
+            "id": pa.array(ids),
+            "v": pa.array((ids * 7919 % 1_000_003) / 7),
+            "s": names.take(pa.array(ids * 31 % _CUSTOMERS)),
         },
         schema=SCHEMA,
     )

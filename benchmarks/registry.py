@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from benchmarks import append, concurrent
+from benchmarks import append, concurrent, plan, scan, timestamp
 from benchmarks.result import Benchmark
 
 BENCHMARKS: dict[str, Benchmark] = {
     "append": append.run,
     "concurrent": concurrent.run,
+    "plan": plan.run,
+    "timestamp": timestamp.run,
+    "scan": scan.run,
 }

@@ -11,12 +11,16 @@ from rich.table import Table
 from benchmarks.result import Quantity, Result, Series
 
 
-def show(console: Console, machine: Mapping[str, Any], results: Sequence[Result]) -> None:
+def show(
+    console: Console, machine: Mapping[str, Any], results: Sequence[Result], *, quick: bool
+) -> None:
     """Print everything."""
     console.print()
     console.print(_machine_line(machine), style="dim", highlight=False)
     console.print(_promises(results))
     console.print(_times(results))
+    if quick:
+        console.print("Quick: small sizes and few rounds; the floors are for the full run.")
     for result in results:
         for note in result.notes:
             console.print(f"[dim]{result.name}: {note}[/dim]", highlight=False)
