@@ -64,7 +64,10 @@ def run(settings: Settings) -> Result:
         listed = f"deltalake, {names[small]} (files as Arrow)"
         planned = f"deltalake, {names[small]} (query planner)"
         location = str(place / "delta")
-        theirs = {listed: partial(_listed, location), planned: partial(_planned, location)}
+        theirs: dict[str, Callable[[], list[str]]] = {
+            listed: partial(_listed, location),
+            planned: partial(_planned, location),
+        }
         everybody = {**ours, **theirs}
         _check({n: everybody[n]() for n in everybody if "overlapping" not in n})
         found = {n: len(ours[n]()) for n in ours if "overlapping" in n}
