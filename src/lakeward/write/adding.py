@@ -144,7 +144,7 @@ def _value(field: Field, text: str, path: str) -> Value:
 def _check_rows(storage: Storage, change: Change, found: list[DataFile]) -> None:
     """Required columns and checks, on the rows themselves."""
     definition = change.definition
-    required = any(not f.nullable for f in definition.schema)
+    required = any(not f.nullable for f in definition.schema.walk())
     if not definition.constraints and not required:
         return
     table = str(change.head.name)

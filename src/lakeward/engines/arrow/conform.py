@@ -10,9 +10,9 @@ from __future__ import annotations
 import difflib
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakeward.errors import ConstraintViolation, SchemaMismatch
+from lakeward.engines.arrow.required import check_required, nullable
+from lakeward.errors import SchemaMismatch
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Field, ListOf, MapOf, Primitive, Struct, Type
 from lakeward.model.values import from_neutral
@@ -28,13 +28,16 @@ def conform(data: pa.Table, schema: Schema, table: str) -> pa.Table:
         ConstraintViolation: A required column has missing values.
     """
     target = schema.arrow
-    if not data.schema.equals(target, check_metadata=False):
+    same = data.schema.equals(target, check_metadata=False)
+    if same:
+        columns = data.columns
+    else:
         _check_names(data.schema, schema, table)
         columns = [_column(data, field, target.field(i), table) for i, field in enumerate(schema)]
-    else:
-        columns = data.columns
     for field, column in zip(schema.fields, columns, strict=True):
-        _check_required(field, column, table)
+        check_required(field, column, table)
+    if not same:
+        columns = [c.cast(f.type) for c, f in zip(columns, target, strict=True)]
     return pa.Table.from_arrays(columns, schema=target)
 
 
@@ -72,7 +75,8 @@ def _column(data: pa.Table, field: Field, target: pa.Field, table: str) -> pa.Ch
     if not fits(column.type, field.type):
         raise _wrong_type(column.type, field, table, "")
     try:
-        return column.cast(target.type)
+        # What is required is checked afterwards, so that a missing value is reported as such.
+        return column.cast(nullable(target.type))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
         raise _wrong_type(column.type, field, table, f" ({error})") from error
 
@@ -163,26 +167,6 @@ def _widens(source: str, target: str) -> bool:
     if target in exact:
         return source in exact[target]
     return source in _RANK and _RANK[source] < _RANK[target] <= _RANK["int64"]
-
-
-def _check_required(field: Field, column: pa.ChunkedArray, table: str) -> None:
-    if not field.nullable and column.null_count:
-        count = column.null_count
-        what = f"Column {field.name} of {table} is required, and {count} rows have no value in it."
-        rows = pc.indices_nonzero(column.is_null()).slice(0, 5).to_pylist()
-        raise ConstraintViolation(
-            what,
-            hint="Nothing was written.",
-            table=table,
-            constraint=f"{field.name} is not null",
-            column=field.name,
-            count=count,
-            sample=[{"row": r} for r in rows],
-        )
-    if isinstance(field.type, Struct) and any(not f.nullable for f in field.type.fields):
-        present = column.filter(column.is_valid())
-        for part in field.type.fields:
-            _check_required(part, pc.struct_field(present, part.name), table)
 
 
 def _wrong_type(source: pa.DataType, field: Field, table: str, detail: str) -> SchemaMismatch:
