@@ -18,8 +18,9 @@ from lakeward.write.validate import Checks, violates
 def stage(stager: Stager, data: Any, checks: Checks | None = None) -> list[DataFile]:
     """Write a user's rows as files, checked."""
     definition = stager.definition
-    tables = tables_of(data, definition.schema.arrow)
-    return stager.stage(tables, checks or Checks.of(definition, str(stager.head.name)))
+    table = str(stager.head.name)
+    tables = tables_of(data, definition.schema.arrow, table)
+    return stager.stage(tables, checks or Checks.of(definition, table))
 
 
 def survivors(

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
+from lakeward.engines.arrow.plain import array_of
 from lakeward.errors import InvalidInput, SchemaMismatch
 
+_NOTHING: Final = object()
 
-def tables_of(data: Any, schema: pa.Schema) -> Iterator[pa.Table]:
+
+def tables_of(data: Any, schema: pa.Schema, table: str) -> Iterator[pa.Table]:
     """The rows as Arrow tables, one or many, in order; nothing is held longer than needed.
 
     Args:
         data: A table, batch, reader, iterable of these, data frame, anything with the Arrow stream
             interface, or a sequence or mapping of plain Python values.
         schema: What plain Python values are read as.
+        table: For whom, to name in errors.
 
     Raises:
         InvalidInput: Rows cannot be made of it.
+        SchemaMismatch: Plain values that do not fit the schema.
     """
     if isinstance(data, pa.Table):
         return iter((data,))
@@ -32,16 +37,26 @@ def tables_of(data: Any, schema: pa.Schema) -> Iterator[pa.Table]:
     if hasattr(data, "__arrow_c_stream__"):
         return _from_stream(data)
     if hasattr(data, "__arrow_c_array__"):
-        return iter((pa.Table.from_batches([pa.record_batch(data)]),))
+        return iter((_from_array(data),))
     if isinstance(data, Mapping):
-        return iter((_from_columns(data, schema),))
+        return iter((_from_columns(data, schema, table),))
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
-        return _from_iterable(data, schema)
+        return _from_iterable(data, schema, table)
     raise _not_rows(data)
 
 
+def _from_array(data: Any) -> pa.Table:
+    try:
+        return pa.Table.from_batches([pa.record_batch(data)])
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise _not_rows(data) from error
+
+
 def _from_stream(data: Any) -> Iterator[pa.Table]:
-    reader = pa.RecordBatchReader.from_stream(data)
+    try:
+        reader = pa.RecordBatchReader.from_stream(data)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise _not_rows(data) from error
     empty = True
     for batch in reader:
         empty = False
@@ -50,60 +65,57 @@ def _from_stream(data: Any) -> Iterator[pa.Table]:
         yield reader.schema.empty_table()
 
 
-def _from_iterable(data: Iterable[Any], schema: pa.Schema) -> Iterator[pa.Table]:
+def _from_iterable(data: Iterable[Any], schema: pa.Schema, table: str) -> Iterator[pa.Table]:
     items = iter(data)
-    first = next(items, None)
-    if first is None:
+    first = next(items, _NOTHING)
+    if first is _NOTHING:
         return iter((schema.empty_table(),))
     everything = chain([first], items)
     if isinstance(first, Mapping):
-        return iter((_from_rows(list(everything), schema),))
-    return chain.from_iterable(_arrow_item(item, schema) for item in everything)
+        return iter((_from_rows(list(everything), schema, table),))
+    return chain.from_iterable(_arrow_item(item, schema, table) for item in everything)
 
 
-def _arrow_item(item: Any, schema: pa.Schema) -> Iterator[pa.Table]:
+def _arrow_item(item: Any, schema: pa.Schema, table: str) -> Iterator[pa.Table]:
     if isinstance(item, str | bytes | int | float) or item is None:
         raise _not_rows(item)
-    return tables_of(item, schema)
+    return tables_of(item, schema, table)
 
 
-def _from_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+def _from_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, table: str) -> pa.Table:
     """Rows that name their columns: a name nobody knows is an error, not a dropped value."""
     for row in rows:
         if not isinstance(row, Mapping):
             raise _not_rows(row)
-        _check_names(row, schema)
+        _check_names(row, schema, table)
     columns = {
         field.name: [row.get(field.name) for row in rows]
         for field in schema
         if any(field.name in row for row in rows)
     }
-    return _from_columns(columns, schema)
+    return _from_columns(columns, schema, table)
 
 
-def _from_columns(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
-    _check_names(columns, schema)
-    arrays = {}
-    for name, values in columns.items():
-        try:
-            is_arrow = isinstance(values, pa.Array | pa.ChunkedArray)
-            arrays[name] = values if is_arrow else pa.array(values, schema.field(name).type)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            what = f"Column {name} has values that are no {schema.field(name).type}: {error}."
-            raise SchemaMismatch(what, column=name) from error
+def _from_columns(columns: Mapping[str, Any], schema: pa.Schema, table: str) -> pa.Table:
+    _check_names(columns, schema, table)
+    arrays = {
+        name: array_of(values, schema.field(name).type, name, table)
+        for name, values in columns.items()
+    }
     try:
         return pa.table(arrays)
     except (pa.ArrowException, ValueError) as error:
-        what = f"The columns do not make a table: {error}."
-        raise InvalidInput(what, hint="Give columns of the same length.") from error
+        what = f"The columns for {table} do not make a table: {error}."
+        raise InvalidInput(what, hint="Give columns of the same length.", table=table) from error
 
 
-def _check_names(row: Mapping[str, Any], schema: pa.Schema) -> None:
+def _check_names(row: Mapping[str, Any], schema: pa.Schema, table: str) -> None:
     unknown = [name for name in row if name not in schema.names]
     if unknown:
-        what = f"The table has no column {', '.join(map(repr, unknown))}."
+        what = f"Table {table} has no column {', '.join(map(repr, unknown))}."
         hint = f"It has {', '.join(schema.names)}."
-        raise SchemaMismatch(what, hint=hint, columns=[str(u) for u in unknown])
+        names = [str(u) for u in unknown]
+        raise SchemaMismatch(what, hint=hint, table=table, column=names[0], extra=names)
 
 
 def _from_pandas(data: Any) -> pa.Table:
