@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -60,12 +59,12 @@ def log_files(lake: lw.Lake, name: str) -> list[Path]:
 
 
 def picture(lake: lw.Lake) -> dict[str, Any]:
-    """All that a lake is: the rows of its store and the files of its warehouse with their contents.
+    """All that a lake is: the rows of its store, and the files of its warehouse.
 
     Transactions that came to nothing may leave their registration, so of those only the open ones
     count; the store's own files are represented by its rows.
     """
-    return {"store": _store(lake), "files": _files(Path(lake.warehouse))}
+    return {"store": _store(lake), "files": _files(lake.warehouse)}
 
 
 @contextmanager
@@ -76,22 +75,26 @@ def unchanged(lake: lw.Lake) -> Generator[None]:
     assert picture(lake) == before
 
 
-def _store(lake: lw.Lake) -> dict[str, Any]:
-    out: dict[str, Any] = {}
+def _store(lake: lw.Lake) -> dict[str, frozenset[Any]]:
+    out = {}
     with lake.parts.database.read() as session:
         for table in tables.ALL:
             wanted = "WHERE state = 'open'" if table.name == "lakeward_transaction" else ""
             rows = session.rows(Statement(f"SELECT * FROM {table.name} {wanted}"))
-            out[table.name] = sorted(map(tuple, rows), key=repr)
+            out[table.name] = frozenset(map(tuple, rows))
     return out
 
 
-def _files(root: Path) -> dict[str, str]:
-    found: Iterable[Path] = (
-        Path(directory) / file for directory, _, names in os.walk(root) for file in names
-    )
-    return {
-        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in found
-        if not path.name.startswith("lakeward.db") and ".lakeward" not in path.parts
-    }
+def _files(root: str) -> dict[str, tuple[int, int, int]]:
+    """Each file with what would be different had it been touched."""
+    out = {}
+    stack = [root]
+    while stack:
+        with os.scandir(stack.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    stack.extend([entry.path] if entry.name != ".lakeward" else [])
+                elif not entry.name.startswith("lakeward.db"):
+                    found = entry.stat()
+                    out[entry.path] = (found.st_size, found.st_mtime_ns, found.st_ino)
+    return out

@@ -45,7 +45,7 @@ def test_a_table_keeps_all_that_it_was_made_with(shared_lake: lw.Lake, name: str
         name,
         schema,
         partition_by=["day"],
-        properties={"owner": "me", "delta.checkpointInterval": 7},
+        properties={"owner": "me", "delta.checkpointInterval": "7"},
         policy={"compression": "zstd"},
         constraints={"positive": "amount > 0"},
         comment="orders",

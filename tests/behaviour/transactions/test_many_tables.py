@@ -69,11 +69,12 @@ def test_a_conflict_in_one_table_keeps_all_back(shared_lake: lw.Lake, three: lis
 
 def test_a_violation_in_one_table_keeps_all_back(shared_lake: lw.Lake, three: list[str]) -> None:
     a, b, c = three
-    with unchanged(shared_lake), pytest.raises(ConstraintViolation):  # noqa: SIM117
-        with shared_lake.transaction() as tx:
-            tx.append(a, {"id": [2]})
+    with unchanged(shared_lake):
+        tx = shared_lake.transaction()
+        tx.append(a, {"id": [2]})
+        tx.append(c, {"id": [2]})
+        with pytest.raises(ConstraintViolation):
             tx.append(b, {"id": [200]})
-            tx.append(c, {"id": [2]})
 
 
 def test_tables_that_were_only_read_get_no_version(shared_lake: lw.Lake, three: list[str]) -> None:
