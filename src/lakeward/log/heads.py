@@ -28,10 +28,12 @@ _UNGUARDED = Statement(_SELECT.where(head.c.guarded == 0))
 _ANY_LOCATION = Statement(
     sa.select(head.c.table_id).where(head.c.location == bindparam("location")).limit(1)
 )
+_NEW = [c.name for c in head.c if c.name not in ("table_id", "dropped_ms")]
+# Somebody may take the name between a look at it and the insertion.
 _INSERT = Statement(
-    sa.insert(head)
-    .values({c.name: bindparam(c.name) for c in head.c if c.name not in ("table_id", "dropped_ms")})
-    .returning(head.c.table_id)
+    f"""INSERT INTO lakeward_head ({", ".join(_NEW)})
+    VALUES ({", ".join(f":{name}" for name in _NEW)})
+    ON CONFLICT DO NOTHING RETURNING table_id"""  # noqa: S608  column names of our own
 )
 _ADVANCE = Statement(
     sa.update(head)
@@ -124,11 +126,8 @@ def insert(session: Session, new: Head, created_ms: int) -> int:
     """Insert a new table's head; its id.
 
     Raises:
-        AlreadyExists: The name is taken.
+        AlreadyExists: The name, or the location, is taken.
     """
-    if find(session, new.name) is not None:
-        what = f"The lake has a table {new.name} already."
-        raise AlreadyExists(what, hint="Drop it, or choose another name.", table=str(new.name))
     row = session.row(
         _INSERT,
         {
@@ -148,6 +147,10 @@ def insert(session: Session, new: Head, created_ms: int) -> int:
             "created_ms": created_ms,
         },
     )
+    if row is None:
+        taken = "table" if find(session, new.name) is not None else "table at the location of"
+        what = f"The lake has a {taken} {new.name} already."
+        raise AlreadyExists(what, hint="Drop it, or choose another name.", table=str(new.name))
     return int(row[0])
 
 
