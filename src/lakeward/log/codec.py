@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from lakeward.errors import StoreCorrupt
 from lakeward.model.commit import CommitInfo, Head
 from lakeward.model.file import DataFile, FileStats, LoggedFile
 from lakeward.model.names import TableName
@@ -19,8 +20,17 @@ def dumps(value: Any) -> str:
 
 
 def loads(text: str) -> Any:
-    """The value of JSON text."""
-    return orjson.loads(text)
+    """The value of JSON text.
+
+    Raises:
+        StoreCorrupt: It is no JSON.
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        what = f"The store is damaged: a row holds text that is no JSON ({error})."
+        hint = "`lakeward doctor` tells more. Restore a backup, or run `lakeward rebuild`."
+        raise StoreCorrupt(what, hint=hint) from error
 
 
 def info_text(info: CommitInfo) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
+from lakeward.errors import StoreCorrupt
 from lakeward.log.codec import dumps, loads
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement
@@ -37,15 +40,24 @@ _END = Statement(
 
 
 def get(session: Session, table_id: int, definition_id: int) -> Definition:
-    """A definition by its id within the table."""
+    """A definition by its id within the table.
+
+    Raises:
+        StoreCorrupt: It is not there, or cannot be read.
+    """
     row = session.row(_GET, {"table_id": table_id, "definition_id": definition_id})
-    return Definition.from_json(loads(row[0]))
+    return _read(row, f"definition {definition_id}")
 
 
 def at(session: Session, table_id: int, version: int) -> tuple[int, Definition]:
-    """The definition that held at a version, with its id."""
+    """The definition that held at a version, with its id.
+
+    Raises:
+        StoreCorrupt: There is none, or it cannot be read.
+    """
     row = session.row(_AT, {"table_id": table_id, "version": version})
-    return row[0], Definition.from_json(loads(row[1]))
+    found = _read(row and row[1:], f"definition at version {version}")
+    return row[0], found
 
 
 def insert(
@@ -63,3 +75,12 @@ def insert(
             "body": dumps(new.to_json()),
         },
     )
+
+
+def _read(row: Any, which: str) -> Definition:
+    try:
+        return Definition.from_json(loads(row[0]))
+    except (AttributeError, LookupError, TypeError) as error:
+        what = f"The store is damaged: the {which} of a table is missing or cannot be read."
+        hint = "`lakeward doctor` tells more. Restore a backup, or run `lakeward rebuild`."
+        raise StoreCorrupt(what, hint=hint) from error
