@@ -84,10 +84,16 @@ class TextOutput(Output):
         self._err.print(line)
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Whoever runs the command knows what to do; rich would end the process."""
+        raise BrokenPipeError
+
+
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     looked_at = stream.isatty() or "COLUMNS" in os.environ
-    return Console(
+    return _Console(
         file=stream,
         width=None if looked_at else _UNBROKEN,
         highlight=False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from lakeward.errors import LakewardError
 from lakeward.formats.delta.protocol import is_guarded
 from lakeward.log import audit, commits
 from lakeward.log.codec import loads
@@ -163,7 +164,7 @@ def _bodies(table: Patient, bodies: list[str], *, guarded: bool) -> Iterator[Fin
     for number, body in enumerate(bodies):
         try:
             found = Definition.from_json(loads(body))
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
+        except (AttributeError, LakewardError, LookupError, TypeError, ValueError) as error:
             what = f"Definition {number} of {table.name} cannot be read: {error!r}."
             yield table.error("definition-unreadable", what)
             continue
