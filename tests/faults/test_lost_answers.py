@@ -1,0 +1,248 @@
+"""R4: requests to the store and answers of the store that get lost."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Generator
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lakeward as lw
+from lakeward.errors import LakewardError, OutcomeUnknown, StoreUnavailable
+from lakeward.log.postgres import PostgresDatabase
+from lakeward.log.sqlite import SqliteDatabase
+from tests.support import processes
+from tests.support.invariants import check_lake, transaction_ids
+from tests.support.losses import Loss, Losses, LossyProxy, lossy_sqlite
+from tests.support.sizes import sizes
+from tests.support.target import LakeTarget
+
+if TYPE_CHECKING:
+    from tests.support.postgres import Postgres
+
+pytestmark = pytest.mark.slow
+
+TABLES = ("left", "right")
+
+
+@pytest.fixture
+def losses() -> Losses:
+    return Losses()
+
+
+@pytest.fixture
+def lossy(
+    store: str,
+    lake_target: LakeTarget,
+    losses: Losses,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Generator[lw.Lake]:
+    """The lake through a connection that may lose things, with two tables."""
+    with lake_target.open() as lake:
+        for name in TABLES:
+            lake.create(name, {"label": "string"})
+    if store == "sqlite":
+        lossy_sqlite(monkeypatch, losses)
+        with lake_target.open() as lake:
+            yield lake
+        return
+    server: Postgres = request.getfixturevalue("postgres_server")
+    database = lake_target.url.split("?")[0].rpartition("/")[2]
+    with (
+        LossyProxy(server.socket, losses) as proxy,
+        LakeTarget(proxy.url(database), lake_target.warehouse).open() as lake,
+    ):
+        yield lake
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that give up soon."""
+    monkeypatch.setattr(PostgresDatabase, "patience_seconds", 0.5)
+    monkeypatch.setattr(SqliteDatabase, "patience_seconds", 0.5)
+
+
+@sizes("commits", short=100, full=1000)
+def test_a_tenth_of_the_answers_lost_gives_one_version_per_commit(
+    lossy: lw.Lake, make_lake: Callable[[], lw.Lake], losses: Losses, commits: int, store: str
+) -> None:
+    choose = random.Random(11)
+    with losses.of_ratifications(lambda: _any(choose) if choose.random() < 0.1 else None):
+        told = {label: commit(lossy, label) for label in (f"commit{n}" for n in range(commits))}
+    assert set(losses.happened) == set(Loss)
+    expect(make_lake(), told=told)
+    print(f"\nR4 {store}: {commits} commits, {_count(losses)} lost, one version each")
+
+
+@sizes("commits", short=30, full=500)
+@pytest.mark.parametrize("loss", Loss)
+def test_every_first_answer_lost_gives_one_version_per_commit(
+    lossy: lw.Lake,
+    lake_target: LakeTarget,
+    make_lake: Callable[[], lw.Lake],
+    losses: Losses,
+    loss: Loss,
+    commits: int,
+    store: str,
+) -> None:
+    # Somebody else commits all the while, so that a second attempt finds another head.
+    bystander = processes.start(commit_until_told, lake_target)
+    bystander.hear()
+    told = {}
+    for number in range(commits):
+        left = iter([loss])
+        with losses.of_ratifications(partial(next, left, None)):
+            told[f"lossy{number}"] = commit(lossy, f"lossy{number}")
+    assert losses.happened == [loss] * commits
+    bystander.tell("stop")
+    told |= bystander.finish()[-1]
+    expect(make_lake(), told=told)
+    print(
+        f"\nR4 {store}: every first {loss.value} of {commits} commits lost, one version each,"
+        f" among {len(told) - commits} commits of another process"
+    )
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("loss", Loss)
+@pytest.mark.parametrize("inside", [False, True], ids=["at the end", "in the block"])
+def test_every_answer_lost_is_an_unknown_outcome_that_is_found_by_id_later(
+    lossy: lw.Lake, make_lake: Callable[[], lw.Lake], losses: Losses, loss: Loss, inside: bool
+) -> None:
+    told = {"before": commit(lossy, "before")}
+    with (
+        losses.of_ratifications(lambda: loss),
+        losses.anywhere(lambda: loss if losses.happened else None),
+    ):
+        tx = lossy.transaction(transaction_id="doubtful")
+        with pytest.raises(OutcomeUnknown) as caught:
+            commit_block(tx, inside=inside)
+        staged = staged_files(lossy, "doubtful")
+        with pytest.raises(LakewardError):
+            lossy.outcome("doubtful")
+    assert caught.value.transaction_id == "doubtful"
+    assert len(staged) == len(TABLES), "a file was deleted while the outcome was unknown"
+
+    happened = lossy.outcome("doubtful").committed
+    assert happened is (loss is Loss.ANSWER)
+    expect(make_lake(), told=told | ({"doubtful": 2} if happened else {}))
+    if not inside:
+        # Calling it again settles it: it commits once, whatever became of the first attempt.
+        assert tx.commit().versions == {"left": 2, "right": 2}
+        expect(make_lake(), told=told | {"doubtful": 2})
+
+
+@sizes("commits", short=60, full=1000)
+@pytest.mark.usefixtures("impatient")
+def test_any_request_or_answer_lost_never_contradicts_what_the_client_was_told(
+    lossy: lw.Lake, make_lake: Callable[[], lw.Lake], losses: Losses, commits: int, store: str
+) -> None:
+    choose = random.Random(13)
+    told: dict[str, int | str] = {}
+    with losses.anywhere(lambda: _any(choose) if choose.random() < 0.03 else None):
+        for number in range(commits):
+            label = f"commit{number}"
+            try:
+                told[label] = commit(lossy, label)
+            except OutcomeUnknown:
+                told[label] = "unknown"
+            except LakewardError:
+                told[label] = "failed"
+    lake = make_lake()
+    for label, what in told.items():
+        if what == "unknown" and (found := lake.outcome(label)).committed:
+            told[label] = found.versions["left"]
+    expect(lake, told={label: v for label, v in told.items() if isinstance(v, int)})
+    words = Counter("committed" if isinstance(v, int) else v for v in told.values())
+    assert words["committed"]
+    assert words["failed"]
+    print(f"\nR4 {store}: {_count(losses)} lost anywhere: {dict(words)}")
+
+
+@pytest.mark.postgres
+@pytest.mark.usefixtures("impatient")
+def test_store_gone_for_good_deletes_nothing(
+    postgres_server: Postgres, tmp_path: Path, losses: Losses
+) -> None:
+    with (
+        postgres_server.database() as database,
+        LossyProxy(postgres_server.socket, losses) as proxy,
+    ):
+        lake = LakeTarget(proxy.url(database), tmp_path / "lake").open()
+        for name in TABLES:
+            lake.create(name, {"label": "string"})
+
+        def vanish() -> Loss:
+            proxy.vanish()
+            return Loss.ANSWER
+
+        with losses.of_ratifications(vanish), pytest.raises(OutcomeUnknown):
+            commit(lake, "doubtful")
+        assert len(staged_files(lake, "doubtful")) == len(TABLES)
+        with pytest.raises(StoreUnavailable):
+            lake.outcome("doubtful")
+
+        proxy.come_back()
+        happened = lake.outcome("doubtful").committed
+        expect(lake, told={"doubtful": 1} if happened else {})
+        lake.close()
+
+
+def commit(lake: lw.Lake, label: str) -> int:
+    with lake.transaction(transaction_id=label) as tx:
+        append(tx, label)
+    versions = tx.commit().versions
+    assert set(versions) == set(TABLES)
+    return versions["left"]
+
+
+def commit_block(tx: lw.Transaction, *, inside: bool) -> None:
+    with tx:
+        append(tx, tx.transaction_id)
+        if inside:
+            tx.commit()
+
+
+def commit_until_told(pipe: Connection, target: LakeTarget) -> None:
+    lake = target.open()
+    told: dict[str, int] = {}
+    pipe.send("ready")
+    while not pipe.poll(0.002):
+        label = f"bystander{len(told)}"
+        told[label] = commit(lake, label)
+    pipe.send(told)
+
+
+def append(tx: lw.Transaction, label: str) -> None:
+    for name in TABLES:
+        tx.append(name, [{"label": label}])
+
+
+def expect(lake: lw.Lake, *, told: dict[str, int]) -> None:
+    """Each commit is there once, at the version that its client was told, and nothing else is."""
+    lake.publish()
+    rows = check_lake(lake, TABLES)
+    committed = sorted(told, key=lambda label: told[label])
+    assert sorted(told.values()) == list(range(1, len(told) + 1))
+    for name in TABLES:
+        assert transaction_ids(lake, name)[1:] == committed
+        assert rows[name] == Counter((label,) for label in committed)
+
+
+def staged_files(lake: lw.Lake, label: str) -> list[Path]:
+    return list(Path(lake.warehouse).glob(f"*/part-*{label}*.parquet"))
+
+
+def _any(choose: random.Random) -> Loss:
+    return choose.choice(list(Loss))
+
+
+def _count(losses: Losses) -> str:
+    counts = Counter(loss.value for loss in losses.happened)
+    return " and ".join(f"{n} {what}s" for what, n in sorted(counts.items()))
