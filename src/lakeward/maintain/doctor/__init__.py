@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakeward.maintain.doctor.examine import examine
-from lakeward.maintain.doctor.mend import Mended, mend
+from lakeward.maintain.doctor.examination import examine
+from lakeward.maintain.doctor.mending import Mended, mend
 from lakeward.maintain.doctor.report import Finding, Report, Severity
 
 __all__ = ["Finding", "Mended", "Report", "Severity", "examine", "mend"]
