@@ -61,6 +61,8 @@ class Database(ABC):
 
     dialect: str
     patience_seconds: float
+    is_remote: bool
+    """Whether it may crash and come back while its clients live on."""
 
     @property
     @abstractmethod

@@ -90,6 +90,7 @@ class PostgresDatabase(Database):
 
     dialect = "postgresql"
     patience_seconds = 30.0
+    is_remote = True
 
     def __init__(self, url: str) -> None:
         self._driver = _driver()

@@ -89,6 +89,7 @@ class SqliteDatabase(Database):
 
     dialect = "sqlite"
     patience_seconds = 2.0
+    is_remote = False
 
     def __init__(self, path: Path, *, create: bool) -> None:
         self.path = path

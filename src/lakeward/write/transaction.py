@@ -435,8 +435,9 @@ class Transaction:
         reach("transaction.opened")
 
     def _register(self) -> None:
-        # A power cut ends the process too, and files of an id that nobody knows are nobody's.
-        with self._parts.database.write(durable=False) as session:
+        # A power cut on this host ends the process too, and files of an id that nobody knows are
+        # nobody's. A server that crashes alone must still know the transaction when it is back.
+        with self._parts.database.write(durable=self._parts.database.is_remote) as session:
             found = transactions.get(session, self.transaction_id)
             if found is None:
                 transactions.register(
