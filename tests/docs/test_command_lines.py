@@ -1,0 +1,94 @@
+"""Every `lakeward …` line that the documentation shows is run, and prints what is shown below it.
+
+Times, ids, sizes, names of people and absolute paths differ from run to run, and with them the
+widths of columns; everything else is compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from typer.main import get_command
+
+from lakeward.cli.main import app
+from tests.docs.pages import ROOT, Block, Page, pages
+
+_ENDS = re.compile(r"  # ends with (\d+)$")
+_VARYING = (
+    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)"), "TIME"),
+    (re.compile(r"\b[0-9a-f]{32}\b"), "ID"),
+    (re.compile(r"-[0-9a-f]{4}(?=\.\w+\.parquet)"), "-TOKEN"),
+    (re.compile(r"\d+(?:\.\d+)? (?:bytes|[kMG]B)"), "SIZE"),
+    (re.compile(r"\d+\.\d+ s\b"), "SECONDS"),
+    (re.compile(r"[\w.-]+@[\w.-]+"), "ACTOR"),
+    (re.compile(r"(?<![\w.])/[\w./-]*?(?=lake|[\w-]+\.(?:db|zip))"), ""),
+    (re.compile(r"[─\s]+"), " "),
+)
+
+
+@pytest.mark.parametrize("page", [p for p in pages() if "```console" in p.text], ids=str)
+def test_command_lines_of_a_page_run_and_print_what_it_shows(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    for name in [n for n in os.environ if n.startswith("LAKEWARD_")]:
+        monkeypatch.delenv(name)
+    write_deltalake("clicks", pa.table({"at": [1]}))
+    names: dict[str, object] = {"__name__": "__main__"}
+    for block in page.blocks:
+        if block.language == "python" and not block.title:
+            with contextlib.redirect_stdout(None):
+                exec(compile(block.text, str(page.path), "exec"), names)  # our own documentation
+        elif block.language == "console":
+            for command, shown in commands(block):
+                check(command, shown)
+
+
+def test_every_command_is_listed() -> None:
+    text = (ROOT / "docs/cli.md").read_text()
+    missing = [name for name in all_commands() if f"| `lakeward {name}" not in text]
+    assert not missing
+
+
+def check(command: str, shown: str) -> None:
+    ends = _ENDS.search(command)
+    program, *arguments = shlex.split(_ENDS.sub("", command))
+    assert program == "lakeward", command
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = get_command(app).main(arguments, standalone_mode=False)
+    assert code == (int(ends[1]) if ends else 0), (command, out.getvalue(), err.getvalue())
+    if shown.strip():
+        assert alike(out.getvalue()) == alike(shown), command
+
+
+def commands(block: Block) -> Iterator[tuple[str, str]]:
+    """The command lines of a block, each with what is shown below it."""
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        yield command, shown
+
+
+def alike(text: str) -> str:
+    for pattern, word in _VARYING:
+        text = pattern.sub(word, text)
+    return text.strip()
+
+
+def all_commands() -> Iterator[str]:
+    for name, command in getattr(get_command(app), "commands", {}).items():
+        below = getattr(command, "commands", None)
+        if below is None:
+            yield name
+        else:
+            yield from (f"{name} {other}" for other in below)
