@@ -25,6 +25,7 @@ from lakeward.log.transactions import Registration
 from lakeward.maintain import backup
 from lakeward.maintain.backup import StoreCopy
 from lakeward.maintain.rebuild import Rebuilt, rebuild
+from lakeward.model import arguments
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
 from lakeward.storage.local import LocalStorage
@@ -45,6 +46,11 @@ class Retry:
     attempts: int = 20
     first_delay_seconds: float = 0.01
     longest_delay_seconds: float = 2.0
+
+    def __post_init__(self) -> None:
+        arguments.whole(self.attempts, "attempts", least=1)
+        arguments.number(self.first_delay_seconds, "first_delay_seconds")
+        arguments.number(self.longest_delay_seconds, "longest_delay_seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +79,10 @@ class Lake:
         actor: str | None = None,
         repair: bool = True,
     ) -> None:
-        place = _warehouse(str(target), warehouse, storage_options)
-        database = connect(target, create=create)
+        arguments.optional_text(actor, "actor")
+        target = arguments.place(target, "target")
+        place = _warehouse(target, warehouse, storage_options)
+        database = connect(target, create=arguments.flag(create, "create"))
         self._parts = Parts(database, LocalStorage(place), actor or _actor(), _engine())
         self._keeper = LeaseKeeper(database)
         self._repair = repair
@@ -153,7 +161,8 @@ class Lake:
             CorruptTable: Its log cannot be understood. Nothing was changed.
         """
         parsed = TableName.parse(name)
-        adopt(self._parts, parsed, location, guard=guard, drift=drift)
+        place = arguments.place(location, "location")
+        adopt(self._parts, parsed, place, guard=arguments.flag(guard, "guard"), drift=drift)
         return Table(self._parts, parsed)
 
     def table(self, name: str) -> Table:
@@ -216,7 +225,13 @@ class Lake:
         Raises:
             Conflict: It lost every time.
         """
-        policy = retry or Retry()
+        if not callable(fn):
+            what = f"`fn` must be a function of a transaction, not {type(fn).__name__}."
+            raise InvalidInput(what, hint="Write lake.run(lambda tx: ...).")
+        policy = Retry() if retry is None else retry
+        if not isinstance(policy, Retry):
+            what = f"`retry` must be a lakeward.Retry, not {type(policy).__name__}."
+            raise InvalidInput(what, hint="Write retry=lw.Retry(attempts=5).")
         attempts = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(Conflict),
             stop=tenacity.stop_after_attempt(policy.attempts),
@@ -243,10 +258,11 @@ class Lake:
 
     def outcome(self, transaction_id: str) -> Outcome:
         """What became of a transaction, by its id."""
-        return outcome(self._parts, transaction_id)
+        return outcome(self._parts, arguments.text(transaction_id, "transaction_id"))
 
     def transactions(self, *, limit: int = 100) -> list[Registration]:
         """The newest transactions, open ones too, newest first."""
+        limit = arguments.whole(limit, "limit")
         with self._parts.database.read() as session:
             return transactions.newest(session, limit)
 
@@ -262,15 +278,15 @@ class Lake:
 
     def backup(self, target: str | Path) -> StoreCopy:
         """Copy the store while others go on writing; a file that exists is left alone."""
-        return backup.backup(self._parts.database, Path(target))
+        return backup.backup(self._parts.database, _path(target, "target"))
 
     def export_store(self, target: str | Path) -> StoreCopy:
         """Export the store as a zip of Parquet files, for either database."""
-        return backup.export(self._parts.database, Path(target))
+        return backup.export(self._parts.database, _path(target, "target"))
 
     def import_store(self, source: str | Path) -> StoreCopy:
         """Fill this lake's empty store from an export."""
-        return backup.import_into(self._parts.database, Path(source))
+        return backup.import_into(self._parts.database, _path(source, "source"))
 
     def rebuild(self) -> Rebuilt:
         """Fill this lake's empty store from what is published in its warehouse."""
@@ -336,7 +352,8 @@ class Lake:
 def _warehouse(
     target: str, warehouse: str | Path | None, storage_options: Mapping[str, str] | None
 ) -> Path:
-    place = str(warehouse) if warehouse is not None else target
+    place = target if warehouse is None else arguments.place(warehouse, "warehouse")
+    arguments.mapping(storage_options, "storage_options")
     if "://" in place and not place.startswith("file://"):
         if warehouse is None:
             what = "A lake on a database server needs a warehouse for its files."
@@ -347,6 +364,10 @@ def _warehouse(
         what = "A warehouse in a directory takes no storage options."
         raise InvalidInput(what)
     return Path(place.removeprefix("file://")).expanduser().absolute()
+
+
+def _path(value: str | Path, parameter: str) -> Path:
+    return Path(arguments.place(value, parameter))
 
 
 def _actor() -> str:

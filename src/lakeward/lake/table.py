@@ -13,6 +13,7 @@ from lakeward.errors import InvalidInput
 from lakeward.log import audit, commits
 from lakeward.log.audit import AuditEntry
 from lakeward.log.commits import LoggedCommit
+from lakeward.model import arguments
 from lakeward.model.clock import now_ms, to_datetime, to_ms
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
@@ -126,28 +127,22 @@ class Table:
             since: None older than this version.
             until: None newer than this version.
         """
-        if limit is not None and limit < 0:
-            what = "`limit` must not be negative."
-            raise InvalidInput(what)
+        low = -1 if since is None else arguments.whole(since, "since", least=-LIVE)
+        high = LIVE if until is None else arguments.whole(until, "until", least=-LIVE)
+        most = LIVE if limit is None else arguments.whole(limit, "limit")
         head = self._head()
         with self._parts.database.read() as session:
-            found = commits.history(
-                session,
-                head.table_id,
-                low=-1 if since is None else since,
-                high=LIVE if until is None else until,
-                limit=LIVE if limit is None else limit,
-            )
+            found = commits.history(session, head.table_id, low=low, high=high, limit=most)
         return [_version(c) for c in found]
 
     def versions(
         self, *, since: datetime | str | None = None, until: datetime | str | None = None
     ) -> list[Version]:
         """Versions of a time range, oldest first."""
+        low = -LIVE if since is None else to_ms(since)
+        high = LIVE if until is None else to_ms(until)
         head = self._head()
         with self._parts.database.read() as session:
-            low = -LIVE if since is None else to_ms(since)
-            high = LIVE if until is None else to_ms(until)
             found = commits.between(session, head.table_id, low, high)
         return [_version(c) for c in found]
 
@@ -165,9 +160,8 @@ class Table:
         if version is not None and timestamp is not None:
             what = "Give a version or a timestamp, not both."
             raise InvalidInput(what)
-        if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
-            what = f"{version!r} is not a version."
-            raise InvalidInput(what, hint="Versions are whole numbers.")
+        if version is not None:
+            arguments.whole(version, "version", least=-LIVE)
         head = self._head()
         with self._parts.database.read() as session:
             if version is not None:
@@ -178,6 +172,8 @@ class Table:
 
     def diff(self, a: int, b: int) -> Diff:
         """What changed from version `a` to version `b`."""
+        for value, parameter in ((a, "a"), (b, "b")):
+            arguments.whole(value, parameter, least=-LIVE)
         return diff(self.at(version=a), self.at(version=b))
 
     def files(self, *, where: str | None = None) -> list[LoggedFile]:
@@ -215,6 +211,7 @@ class Table:
 
     def app_version(self, app_id: str) -> int | None:
         """The number that an application recorded last with `tx.record`."""
+        arguments.text(app_id, "app_id")
         head = self._head()
         with self._parts.database.read() as session:
             found = commits.app_transactions_at(session, head.table_id, head.version)

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from lakeward.errors import InvalidInput
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_MS = -62_135_596_800_000
+_LAST_MS = 253_402_300_799_999
 
 
 def now_ms() -> int:
@@ -27,12 +29,15 @@ def to_ms(moment: datetime | str | int) -> int:
         moment: A datetime (without zone it means UTC), ISO 8601 text, or milliseconds.
 
     Raises:
-        InvalidInput: The text is no moment.
+        InvalidInput: It is no moment, or none of the years 1 to 9999.
     """
     if isinstance(moment, bool):
         what = f"{moment!r} is not a moment."
         raise InvalidInput(what, hint="Use a datetime or ISO 8601 text.")
     if isinstance(moment, int):
+        if not _FIRST_MS <= moment <= _LAST_MS:
+            what = f"{moment} milliseconds since 1970 are outside the years 1 to 9999."
+            raise InvalidInput(what, hint="Use a datetime or ISO 8601 text.")
         return moment
     if isinstance(moment, str):
         try:

@@ -10,6 +10,9 @@ from lakeward.errors import InvalidName
 
 _PART: Final = re.compile(r"[^\W_][\w-]{0,127}|_[\w-]{1,127}", re.UNICODE)
 
+# Directories that mean something else inside the directory of a table.
+_RESERVED: Final = frozenset({"_delta_log", "_change_data"})
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
@@ -30,7 +33,8 @@ class TableName:
             return text
         given: object = text
         parts = given.split(".") if isinstance(given, str) else []
-        if not 1 <= len(parts) <= 2 or not all(_PART.fullmatch(p) for p in parts):
+        plain = all(_PART.fullmatch(p) and p not in _RESERVED for p in parts)
+        if not 1 <= len(parts) <= 2 or not plain:
             what = f"{text!r} is not a table name."
             hint = (
                 "Use letters, digits, '_' and '-', with at most one dot between namespace and name."

@@ -221,7 +221,7 @@ def _named_type(kind: Any) -> pa.DataType:
         return PRIMITIVES[kind]
     try:
         return pa.type_for_alias(kind)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
         what = f"{kind!r} is not a column type."
         raise InvalidInput(what, hint=f"Use one of {', '.join(PRIMITIVES)}.") from error
 

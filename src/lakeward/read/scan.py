@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lakeward.engines.arrow import scan as arrow_scan
-from lakeward.engines.arrow.expression import to_arrow
 from lakeward.errors import InvalidInput
 from lakeward.formats.delta import protocol
+from lakeward.model import arguments
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
@@ -51,7 +51,7 @@ def read_files(
         filesystem=filesystem,
         directory=directory,
         columns=columns,
-        where=None if where is None else to_arrow(where),
+        where=where,
     )
 
 
@@ -61,10 +61,10 @@ def check_columns(columns: Sequence[str] | None, definition: Definition, table: 
     Raises:
         InvalidInput: A name is unknown.
     """
-    if isinstance(columns, str):
-        what = "`columns` must be a list of names."
-        raise InvalidInput(what, hint=f"Write columns=[{columns!r}].")
-    unknown = [c for c in columns or () if c not in definition.schema.by_name]
+    if columns is None:
+        return
+    names = arguments.texts(columns, "columns")
+    unknown = [c for c in names if c not in definition.schema.by_name]
     if unknown:
         what = f"Table {table} has no column {unknown[0]!r}."
         hint = f"It has {', '.join(definition.schema.names)}."

@@ -13,6 +13,7 @@ from lakeward.formats.delta.protocol import ICT_PROPERTY, new_protocol
 from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_path
 from lakeward.log import audit, heads, transactions
 from lakeward.log.database import Session
+from lakeward.model import arguments
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import (
     Commit,
@@ -68,13 +69,15 @@ def create(
     if format != "delta":
         what = f"Tables of format {format!r} cannot be made."
         raise UnsupportedFeature(what, hint="Use format='delta'.", format=format)
+    by = [partition_by] if isinstance(partition_by, str) else partition_by
+    settings = arguments.mapping(properties, "properties")
     definition = _definition(
         schema,
-        partition_by=partition_by,
-        properties={**(properties or {}), **_from_policy(policy or {})},
-        constraints=constraints or {},
-        comment=comment,
-        guard=guard,
+        partition_by=arguments.texts(by, "partition_by"),
+        properties={**settings, **_from_policy(arguments.mapping(policy, "policy"))},
+        constraints=arguments.mapping(constraints, "constraints"),
+        comment=arguments.optional_text(comment, "comment"),
+        guard=arguments.flag(guard, "guard"),
     )
     member = _ratify(parts, name, definition, guard=guard)
     publish_member(parts, member)
@@ -178,8 +181,6 @@ def _definition(
 
 
 def _partition_ids(names: Sequence[str], schema: Schema) -> tuple[int, ...]:
-    if isinstance(names, str):
-        names = (names,)
     for name in names:
         field = schema.by_name.get(name)
         if field is None:

@@ -48,7 +48,7 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
         if not key or "\x00" in key:
             what = f"{key!r} is not a property name."
             raise InvalidInput(what)
-        if not isinstance(value, str | int | float | bool):
+        if not isinstance(value, str | int | float | bool) or "\x00" in str(value):
             what = f"Property {key} must be text, a number or a boolean."
             raise InvalidInput(what, property=key)
         out[key] = str(value).lower() if isinstance(value, bool) else str(value)

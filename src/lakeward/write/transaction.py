@@ -23,6 +23,7 @@ from lakeward.errors import (
 )
 from lakeward.formats.delta.protocol import check_writable
 from lakeward.log import heads, transactions
+from lakeward.model import arguments
 from lakeward.model.clock import to_datetime
 from lakeward.model.commit import (
     AppTransaction,
@@ -107,7 +108,7 @@ class Transaction:
         self._keeper = keeper
         self.transaction_id = _checked_id(transaction_id)
         self.isolation = _checked_isolation(isolation)
-        self.message = message
+        self.message = arguments.optional_text(message, "message")
         self.attempts = attempts
         self._chosen_id = transaction_id is not None
         self._members: dict[TableName, _Member] = {}
@@ -185,7 +186,7 @@ class Transaction:
             change = member.change
             check_writable(change.definition, str(change.head.name))
             rewrite.check_deletable(change)
-            wanted = list(dict.fromkeys(paths))
+            wanted = list(dict.fromkeys(arguments.texts(paths, "paths")))
             live = {f.path: f for f in self._view(member)}
             unknown = [p for p in wanted if p not in live]
             if unknown:
@@ -197,9 +198,8 @@ class Transaction:
 
     def record(self, name: str, app_id: str, version: int) -> None:
         """Record an application's own progress with the table's commit (Delta's `txn`)."""
-        if not app_id or version < 0:
-            what = "An application transaction needs an id and a number that is not negative."
-            raise InvalidInput(what)
+        arguments.text(app_id, "app_id")
+        arguments.whole(version, "version")
         if self._is_replay():
             return
         with self._operation(name) as member:
@@ -581,10 +581,10 @@ def _checked_isolation(text: str) -> Isolation:
         raise InvalidInput(what, hint=f"Use one of {_ISOLATIONS}.") from error
 
 
-def _checked_id(text: str | None) -> str:
+def _checked_id(text: object) -> str:
     if text is None:
         return new_transaction_id()
-    if not _ID.fullmatch(text):
+    if not isinstance(text, str) or not _ID.fullmatch(text):
         what = f"{text!r} is not a transaction id."
         raise InvalidInput(what, hint="Use up to 128 letters, digits, '-' and '_'.")
     return text

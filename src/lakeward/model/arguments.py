@@ -1,0 +1,118 @@
+"""What callers hand in, checked before anything is done with it.
+
+A value of the wrong kind is an `InvalidInput` that names the parameter, not a failure deep inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from lakeward.errors import InvalidInput
+
+LARGEST: Final = 2**63 - 1
+_SHOWN: Final = 60
+
+
+def text(value: object, parameter: str) -> str:
+    """Text that is not empty and that any store can hold.
+
+    Raises:
+        InvalidInput: It is something else.
+    """
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise _wrong(value, parameter, "must be text, not empty and without NUL characters")
+    return value
+
+
+def optional_text(value: object, parameter: str) -> str | None:
+    """Text that any store can hold, or None.
+
+    Raises:
+        InvalidInput: It is something else.
+    """
+    if value is not None and (not isinstance(value, str) or "\0" in value):
+        raise _wrong(value, parameter, "must be text without NUL characters")
+    return value
+
+
+def whole(value: object, parameter: str, *, least: int = 0) -> int:
+    """A whole number that any store can hold.
+
+    Raises:
+        InvalidInput: It is something else, too small or too large.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST:
+        raise _wrong(value, parameter, f"must be a whole number from {least} on")
+    return value
+
+
+def number(value: object, parameter: str) -> float:
+    """A number that is not negative.
+
+    Raises:
+        InvalidInput: It is something else.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise _wrong(value, parameter, "must be a number that is not negative")
+    return float(value)
+
+
+def flag(value: object, parameter: str) -> bool:
+    """True or False.
+
+    Raises:
+        InvalidInput: It is something else.
+    """
+    if not isinstance(value, bool):
+        raise _wrong(value, parameter, "must be True or False")
+    return value
+
+
+def mapping(value: object, parameter: str) -> dict[str, Any]:
+    """A mapping with names for keys; None is an empty one.
+
+    Raises:
+        InvalidInput: It is something else.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
+        raise _wrong(value, parameter, "must be a mapping with text for keys")
+    return dict(value)
+
+
+def texts(value: object, parameter: str) -> list[str]:
+    """Several texts.
+
+    Raises:
+        InvalidInput: It is something else; one text alone, too.
+    """
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        hint = f"Write {parameter}=[{value!r}]." if isinstance(value, str) else None
+        raise _wrong(value, parameter, "must be a list of names", hint)
+    out = list(value)
+    for item in out:
+        if not isinstance(item, str):
+            raise _wrong(item, parameter, "must be a list of names")
+    return out
+
+
+def place(value: object, parameter: str) -> str:
+    """A path or an address.
+
+    Raises:
+        InvalidInput: It is something else.
+    """
+    if isinstance(value, Path):
+        value = str(value)
+    return text(value, parameter)
+
+
+def _wrong(value: object, parameter: str, rule: str, hint: str | None = None) -> InvalidInput:
+    shown = repr(value)
+    if len(shown) > _SHOWN:
+        shown = f"{shown[:_SHOWN]}…"
+    what = f"`{parameter}` {rule}; it is {shown}."
+    return InvalidInput(what, hint=hint, parameter=parameter)
