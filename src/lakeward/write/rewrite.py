@@ -12,7 +12,7 @@ from lakeward.read.scan import needs_engine, read_files
 from lakeward.storage.base import Storage
 from lakeward.write.change import Change
 from lakeward.write.stage import Stager
-from lakeward.write.validate import Checks, violates
+from lakeward.write.validate import Checks, matching, violates
 
 
 def stage(stager: Stager, data: Any, checks: Checks | None = None) -> list[DataFile]:
@@ -30,13 +30,14 @@ def survivors(
 
     Raises:
         UnsupportedFeature: The file's rows need another engine.
+        InvalidExpression: The expression cannot be computed for a row.
     """
     if needs_engine([file], change.definition):
         what = f"File {file.path} of {change.head.name} has deletion vectors."
         hint = "Change its rows with Spark, or replace whole partitions."
         raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
     rows = read_files(storage, change.head, change.definition, [file]).read_all()
-    kept = rows.filter(violates(gone))
+    kept = matching(rows, violates(gone), f"The condition on {change.head.name}")
     if not kept.num_rows:
         return []
     return stager.stage([kept], Checks(str(change.head.name), {}))
@@ -50,5 +51,5 @@ def check_deletable(change: Change) -> None:
     """
     if change.definition.properties.get("delta.appendOnly") == "true":
         what = f"Table {change.head.name} is append-only."
-        hint = "Set delta.appendOnly to false to change its rows."
+        hint = "Rows can only be added. Make a table without the policy for rows that change."
         raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))

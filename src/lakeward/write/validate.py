@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.engines.arrow.expression import to_arrow
-from lakeward.errors import ConstraintViolation, InvalidName
+from lakeward.errors import ConstraintViolation, InvalidExpression, InvalidName
 from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
 from lakeward.model.schema import Schema
@@ -46,9 +46,13 @@ class Checks:
         self._predicates[name] = (text, violates(expression))
 
     def look_at(self, rows: pa.Table) -> None:
-        """Count the rows that violate a check."""
-        for name, (_, predicate) in self._predicates.items():
-            bad = rows.filter(predicate)
+        """Count the rows that violate a check.
+
+        Raises:
+            InvalidExpression: A check cannot be computed for a row.
+        """
+        for name, (text, predicate) in self._predicates.items():
+            bad = matching(rows, predicate, f"Check {name} ({text}) of {self.table}")
             if not bad.num_rows:
                 continue
             self._counts[name] = self._counts.get(name, 0) + bad.num_rows
@@ -72,7 +76,7 @@ class Checks:
         text, _ = self._predicates[name]
         count = self._counts[name]
         others = sorted(set(self._counts) - {name})
-        more = f" So are {', '.join(others)}." if others else ""
+        more = f" Also violated: {', '.join(others)}." if others else ""
         rows = "1 row violates" if count == 1 else f"{count} rows violate"
         what = f"Check {name} ({text}) of {self.table}: {rows} it.{more}"
         raise ConstraintViolation(
@@ -105,6 +109,24 @@ def check_constraints(constraints: Mapping[str, str], schema: Schema) -> dict[st
         parse(text, schema)
         out[name.lower()] = text
     return out
+
+
+def matching(rows: pa.Table, predicate: pc.Expression, what: str) -> pa.Table:
+    """The rows for which a predicate is true.
+
+    Args:
+        rows: To choose from.
+        predicate: As `to_arrow` made it.
+        what: What the predicate is, for the error.
+
+    Raises:
+        InvalidExpression: It cannot be computed for a row: a number overflows, a cast does not fit.
+    """
+    try:
+        return rows.filter(predicate)
+    except pa.ArrowInvalid as error:
+        text = f"{what} cannot be computed for a row: {error}."
+        raise InvalidExpression(text, hint="Nothing was committed.") from error
 
 
 def violates(expression: Expression) -> pc.Expression:
