@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakeward.engines.arrow.dictionary import worth_one
 from lakeward.errors import SchemaMismatch
 from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
@@ -92,7 +93,13 @@ def encode(
     if not data.schema.equals(stored, check_metadata=False):
         data = data.cast(stored)
     sink = pa.BufferOutputStream()
-    writer = pq.ParquetWriter(sink, stored, compression=options.compression, store_schema=False)
+    writer = pq.ParquetWriter(
+        sink,
+        stored,
+        compression=options.compression,
+        use_dictionary=worth_one(data),
+        store_schema=False,
+    )
     writer.write_table(data, row_group_size=options.row_group_rows)
     writer.close()
     buffer = sink.getvalue()
@@ -187,9 +194,17 @@ def _with_nan(data: pa.Table, schema: Schema) -> frozenset[int]:
     for field in schema.indexed:
         if isinstance(field.type, Primitive) and field.type.name in ("float", "double"):
             position = data.schema.get_field_index(field.name)
-            if position >= 0 and pc.any(pc.is_nan(data.column(position))).as_py():
+            if position >= 0 and _has_nan(data.column(position)):
                 found.append(field.id)
     return frozenset(found)
+
+
+def _has_nan(column: pa.ChunkedArray) -> bool:
+    # One cheap kernel clears nearly every column: a sum with NaN in it is NaN.
+    total = pc.sum(column).as_py()
+    if total is None or not math.isnan(total):
+        return False
+    return bool(pc.any(pc.is_nan(column)).as_py())
 
 
 def _neutral(field: Field, values: pa.ChunkedArray) -> list[Value]:

@@ -16,6 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from lakeward.engines.arrow.dictionary import has_one
 from lakeward.engines.arrow.expression import to_arrow
 from lakeward.engines.arrow.parquet import stored_field_type
 from lakeward.errors import FileMissing, StorageError
@@ -30,8 +31,6 @@ from lakeward.model.values import Value, from_neutral
 _BATCH_ROWS: Final = 131_072
 _LARGE: Final = 8 * 2**20
 """Bytes from which on a look into a footer costs nothing beside the scan."""
-_LENGTH_BYTES: Final = 4
-"""What Parquet spends on a string that is spelled out, beside its letters."""
 
 
 def scan(
@@ -126,15 +125,7 @@ def _repeating(
         return frozenset()
     group = footer.row_group(0)
     chunks = {c.path_in_schema: c for c in map(group.column, range(group.num_columns))}
-    return frozenset(n for n in candidates if n in chunks and _is_dictionary(chunks[n]))
-
-
-def _is_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
-    """Whether a chunk is smaller than it could be with its strings spelled out."""
-    known = chunk.statistics
-    missing = known.null_count if known is not None and known.has_null_count else 0
-    spelled_out = _LENGTH_BYTES * (chunk.num_values - missing)
-    return chunk.has_dictionary_page and bool(chunk.total_uncompressed_size < spelled_out)
+    return frozenset(n for n in candidates if n in chunks and has_one(chunks[n]))
 
 
 def _stored(schema: Schema, repeating: frozenset[str]) -> pa.Schema:
