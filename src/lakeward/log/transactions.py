@@ -32,6 +32,11 @@ _END = Statement(
     )
     .values(state=bindparam("state"), ended_ms=bindparam("ended_ms"))
 )
+_FOUND = Statement(
+    sa.update(transaction)
+    .where(transaction.c.transaction_id == bindparam("id"))
+    .values(state=bindparam("state"), ended_ms=bindparam("ended_ms"))
+)
 _COLUMNS = list(transaction.c)
 _GET = Statement(
     sa.select(*_COLUMNS).where(transaction.c.transaction_id == bindparam("transaction_id"))
@@ -113,6 +118,16 @@ def end(session: Session, transaction_id: str, state: TransactionState, now: int
     """Close an open transaction; False when it was not open."""
     params = {"id": transaction_id, "expected": "open", "state": state.value, "ended_ms": now}
     return session.run(_END, params) == 1
+
+
+def found_published(session: Session, transaction_id: str, now: int) -> bool:
+    """Close a transaction as ratified because its file decides that; False when it is none of ours.
+
+    Only for tables that are not guarded: there the published file is the commit, even where
+    everybody took its writer for dead.
+    """
+    params = {"id": transaction_id, "state": TransactionState.RATIFIED.value, "ended_ms": now}
+    return session.run(_FOUND, params) == 1
 
 
 def get(session: Session, transaction_id: str) -> Registration | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakeward.errors import ForeignCommit
+from lakeward.errors import ForeignCommit, LakewardError
 from lakeward.formats.delta.history import ForeignActions, read_commit
 from lakeward.formats.delta.protocol import is_guarded
 from lakeward.formats.delta.publication import commit_path
@@ -18,7 +18,7 @@ from lakeward.formats.delta.values import vector_id
 from lakeward.log import audit, files, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
-from lakeward.model.commit import Commit, Head, TransactionState
+from lakeward.model.commit import Commit, Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
 from lakeward.model.names import TableName
@@ -33,10 +33,14 @@ def has_drifted(parts: Parts, head: Head) -> bool:
 
 def follow(parts: Parts, head: Head) -> Head:
     """Take over what others committed to a table, if the table allows it; its newest head."""
-    if not has_drifted(parts, head) or head.drift == "refuse":
+    if not has_drifted(parts, head):
         return head
+    if head.drift == "refuse":
+        with parts.database.read() as session:
+            if _next(parts, session, head, parts.definition(session, head)) is None:
+                return head
     with parts.database.write() as session:
-        return adopt_drift(parts, session, heads.lock(session, head.table_id, head.name))
+        return take_over(parts, session, heads.lock(session, head.table_id, head.name))
 
 
 def follow_all(parts: Parts) -> None:
@@ -65,17 +69,36 @@ def adopt_drift(parts: Parts, session: Session, head: Head) -> Head:
         ForeignCommit: The table refuses drift.
         CorruptTable: A foreign commit cannot be understood.
     """
-    if not has_drifted(parts, head):
-        return head
-    if head.drift == "refuse":
+    head = take_over(parts, session, head)
+    if head.drift == "refuse" and has_drifted(parts, head):
         path = commit_path(head.location, head.version + 1)
         what = f"Somebody else committed version {head.version + 1} of {head.name}."
         hint = "The table refuses drift: adopt it anew to take the commit, or move the file away."
         raise ForeignCommit(
             what, hint=hint, table=str(head.name), version=head.version + 1, path=path
         )
+    return head
+
+
+def take_over(parts: Parts, session: Session, head: Head) -> Head:
+    """The same, but on a table that refuses drift only what is ours is taken, and nothing raised.
+
+    Raises:
+        CorruptTable: A foreign commit cannot be understood.
+    """
+    if not has_drifted(parts, head):
+        return head
     definition = parts.definition(session, head)
-    while True:
+    while (found := _next(parts, session, head, definition)) is not None:
+        head, definition = _adopt_one(parts, session, head, definition, found)
+    return head
+
+
+def _next(
+    parts: Parts, session: Session, head: Head, definition: Definition
+) -> ForeignActions | None:
+    """The commit that follows a head, if there is one that may be taken over."""
+    try:
         found = read_commit(
             parts.storage,
             head.location,
@@ -84,9 +107,14 @@ def adopt_drift(parts: Parts, session: Session, head: Head) -> Head:
             uuid=head.uuid,
             after_ms=head.timestamp_ms,
         )
-        if found is None:
-            return head
-        head, definition = _adopt_one(parts, session, head, definition, found)
+    except LakewardError:
+        if head.drift == "refuse":
+            return None
+        raise
+    if found is None or head.drift != "refuse":
+        return found
+    ours = transactions.get(session, found.info.transaction_id) is not None
+    return found if ours else None
 
 
 def _adopt_one(
@@ -110,7 +138,7 @@ def _adopt_one(
         app_transactions=tuple(sorted(found.app_transactions, key=lambda a: a.app_id)),
     )
     insert(session, Ratified(advanced, commit, after), head)
-    ours = transactions.end(session, found.info.transaction_id, TransactionState.RATIFIED, now_ms())
+    ours = transactions.found_published(session, found.info.transaction_id, now_ms())
     current = heads.lock(session, head.table_id, head.name)
     if not ours:
         current = audit.record(

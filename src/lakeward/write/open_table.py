@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from lakeward.errors import Conflict, LakewardError, StorageError
+from lakeward.errors import Conflict, LakewardError, OutcomeUnknown, StorageError
 from lakeward.formats.delta.publication import commit_bytes, commit_path
 from lakeward.log import commits, heads
 from lakeward.log.database import Session
@@ -99,3 +99,9 @@ def _put(parts: Parts, member: Ratified) -> None:
     if not first:
         what = f"{path} exists."
         raise _Lost(what)
+    # The log must not know a version whose name a power cut could still give to somebody else.
+    try:
+        parts.storage.settle([path])
+    except StorageError as error:
+        what = f"{path} is there, and it is not sure that its name is safe."
+        raise OutcomeUnknown(what, transaction_id=member.commit.info.transaction_id) from error

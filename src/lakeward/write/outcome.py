@@ -8,23 +8,28 @@ then finds is final.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 import tenacity
 
 from lakeward.errors import (
+    CorruptTable,
     LakewardError,
     OutcomeUnknown,
+    StorageError,
     StoreError,
     StoreUnavailable,
     TransactionClosed,
     TransactionNotFound,
+    UnsupportedFeature,
 )
 from lakeward.log import commits, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import TransactionState
 from lakeward.read.parts import Parts
+from lakeward.write.drift import follow_all
 from lakeward.write.ratify import Intent, Ratified
 
 T = TypeVar("T")
@@ -51,6 +56,7 @@ def outcome(parts: Parts, transaction_id: str) -> Outcome:
         TransactionNotFound: No transaction of that id was ever registered.
         StoreUnavailable: The store does not answer.
     """
+    happened(parts, transaction_id)
     with parts.database.write() as session:
         state = transactions.lock(session, transaction_id)
         if state is None:
@@ -58,6 +64,22 @@ def outcome(parts: Parts, transaction_id: str) -> Outcome:
             raise TransactionNotFound(what, transaction_id=transaction_id)
         found = commits.members(session, transaction_id)
     return Outcome(transaction_id, state, {str(name): version for name, _, version in found})
+
+
+def happened(parts: Parts, transaction_id: str) -> bool:
+    """Whether a transaction is known as ratified, after a look at open tables where it is not.
+
+    There a commit may be published and not yet in the log: its file decides.
+    """
+    for look in (False, True):
+        if look:
+            with suppress(CorruptTable, StorageError, UnsupportedFeature):
+                follow_all(parts)
+        with parts.database.read() as session:
+            found = transactions.get(session, transaction_id)
+        if found is None or found.state is TransactionState.RATIFIED:
+            return found is not None
+    return False
 
 
 def ratify_surely(

@@ -23,6 +23,7 @@ from lakeward.errors import (
 )
 from lakeward.formats.delta.protocol import check_writable
 from lakeward.log import heads, transactions
+from lakeward.log.database import Session
 from lakeward.model import arguments
 from lakeward.model.clock import to_datetime
 from lakeward.model.commit import (
@@ -43,11 +44,18 @@ from lakeward.read.scan import check_columns, needs_engine, read_files
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write import adding, rewrite
 from lakeward.write.change import Change, Operation
-from lakeward.write.drift import follow, follow_all
+from lakeward.write.drift import follow, follow_all, take_over
 from lakeward.write.lease import LeaseKeeper
 from lakeward.write.open_table import ratify_open
 from lakeward.write.options import parquet_options
-from lakeward.write.outcome import Outcome, outcome, patiently, ratify_surely, recorded
+from lakeward.write.outcome import (
+    Outcome,
+    happened,
+    outcome,
+    patiently,
+    ratify_surely,
+    recorded,
+)
 from lakeward.write.publish import checkpoint_if_due, publish_member
 from lakeward.write.ratify import Intent, Ratified, ratify
 from lakeward.write.stage import Stager
@@ -303,10 +311,9 @@ class Transaction:
         if not self._chosen_id or self._registered:
             return False
         if self._result is None:
+            if not happened(self._parts, self.transaction_id):
+                return False
             with self._parts.database.read() as session:
-                found = transactions.get(session, self.transaction_id)
-                if found is None or found.state is not TransactionState.RATIFIED:
-                    return False
                 done = recorded(self._parts, session, self.transaction_id)
             self._state = TransactionState.RATIFIED
             self._result = self._publish(done)
@@ -459,6 +466,7 @@ class Transaction:
         """Close the row; False when the store does not answer, so that nothing may be deleted."""
         try:
             with self._parts.database.write() as session:
+                self._find_published(session)
                 now = self._parts.database.clock_ms(session)
                 transactions.end(session, self.transaction_id, TransactionState.ROLLED_BACK, now)
                 state = transactions.lock(session, self.transaction_id)
@@ -466,6 +474,14 @@ class Transaction:
             _LOG.warning("Transaction %s could not be closed: %s", self.transaction_id, error)
             return False
         return state is not TransactionState.RATIFIED
+
+    def _find_published(self, session: Session) -> None:
+        """On an open table its file may be there already: then it happened, whatever came after."""
+        for member in self._members.values():
+            head = member.change.head
+            if not head.guarded and heads.by_id(session, head.table_id) is not None:
+                locked = heads.lock(session, head.table_id, head.name)
+                take_over(self._parts, session, locked)
 
     def _discard_unused(self, ratified: Sequence[Ratified]) -> None:
         """Delete staged files that were replaced later, or by another holder of the same id."""
