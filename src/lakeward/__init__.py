@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lakeward import errors as errors
+
 if TYPE_CHECKING:
     from lakeward.lake.lake import Lake, Retry
     from lakeward.lake.table import Table

@@ -355,7 +355,7 @@ def _warehouse(
     place = target if warehouse is None else arguments.place(warehouse, "warehouse")
     arguments.mapping(storage_options, "storage_options")
     if "://" in place and not place.startswith("file://"):
-        if warehouse is None:
+        if warehouse is None and place.startswith("postgres"):
             what = "A lake on a database server needs a warehouse for its files."
             raise InvalidInput(what, hint="Give warehouse=, or --warehouse on the command line.")
         what = f"A warehouse on {place.split('://')[0]}:// is not built yet."
