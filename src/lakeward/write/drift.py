@@ -73,7 +73,7 @@ def adopt_drift(parts: Parts, session: Session, head: Head) -> Head:
     if head.drift == "refuse" and has_drifted(parts, head):
         path = commit_path(head.location, head.version + 1)
         what = f"Somebody else committed version {head.version + 1} of {head.name}."
-        hint = "It refuses drift: drop it and adopt it anew to take the commit, or move the file away."
+        hint = "It refuses drift: drop it and adopt it anew to take that, or move the file away."
         raise ForeignCommit(
             what, hint=hint, table=str(head.name), version=head.version + 1, path=path
         )
