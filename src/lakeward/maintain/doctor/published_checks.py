@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from lakeward.errors import FileMissing, LakewardError, TableNotFound, VersionNotFound
 from lakeward.formats.delta.checkpoint import last_checkpoint_path
+from lakeward.formats.delta.parse import actions_of, commit_info_of, is_ours
 from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_bytes, commit_path
 from lakeward.formats.delta.restore import state_of
 from lakeward.formats.delta.segment import Checkpoint, Segment, segment_of
@@ -25,6 +26,11 @@ _FIX: Final = "Run `lakeward doctor --fix`: the file is written again from the l
 _FOREIGN: Final = (
     "Learn who wrote it and whether its rows are needed; then move the file away and run "
     "`lakeward publish`. Nothing was overwritten."
+)
+_FORGOTTEN: Final = (
+    "A lake wrote it: this store is older than the files, as after a backup was put back, or "
+    "another store writes here too. Move no file. Keep this store aside and run `lakeward rebuild` "
+    "on an empty one; what only this store knows must be done again. Nothing was overwritten."
 )
 
 
@@ -58,7 +64,7 @@ def foreign_commits(table: Patient) -> Iterator[Finding]:
         path = commit_path(head.location, version)
         if head.guarded:
             what = f"{path} is beyond version {head.version}, the newest of {table.name}."
-            yield table.error("foreign-commit", what, _FOREIGN, version=version)
+            yield table.error("foreign-commit", what, _advice(table, path), version=version)
         elif head.drift == "refuse":
             what = f"Somebody else committed version {version} of {table.name}, which refuses it."
             mend = "Drop the table and adopt it anew to take the commit, or move the file away."
@@ -114,7 +120,18 @@ def _compare(
         yield table.error("published-torn", what, _FIX, version=version)
         return
     what = f"{path} is not the commit that the log has as version {version} of {table.name}."
-    yield table.error("published-foreign", what, _FOREIGN, version=version)
+    yield table.error("published-foreign", what, _advice(table, path, commit), version=version)
+
+
+def _advice(table: Patient, path: str, known: Commit | None = None) -> str:
+    """What to do about a file that our log does not know: a lake's own commit may be needed."""
+    try:
+        told = actions_of(table.parts.storage.read(path)).info
+    except (LakewardError, ValueError):
+        return _FOREIGN
+    found = commit_info_of(told, "", 0)
+    changed = known is not None and found.transaction_id == known.info.transaction_id
+    return _FORGOTTEN if is_ours(found) and not changed else _FOREIGN
 
 
 def _checkpoint(
