@@ -126,10 +126,16 @@ def command(
         # typer reads both.
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in parameters}
-        app.command(name, **settings)(run)
+        app.command(name, help=_reflowed(function), **settings)(run)
         return function
 
     return register
+
+
+def _reflowed(function: Callable[..., None]) -> str:
+    """A function's documentation, one line to a paragraph: the terminal breaks them."""
+    paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(p.split()) for p in paragraphs)
 
 
 class _PipeClosed(Exception):

@@ -22,7 +22,7 @@ def doctor(
     tables: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[TABLE]…",
+            metavar="TABLE",
             help="Only these tables; all unless given.",
             autocompletion=complete_table,
             show_default=False,

@@ -62,12 +62,12 @@ def diff(
     before: Annotated[
         int | None,
         typer.Argument(
-            metavar="[FROM]", min=0, help="A version; the one before the newest unless given."
+            metavar="FROM", min=0, help="A version; the one before the newest unless given."
         ),
     ] = None,
     after: Annotated[
         int | None,
-        typer.Argument(metavar="[TO]", min=0, help="A version; the newest unless given."),
+        typer.Argument(metavar="TO", min=0, help="A version; the newest unless given."),
     ] = None,
     files: Annotated[int, typer.Option("--files", min=0, help="List at most so many files.")] = 20,
 ) -> None:

@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 def init(
     cli: Cli,
     directory: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="Where; the same as --lake.")
+        Path | None, typer.Argument(metavar="DIR", help="Where; the same as --lake.")
     ] = None,
 ) -> None:
     """Make a lake. One that is there already is left as it is."""

@@ -1,0 +1,106 @@
+"""Every class of error has its exit code and its two forms; what is unexpected is no traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import typer
+
+from lakeward import errors
+from lakeward.cli.context import Cli
+from lakeward.cli.exits import EXITS
+from lakeward.cli.program import Program, command
+from lakeward.errors import LakewardError
+from tests.cli.console import run, tell
+
+
+def _all(kind: type[LakewardError]) -> Iterator[type[LakewardError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from _all(below)
+
+
+KINDS = [k for k in _all(LakewardError) if k.__module__ == errors.__name__]
+
+
+def _failing(error: BaseException) -> typer.Typer:
+    """A program with one command, which fails."""
+    app = typer.Typer(cls=Program, pretty_exceptions_enable=False)
+
+    @app.callback()
+    def root() -> None:
+        pass
+
+    def fail(cli: Cli) -> None:
+        raise error
+
+    command(app, "fail")(fail)
+    return app
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
+def test_an_error_becomes_its_code_and_tells_its_facts(kind: type[LakewardError]) -> None:
+    app = _failing(kind("It broke.", hint="Mend it.", table="t", version=7))
+    answer = run("fail", "--json", app_=app)
+    assert answer.code == kind.exit_code
+    assert answer.json == {
+        "error": {
+            "type": kind.__name__,
+            "message": "It broke.",
+            "hint": "Mend it.",
+            "facts": {"table": "t", "version": 7},
+        }
+    }
+    text = run("fail", app_=app)
+    assert (text.code, text.out) == (kind.exit_code, "")
+    assert text.err.split("\n") == ["error: It broke.", "Mend it.", ""]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
+def test_every_code_is_in_the_table_that_the_help_shows(kind: type[LakewardError]) -> None:
+    assert kind.exit_code in EXITS
+
+
+def test_the_help_shows_every_code() -> None:
+    text = tell("--help")
+    for code, what in EXITS.items():
+        assert f"{code}  {what}" in " ".join(text.split(" ")), code
+
+
+def test_a_mistake_of_ours_is_told_without_a_traceback() -> None:
+    app = _failing(RuntimeError("oops"))
+    answer = run("fail", app_=app)
+    assert answer.code == 1
+    assert "error: oops" in answer.err
+    assert "mistake in Lakeward" in answer.err
+    assert "Traceback" not in answer.err
+    assert run("fail", "--json", app_=app).error["type"] == "RuntimeError"
+
+
+def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKEWARD_DEBUG", "1")
+    app = _failing(errors.Conflict("Lost."))
+    answer = run("fail", "--json", app_=app)
+    assert answer.code == 5
+    assert "Traceback" in answer.err
+    assert answer.error["type"] == "Conflict"
+
+
+def test_an_interruption_ends_with_its_code() -> None:
+    answer = run("fail", "--json", app_=_failing(KeyboardInterrupt()))
+    assert answer.code == 130
+    assert answer.error["type"] == "Interrupted"
+    text = run("fail", app_=_failing(KeyboardInterrupt()))
+    assert (text.code, text.out, text.err) == (130, "", "error: Interrupted.\n")
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    answer = run("fail", app_=_failing(BrokenPipeError()))
+    assert (answer.code, answer.out, answer.err) == (0, "", "")
+
+
+def test_facts_that_json_lacks_are_spelled() -> None:
+    error = errors.ConstraintViolation("Bad.", sample=[{"x": float("nan"), "y": b"\x00"}], one={1})
+    facts = run("fail", "--json", app_=_failing(error)).error["facts"]
+    assert facts == {"sample": [{"x": "nan", "y": "AA=="}], "one": [1]}

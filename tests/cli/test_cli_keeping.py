@@ -1,0 +1,120 @@
+"""The store backed up, exported, imported and rebuilt from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.console import ask, run, tell
+
+
+def _orders(place: Path) -> list[int]:
+    rows = ask("read", "sales.orders", "--limit", "100", "--lake", place)["rows"]
+    return sorted(row["id"] for row in rows)
+
+
+def test_a_backup_put_in_its_place_is_the_lake(own_shop: Path, tmp_path: Path) -> None:
+    before = _orders(own_shop)
+    copy = tmp_path / "copy.db"
+    answer = ask("backup", copy, "--lake", own_shop)
+    assert answer["path"] == str(copy)
+    assert answer["rows"]["lakeward_commit"] == 6
+    for path in own_shop.glob("lakeward.db*"):
+        path.unlink()
+    copy.rename(own_shop / "lakeward.db")
+    assert _orders(own_shop) == before
+    assert ask("doctor", "--lake", own_shop)["findings"] == []
+
+
+def test_a_backup_tells_where_it_is(own_shop: Path) -> None:
+    text = tell("backup", "copy.db", "--lake", own_shop)
+    assert f"The store is copied to {Path('copy.db').absolute()}" in text
+
+
+@pytest.mark.parametrize("command", [("backup",), ("store", "export")])
+def test_a_file_that_exists_is_not_overwritten(own_shop: Path, command: tuple[str, ...]) -> None:
+    Path("there").write_text("precious")
+    answer = run(*command, "there", "--lake", own_shop, "--json")
+    assert answer.code == 4
+    assert answer.error["type"] == "AlreadyExists"
+    assert Path("there").read_text() == "precious"
+
+
+def test_an_export_is_imported_into_a_new_store(own_shop: Path, tmp_path: Path) -> None:
+    exported = tmp_path / "store.zip"
+    rows = ask("store", "export", exported, "--lake", own_shop)["rows"]
+    for path in own_shop.glob("lakeward.db*"):
+        path.unlink()
+    answer = ask("store", "import", exported, "--lake", own_shop)
+    assert answer["rows"] == rows
+    assert ask("doctor", "--lake", own_shop)["findings"] == []
+    again = run("store", "import", exported, "--lake", own_shop, "--json")
+    assert again.code == 4
+
+
+@pytest.mark.postgres
+def test_a_lake_moves_to_postgresql(own_shop: Path, tmp_path: Path, postgres_url: str) -> None:
+    before = _orders(own_shop)
+    exported = tmp_path / "store.zip"
+    tell("store", "export", exported, "--lake", own_shop)
+    there = ("--lake", postgres_url, "--warehouse", str(own_shop))
+    assert run("tables", *there, "--json").error["type"] == "LakeNotFound"
+    assert "is imported from" in tell("store", "import", exported, *there)
+    rows = ask("read", "sales.orders", "--limit", "100", *there)["rows"]
+    assert sorted(r["id"] for r in rows) == before
+    assert ask("doctor", *there)["findings"] == []
+
+
+def test_importing_nothing_makes_no_lake(tmp_path: Path) -> None:
+    answer = run("store", "import", "nosuch.zip", "--lake", tmp_path / "new", "--json")
+    assert answer.code == 3
+    assert not (tmp_path / "new").exists()
+
+
+def test_importing_what_is_no_export_is_refused(tmp_path: Path) -> None:
+    Path("letter.zip").write_text("dear")
+    answer = run("store", "import", "letter.zip", "--lake", tmp_path / "new", "--json")
+    assert answer.code == 7
+    assert answer.error["type"] == "StoreCorrupt"
+
+
+def test_a_lost_store_is_rebuilt_from_what_is_published(own_shop: Path) -> None:
+    before = _orders(own_shop)
+    history = ask("history", "sales.orders", "--lake", own_shop)["versions"]
+    for path in own_shop.glob("lakeward.db*"):
+        path.unlink()
+    answer = ask("rebuild", "--lake", own_shop)
+    assert answer["tables"] == {"audit": 1, "sales.orders": 3}
+    assert answer["skipped"] == {}
+    assert answer["incomplete"] == []
+    assert _orders(own_shop) == before
+    after = ask("history", "sales.orders", "--lake", own_shop)["versions"]
+    assert [v["transaction_id"] for v in after] == [v["transaction_id"] for v in history]
+    assert ask("outcome", "both-tables", "--lake", own_shop)["committed"] is True
+    assert ask("doctor", "--lake", own_shop)["findings"] == []
+
+
+def test_a_rebuilt_store_tells_what_is_missing(own_shop: Path) -> None:
+    for path in own_shop.glob("lakeward.db*"):
+        path.unlink()
+    (own_shop / "audit" / "_delta_log" / f"{1:020d}.json").unlink()
+    text = tell("rebuild", "--lake", own_shop)
+    assert "is rebuilt with 2 tables" in text
+    assert "torn: transaction both-tables has 1 of its 2 tables" in text
+
+
+def test_a_store_that_is_there_is_not_rebuilt(own_shop: Path) -> None:
+    answer = run("rebuild", "--lake", own_shop, "--json")
+    assert answer.code == 4
+
+
+def test_a_damaged_store_must_be_moved_away_before_it_is_rebuilt(own_shop: Path) -> None:
+    (own_shop / "lakeward.db").write_bytes(b"no database at all, rather some text" * 100)
+    answer = run("rebuild", "--lake", own_shop, "--json")
+    assert answer.code == 7
+    assert answer.error["hint"].startswith("Move the damaged store away first")
+    (own_shop / "lakeward.db").rename(own_shop / "damaged.db")
+    for path in own_shop.glob("lakeward.db-*"):
+        path.unlink()
+    assert set(ask("rebuild", "--lake", own_shop)["tables"]) == {"audit", "sales.orders"}

@@ -1,0 +1,201 @@
+"""The program as it is run: start-up, streams, signals, terminals, completion."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.cli.console import clean_environment, program
+
+HEAVY = ("pyarrow", "sqlalchemy", "sqlglot", "deltalake", "polars", "pandas", "numpy", "rich.table")
+
+
+def test_the_help_loads_nothing_heavy_and_is_quick() -> None:
+    code = (
+        "import sys, time; t = time.perf_counter(); import lakeward.cli.main;"
+        f"heavy = [m for m in {HEAVY} if m in sys.modules];"
+        "print(heavy, time.perf_counter() - t)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert result.stdout.startswith("[] "), result.stdout
+    quickest = 9.0
+    for _ in range(5):
+        started = time.perf_counter()
+        assert program("--help").returncode == 0
+        quickest = min(quickest, time.perf_counter() - started)
+    assert quickest < 0.5
+
+
+def test_the_installed_program_is_the_same() -> None:
+    script = Path(sys.executable).with_name("lakeward")
+    result = subprocess.run(
+        [script, "--version"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert result.stdout == program("--version").stdout
+
+
+def test_json_is_one_object_on_standard_output_and_nothing_else(shop: Path) -> None:
+    result = program("tables", "--json", "--lake", shop)
+    assert result.stderr == ""
+    assert result.stdout.count("\n") == 1
+    assert set(orjson.loads(result.stdout)) == {"lake", "tables"}
+    result = program("show", "nosuch", "--json", "--lake", shop)
+    assert result.returncode == 3
+    assert result.stderr == ""
+    assert set(orjson.loads(result.stdout)) == {"error"}
+
+
+def test_errors_go_to_standard_error_as_text(shop: Path) -> None:
+    result = program("show", "nosuch", "--lake", shop)
+    assert result.returncode == 3
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: The lake has no table nosuch.")
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_reader_that_has_seen_enough_ends_the_program_quietly(
+    shop: Path, form: list[str]
+) -> None:
+    program_ = [sys.executable, "-m", "lakeward", "read", "sales.orders", "--limit", "100"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        result = subprocess.run(
+            [*program_, *form, "--lake", shop],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            env=clean_environment(),
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    assert (result.returncode, result.stderr) == (0, b"")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_ctrl_c_ends_with_130(tmp_path: Path, form: list[str]) -> None:
+    place = tmp_path / "demo"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lakeward", "demo", "--into", place, *form],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_environment(),
+    )
+    while not (place / "shop" / "stock").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, (out, err)
+    assert "Traceback" not in err
+    if form:
+        assert orjson.loads(out)["error"]["type"] == "Interrupted"
+    else:
+        assert err.endswith("error: Interrupted.\n")
+
+
+def _on_a_terminal(arguments: list[str], **environment: str) -> str:
+    """What a person sees who runs the program on a terminal."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lakeward", *arguments],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=clean_environment(TERM="xterm-256color", **environment),
+    )
+    os.close(slave)
+    seen = b""
+    try:
+        while select.select([master], [], [], 60)[0]:
+            try:
+                chunk = os.read(master, 65536)
+            except OSError:  # Linux's way to say that the other side is closed
+                break
+            if not chunk:
+                break
+            seen += chunk
+    finally:
+        process.wait(60)
+        os.close(master)
+    return seen.decode()
+
+
+def test_a_terminal_gets_colours_unless_it_asks_for_none(shop: Path) -> None:
+    arguments = ["show", "sales.orders", "--lake", str(shop)]
+    assert "\x1b[1;36msales.orders" in _on_a_terminal(arguments)
+    plain = _on_a_terminal(arguments, NO_COLOR="1")
+    assert "sales.orders" in plain
+    assert "\x1b[1;36m" not in plain
+    assert "\x1b[36m" not in plain
+
+
+def test_a_pipe_gets_neither_colours_nor_broken_lines(shop: Path) -> None:
+    text = program("history", "sales.orders", "--lake", shop).stdout
+    assert "\x1b" not in text
+    assert len([line for line in text.splitlines() if "both-tables (2 tables)" in line]) == 1
+
+
+def test_json_on_a_terminal_is_for_people_to_read(shop: Path) -> None:
+    seen = _on_a_terminal(["tables", "--json", "--lake", str(shop)])
+    assert "\x1b" not in seen
+    assert '\n  "tables": [' in seen.replace("\r\n", "\n")
+
+
+def test_output_that_is_not_unicode_loses_no_line(shop: Path) -> None:
+    result = program("diff", "sales.orders", "--lake", shop, PYTHONIOENCODING="ascii")
+    assert result.returncode == 0
+    assert "version 2 \\u2192 3" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("lakeward --lake LAKE show ", ["audit", "sales.orders"]),
+        ("lakeward show --lake LAKE sa", ["sales.orders"]),
+        ("lakeward doctor --lake LAKE audit sa", ["sales.orders"]),
+        ("lakeward dif", ["diff"]),
+        ("lakeward store ", ["export", "import"]),
+        ("lakeward --lake nowhere show ", []),
+    ],
+)
+def test_the_shell_completes_commands_and_table_names(
+    shop: Path, words: str, expected: list[str]
+) -> None:
+    words = words.replace("LAKE", str(shop))
+    result = program(
+        _LAKEWARD_COMPLETE="complete_bash",
+        COMP_WORDS=words,
+        COMP_CWORD=str(len(words.split(" ")) - 1),
+    )
+    assert result.stdout.split() == expected
+    assert result.stderr == ""
+
+
+def test_completion_takes_the_lake_of_the_environment_and_makes_none(
+    shop: Path, tmp_path: Path
+) -> None:
+    words = {
+        "_LAKEWARD_COMPLETE": "complete_bash",
+        "COMP_WORDS": "lakeward show ",
+        "COMP_CWORD": "2",
+    }
+    assert program(**words, LAKEWARD_LAKE=str(shop)).stdout.split() == ["audit", "sales.orders"]
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert program(**words, LAKEWARD_LAKE=str(empty)).stdout.split() == []
+    assert list(empty.iterdir()) == []
