@@ -113,10 +113,11 @@ class LocalStorage(Storage):
         """The files below a directory, in no order."""
         stack = [self._full(path)]
         while stack:
-            try:
-                entries = os.scandir(stack.pop())
-            except (FileNotFoundError, NotADirectoryError):
-                continue
+            with _translated(path):
+                try:
+                    entries = os.scandir(stack.pop())
+                except (FileNotFoundError, NotADirectoryError):
+                    continue
             with _translated(path), entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
