@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
+import orjson
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -53,6 +54,24 @@ def test_tables_of_a_lake_without_tables(tmp_path: Path) -> None:
     run("init", tmp_path)
     assert ask("tables", "--lake", tmp_path)["tables"] == []
     assert "has no tables yet" in tell("tables", "--lake", tmp_path)
+
+
+def test_rows_are_counted_only_where_every_file_tells(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    run("init", lake)
+    tell("create", "empty", "id int64", "--lake", lake)
+    assert ask("show", "empty", "--lake", lake)["rows"] == 0
+    place = tmp_path / "silent"
+    write_deltalake(place, pa.table({"id": [1, 2]}))
+    write_deltalake(place, pa.table({"id": [3]}), mode="append")
+    path = place / "_delta_log" / f"{1:020d}.json"
+    lines = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    for line in lines:
+        line.get("add", {}).pop("stats", None)
+    path.write_bytes(b"\n".join(map(orjson.dumps, lines)))
+    tell("adopt", "silent", place, "--lake", lake)
+    assert ask("show", "silent", "--lake", lake)["rows"] is None
+    assert "rows unknown in 2 files" in tell("show", "silent", "--lake", lake)
 
 
 def test_tables_text_has_a_line_to_a_table(shop: Path) -> None:

@@ -100,6 +100,23 @@ def test_a_closed_pipe_is_no_error() -> None:
     assert (answer.code, answer.out, answer.err) == (0, "", "")
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+@pytest.mark.parametrize("kind", [errors.StoreUnavailable, ValueError])
+def test_an_error_that_quotes_a_password_is_masked(
+    form: list[str], kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEWARD_DEBUG", "1")
+    url = "postgresql://bob:S3cr3tWord@host/db"
+    error: Exception = ValueError(f"bad {url}, bad S3cr3tWord")
+    if kind is not ValueError:
+        error = errors.StoreUnavailable(f"no {url}", hint=f"try {url}", urls=[url, "S3cr3tWord"])
+    answer = run("fail", "--lake", url, *form, app_=_failing(error))
+    assert answer.code in (1, 7)
+    assert "Traceback" in answer.err
+    assert "***" in answer.out + answer.err
+    assert "S3cr3tWord" not in answer.out + answer.err
+
+
 def test_facts_that_json_lacks_are_spelled() -> None:
     error = errors.ConstraintViolation("Bad.", sample=[{"x": float("nan"), "y": b"\x00"}], one={1})
     facts = run("fail", "--json", app_=_failing(error)).error["facts"]

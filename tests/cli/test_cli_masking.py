@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lakeward.cli.masking import Mask
-from tests.cli.console import program, run
+from tests.cli.console import ask, program, run
 
 URLS = (
     "postgresql://bob:S3cr3tWord@127.0.0.1:1/db",
@@ -67,3 +69,25 @@ def test_words_that_are_no_secret_stay() -> None:
 def test_nested_facts_are_masked() -> None:
     mask = Mask("postgresql://bob:hush@host/db")
     assert mask.deeply({"a": ["hush", {"b": ("hush", 1)}]}) == {"a": ["***", {"b": ["***", 1]}]}
+
+
+@pytest.mark.postgres
+def test_no_answer_tells_the_password(postgres_url: str, tmp_path: Path) -> None:
+    url = postgres_url.replace("postgres@", "postgres:S3cr3tWord@")
+    lake = ("--lake", url, "--warehouse", tmp_path / "warehouse")
+    commands: list[tuple[str, ...]] = [
+        ("init",),
+        ("create", "t", "id int64"),
+        ("tables",),
+        ("show", "t"),
+        ("doctor",),
+        ("show", "nosuch"),
+        ("backup", "copy.zip"),
+    ]
+    for arguments in commands:
+        for form in ([], ["--json"]):
+            answer = run(*arguments, *lake, *form)
+            assert answer.code in (0, 3, 4), answer
+            assert answer.out + answer.err
+            assert "S3cr3tWord" not in answer.out + answer.err
+    assert ask("tables", *lake)["lake"].startswith("postgresql://")
