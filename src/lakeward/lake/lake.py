@@ -86,9 +86,13 @@ class Lake:
         self._parts = Parts(database, LocalStorage(place), actor or _actor(), _engine())
         self._keeper = LeaseKeeper(database)
         self._repair = repair
-        if repair:
-            self._clean()
-            recover(self._parts)
+        try:
+            if repair:
+                self._clean()
+                recover(self._parts)
+        except BaseException:
+            database.close()
+            raise
 
     def __repr__(self) -> str:
         return f"Lake({self._parts.database.label!r}, warehouse={self.warehouse!r})"

@@ -81,6 +81,14 @@ class Storage(ABC):
         """The files below a directory, in no order; none when there is no such directory."""
 
     @abstractmethod
+    def make_directory(self, path: str) -> None:
+        """Make sure that files can be put into a directory, as far as that can be known.
+
+        Raises:
+            StorageError: They cannot.
+        """
+
+    @abstractmethod
     def directories(self, path: str) -> list[str]:
         """The directories directly below a directory, as paths below the root."""
 

@@ -128,6 +128,14 @@ class LocalStorage(Storage):
                     name = os.path.relpath(entry.path, self._root)
                     yield StoredFile(name, found.st_size, found.st_mtime_ns // 1_000_000)
 
+    def make_directory(self, path: str) -> None:
+        """Make a directory, or see that it can be written."""
+        target = self._full(path)
+        with _translated(path):
+            self._make_directory(target)
+            if not os.access(target, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
     def directories(self, path: str) -> list[str]:
         """The directories directly below a directory, hidden ones left out."""
         with _translated(path), os.scandir(self._full(path) if path else self._root) as entries:

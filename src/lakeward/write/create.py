@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lakeward.errors import AlreadyExists, InvalidInput, UnsupportedFeature
+from lakeward.errors import AlreadyExists, InvalidInput, LakewardError, UnsupportedFeature
 from lakeward.formats.delta.protocol import ICT_PROPERTY, new_protocol
 from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_path
 from lakeward.log import audit, heads, transactions
@@ -38,6 +39,7 @@ from lakeward.write.publish import publish_member
 from lakeward.write.ratify import Ratified, insert
 from lakeward.write.validate import check_constraints
 
+_LOG = logging.getLogger(__name__)
 _POLICY = {
     "target_file_size": TARGET_FILE_SIZE,
     "compression": COMPRESSION,
@@ -60,11 +62,12 @@ def create(
     comment: str | None,
     guard: bool,
 ) -> Head:
-    """Make an empty table: version 0, published.
+    """Make an empty table: version 0, published unless the warehouse fails just then.
 
     Raises:
         InvalidInput: Something asked for makes no sense; nothing was made.
         AlreadyExists: The name is taken, or a table lies where this one would.
+        StorageError: The warehouse cannot be written; nothing was made.
     """
     if format != "delta":
         what = f"Tables of format {format!r} cannot be made."
@@ -80,7 +83,11 @@ def create(
         guard=arguments.flag(guard, "guard"),
     )
     member = _ratify(parts, name, definition, guard=guard)
-    publish_member(parts, member)
+    try:
+        publish_member(parts, member)
+    except LakewardError as error:
+        # The table stands; whoever opens the lake next publishes it.
+        _LOG.warning("Table %s is made and not yet published: %s", name, error)
     return member.head
 
 
@@ -123,6 +130,7 @@ def _ratify(parts: Parts, name: TableName, definition: Definition, *, guard: boo
             audit_hash=audit.GENESIS,
         )
         head = replace(new, table_id=heads.insert(session, new, now))
+        parts.storage.make_directory(f"{new.location}/{LOG_DIRECTORY}")
         definition = replace(definition, created_ms=now)
         commit = Commit(
             version=0,
