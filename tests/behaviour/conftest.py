@@ -1,4 +1,4 @@
-"""A lake that many tests share, each with tables of its own names: a fresh one takes a while."""
+"""A lake that the tests of a file share, each with tables of its own: a fresh one takes a while."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.conftest import STORES
 _NUMBERS = itertools.count(1)
 
 
-@pytest.fixture(scope="session", params=STORES)
+@pytest.fixture(scope="module", params=STORES)
 def shared_lake(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Generator[lw.Lake]:
-    """One lake per store for all tests that only look at tables of their own."""
+    """One lake per store for the tests of a file, which each look at tables of their own."""
     warehouse = tmp_path_factory.mktemp("shared")
     with ExitStack() as stack:
         url = str(warehouse)
