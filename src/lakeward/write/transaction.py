@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self
@@ -22,7 +22,7 @@ from lakeward.errors import (
     UnsupportedFeature,
 )
 from lakeward.formats.delta.protocol import check_writable
-from lakeward.log import heads, transactions
+from lakeward.log import heads
 from lakeward.log.database import Session
 from lakeward.model import arguments
 from lakeward.model.clock import to_datetime
@@ -33,32 +33,27 @@ from lakeward.model.commit import (
     TransactionState,
     new_transaction_id,
 )
-from lakeward.model.expression import Expression
-from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
 from lakeward.model.where import parse
 from lakeward.read.parts import Parts
-from lakeward.read.plan import file_always_matches, file_may_match
-from lakeward.read.scan import check_columns, needs_engine, read_files
-from lakeward.read.snapshot import TableSnapshot
+from lakeward.read.scan import check_columns
 from lakeward.write import adding, rewrite
 from lakeward.write.change import Change, Operation
 from lakeward.write.drift import follow, follow_all, take_over
 from lakeward.write.lease import LeaseKeeper
+from lakeward.write.member import Member
 from lakeward.write.open_table import ratify_open
-from lakeward.write.options import parquet_options
 from lakeward.write.outcome import (
     Outcome,
     happened,
     outcome,
-    patiently,
     ratify_surely,
     recorded,
 )
 from lakeward.write.publish import checkpoint_if_due, publish_member
 from lakeward.write.ratify import Intent, Ratified, ratify
-from lakeward.write.stage import Stager
+from lakeward.write.registered import Registered
 from lakeward.write.validate import Checks
 
 _LOG = logging.getLogger(__name__)
@@ -86,15 +81,6 @@ class CommitResult:
     published: bool = True
 
 
-@dataclass
-class _Member:
-    """A table in the transaction."""
-
-    change: Change
-    stager: Stager
-    view: list[LoggedFile] | None = field(default=None)
-
-
 class Transaction:
     """Changes to tables that nobody sees until `commit`, and then everybody sees at once.
 
@@ -113,15 +99,16 @@ class Transaction:
         attempts: int = 1,
     ) -> None:
         self._parts = parts
-        self._keeper = keeper
         self.transaction_id = _checked_id(transaction_id)
         self.isolation = _checked_isolation(isolation)
         self.message = arguments.optional_text(message, "message")
         self.attempts = attempts
         self._chosen_id = transaction_id is not None
-        self._members: dict[TableName, _Member] = {}
+        self._members: dict[TableName, Member] = {}
         self._cut: dict[TableName, Head] | None = None
-        self._registered = False
+        self._registered = Registered(
+            parts, keeper, self.transaction_id, isolation=self.isolation, message=self.message
+        )
         self._state = TransactionState.OPEN
         self._result: CommitResult | None = None
         self._failure: BaseException | None = None
@@ -143,7 +130,7 @@ class Transaction:
             return
         with self._operation(name) as member:
             change = member.change
-            staged = self._stage(member, data)
+            staged = member.stage(data)
             change.added.extend(staged)
             change.operations.append(_write("Append", change))
 
@@ -158,8 +145,8 @@ class Transaction:
             if scope is not None and where is not None:
                 # No check of the table can have this name.
                 checks.also("overwrite where", where, scope)
-            staged = self._stage(member, data, checks)
-            self._remove(member, scope)
+            staged = member.stage(data, checks)
+            member.remove_rows(scope)
             change.added.extend(staged)
             change.operations.append(_write("Overwrite", change, where))
 
@@ -169,7 +156,7 @@ class Transaction:
             return
         with self._operation(name, reads=True) as member:
             scope = parse(where, member.change.definition.schema)
-            self._remove(member, scope)
+            member.remove_rows(scope)
             member.change.operations.append(Operation("DELETE", {"predicate": where}))
 
     def add_files(self, name: str, paths: Sequence[str]) -> None:
@@ -195,7 +182,7 @@ class Transaction:
             check_writable(change.definition, str(change.head.name))
             rewrite.check_deletable(change)
             wanted = list(dict.fromkeys(arguments.texts(paths, "paths")))
-            live = {f.path: f for f in self._view(member)}
+            live = {f.path: f for f in member.files()}
             unknown = [p for p in wanted if p not in live]
             if unknown:
                 what = f"Table {change.head.name} has no file {unknown[0]!r}."
@@ -226,7 +213,7 @@ class Transaction:
             check_columns(columns, change.definition, str(change.head.name))
             scope = None if where is None else parse(where, change.definition.schema)
             change.reads.append(scope)
-            return self._read(member, columns, scope)
+            return member.read(columns, scope)
 
     def commit(self) -> CommitResult:
         """Make every change true at once, and publish it.
@@ -249,7 +236,7 @@ class Transaction:
             for member in members.values():
                 member.stager.settle()
             reach("stage.done")
-            self._ensure_registered()
+            self._registered.ensure()
             reach("validate.done")
             ratified = self._ratify(members)
         except OutcomeUnknown:
@@ -259,7 +246,7 @@ class Transaction:
             self.rollback()
             raise
         self._state = TransactionState.RATIFIED
-        self._keeper.let_go(self.transaction_id)
+        self._registered.let_go()
         self._discard_unused(ratified)
         self._result = self._publish(ratified)
         reach("commit.acknowledged")
@@ -271,8 +258,7 @@ class Transaction:
         if self._state is not TransactionState.OPEN:
             return
         self._state = TransactionState.ROLLED_BACK
-        self._keeper.let_go(self.transaction_id)
-        if self._registered and not self._close_registration():
+        if not self._registered.roll_back(self._find_published):
             # Ratified after all, or nobody knows: then every file stays.
             return
         for member in self._members.values():
@@ -308,7 +294,7 @@ class Transaction:
 
     def _is_replay(self) -> bool:
         """Whether a transaction of this, self-chosen, id was ratified before: then all is done."""
-        if not self._chosen_id or self._registered:
+        if not self._chosen_id or self._registered.is_registered:
             return False
         if self._result is None:
             if not happened(self._parts, self.transaction_id):
@@ -324,7 +310,7 @@ class Transaction:
         member = self._member(TableName.parse(name), reads=reads)
         return _Guarded(self, member)
 
-    def _member(self, name: TableName, *, reads: bool) -> _Member:
+    def _member(self, name: TableName, *, reads: bool) -> Member:
         member = self._members.get(name)
         if member is not None and not (reads and self._cut is None):
             return member
@@ -347,133 +333,10 @@ class Transaction:
                 raise _moved(head)
             member.change.head = head
             return member
-        change = Change(head, definition)
-        stager = Stager(
-            self._parts.storage,
-            self.transaction_id,
-            head,
-            definition,
-            parquet_options(definition.properties),
+        member = self._members[name] = Member.of(
+            self._parts, self.transaction_id, head, definition, self._registered.ensure
         )
-        member = self._members[name] = _Member(change, stager)
         return member
-
-    def _stage(self, member: _Member, data: Any, checks: Checks | None = None) -> list[DataFile]:
-        change = member.change
-        check_writable(change.definition, str(change.head.name))
-        self._ensure_registered()
-        return rewrite.stage(member.stager, data, checks)
-
-    def _remove(self, member: _Member, scope: Expression | None) -> None:
-        """Take the rows of a scope out: whole files, or rewritten ones where some rows stay."""
-        change = member.change
-        check_writable(change.definition, str(change.head.name))
-        rewrite.check_deletable(change)
-        change.scopes.append(scope)
-        own = list(change.added)
-        for file in self._view(member):
-            if scope is not None and not file_may_match(scope, file.file):
-                continue
-            if scope is not None and not file_always_matches(scope, file.file):
-                self._ensure_registered()
-                change.added.extend(
-                    rewrite.survivors(self._parts.storage, member.stager, change, file, scope)
-                )
-            change.remove(file)
-        self._remove_own(member, scope, own)
-
-    def _remove_own(self, member: _Member, scope: Expression | None, own: list[DataFile]) -> None:
-        """The same for files that this transaction staged itself."""
-        change = member.change
-        for staged in own:
-            if scope is None or file_always_matches(scope, staged):
-                change.added.remove(staged)
-            elif file_may_match(scope, staged):
-                kept = rewrite.survivors(
-                    self._parts.storage,
-                    member.stager,
-                    change,
-                    LoggedFile(staged, change.head.version + 1, 0),
-                    scope,
-                )
-                change.added.remove(staged)
-                change.added.extend(kept)
-
-    def _view(self, member: _Member) -> list[LoggedFile]:
-        """The files of the base version that this transaction has not removed."""
-        change = member.change
-        if member.view is None:
-            snapshot = TableSnapshot(
-                self._parts,
-                change.head,
-                change.head.version,
-                change.head.timestamp_ms,
-                change.definition,
-            )
-            member.view = snapshot.plan()
-        return [f for f in member.view if (f.added, f.ordinal) not in change.removed]
-
-    def _read(
-        self, member: _Member, columns: Sequence[str] | None, scope: Expression | None
-    ) -> pa.Table:
-        change = member.change
-        base = self._view(member)
-        staged = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(change.added)]
-        if needs_engine(base, change.definition):
-            what = f"Table {change.head.name} has deletion vectors or mapped columns."
-            hint = "Read it outside the transaction, with table.to_arrow()."
-            raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
-        found = [f for f in (*base, *staged) if scope is None or file_may_match(scope, f.file)]
-        return read_files(
-            self._parts.storage,
-            change.head,
-            change.definition,
-            found,
-            columns=columns,
-            where=scope,
-        ).read_all()
-
-    def _ensure_registered(self) -> None:
-        if self._registered:
-            return
-        patiently(self._parts, self._register)
-        self._registered = True
-        self._keeper.hold_transaction(self.transaction_id)
-        reach("transaction.opened")
-
-    def _register(self) -> None:
-        # A power cut on this host ends the process too, and files of an id that nobody knows are
-        # nobody's. A server that crashes alone must still know the transaction when it is back.
-        with self._parts.database.write(durable=self._parts.database.is_remote) as session:
-            found = transactions.get(session, self.transaction_id)
-            if found is None:
-                transactions.register(
-                    session,
-                    self._parts.database.clock_ms(session),
-                    transaction_id=self.transaction_id,
-                    actor=self._parts.actor,
-                    isolation=self.isolation.value,
-                    message=self.message,
-                )
-            elif found.state is not TransactionState.OPEN:
-                what = f"Transaction {self.transaction_id} is {found.state.value} already."
-                hint = "lake.outcome tells what it did."
-                raise TransactionClosed(
-                    what, hint=hint, transaction_id=self.transaction_id, state=found.state
-                )
-
-    def _close_registration(self) -> bool:
-        """Close the row; False when the store does not answer, so that nothing may be deleted."""
-        try:
-            with self._parts.database.write() as session:
-                self._find_published(session)
-                now = self._parts.database.clock_ms(session)
-                transactions.end(session, self.transaction_id, TransactionState.ROLLED_BACK, now)
-                state = transactions.lock(session, self.transaction_id)
-        except LakewardError as error:
-            _LOG.warning("Transaction %s could not be closed: %s", self.transaction_id, error)
-            return False
-        return state is not TransactionState.RATIFIED
 
     def _find_published(self, session: Session) -> None:
         """On an open table its file may be there already: then it happened, whatever came after."""
@@ -490,7 +353,7 @@ class Transaction:
             with suppress(LakewardError):
                 member.stager.discard(keep=used)
 
-    def _ratify(self, members: Mapping[TableName, _Member]) -> list[Ratified]:
+    def _ratify(self, members: Mapping[TableName, Member]) -> list[Ratified]:
         looked = self._looked_at(members)
         touched = {**members, **looked}
         unguarded = [n for n, m in touched.items() if not m.change.head.guarded]
@@ -509,7 +372,7 @@ class Transaction:
         )
         return ratify_surely(self._parts, intent, way)
 
-    def _looked_at(self, members: Mapping[TableName, _Member]) -> dict[TableName, _Member]:
+    def _looked_at(self, members: Mapping[TableName, Member]) -> dict[TableName, Member]:
         """The tables that were only read, as far as that matters."""
         if self.isolation is not Isolation.SERIALIZABLE:
             return {}
@@ -556,11 +419,11 @@ class Transaction:
 class _Guarded:
     """An operation in progress: when it fails, the transaction is rolled back."""
 
-    def __init__(self, transaction: Transaction, member: _Member) -> None:
+    def __init__(self, transaction: Transaction, member: Member) -> None:
         self._transaction = transaction
         self._member = member
 
-    def __enter__(self) -> _Member:
+    def __enter__(self) -> Member:
         return self._member
 
     def __exit__(

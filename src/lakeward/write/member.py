@@ -1,0 +1,135 @@
+"""A table in a transaction: the files it sees, and what the transaction does to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from lakeward.errors import UnsupportedFeature
+from lakeward.formats.delta.protocol import check_writable
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
+from lakeward.model.expression import Expression
+from lakeward.model.file import DataFile, LoggedFile
+from lakeward.read.parts import Parts
+from lakeward.read.plan import file_always_matches, file_may_match
+from lakeward.read.scan import needs_engine, read_files
+from lakeward.read.snapshot import TableSnapshot
+from lakeward.write import rewrite
+from lakeward.write.change import Change
+from lakeward.write.options import parquet_options
+from lakeward.write.stage import Stager
+from lakeward.write.validate import Checks
+
+
+@dataclass
+class Member:
+    """One table's part of a transaction.
+
+    Attributes:
+        parts: The lake's.
+        change: What shall become of the table.
+        stager: Writes its files.
+        before_writing: Called before a file is written, so that it is known whose it is.
+    """
+
+    parts: Parts
+    change: Change
+    stager: Stager
+    before_writing: Callable[[], None]
+    _all: list[LoggedFile] | None = field(default=None)
+
+    @classmethod
+    def of(
+        cls,
+        parts: Parts,
+        transaction_id: str,
+        head: Head,
+        definition: Definition,
+        before_writing: Callable[[], None],
+    ) -> Member:
+        """A table that nothing has been done to yet."""
+        options = parquet_options(definition.properties)
+        stager = Stager(parts.storage, transaction_id, head, definition, options)
+        return cls(parts, Change(head, definition), stager, before_writing)
+
+    def stage(self, data: Any, checks: Checks | None = None) -> list[DataFile]:
+        """Write a user's rows as files; they are not part of the change yet."""
+        self._check_writable()
+        self.before_writing()
+        return rewrite.stage(self.stager, data, checks)
+
+    def remove_rows(self, scope: Expression | None) -> None:
+        """Take the rows of a scope out: whole files, or rewritten ones where some rows stay."""
+        self._check_writable()
+        rewrite.check_deletable(self.change)
+        self.change.scopes.append(scope)
+        own = list(self.change.added)
+        for file in self.files(scope):
+            if scope is not None and not file_always_matches(scope, file.file):
+                self.change.added.extend(self._survivors(file, scope))
+            self.change.remove(file)
+        for staged in own:
+            self._remove_own(staged, scope)
+
+    def remove_file(self, file: LoggedFile) -> None:
+        """Take a whole file out."""
+        self.change.remove(file)
+
+    def files(self, scope: Expression | None = None) -> list[LoggedFile]:
+        """The files of the base version that are still there and may hold rows of a scope."""
+        change = self.change
+        if self._all is not None and scope is not None:
+            found = [f for f in self._all if file_may_match(scope, f.file)]
+        elif self._all is not None:
+            found = self._all
+        else:
+            head = change.head
+            base = TableSnapshot(
+                self.parts, head, head.version, head.timestamp_ms, change.definition
+            )
+            found = base.plan(scope)
+            if scope is None:
+                self._all = found
+        return [f for f in found if (f.added, f.ordinal) not in change.removed]
+
+    def read(self, columns: Sequence[str] | None, scope: Expression | None) -> pa.Table:
+        """The rows as the transaction sees them, its own changes included."""
+        change = self.change
+        base = self.files(scope)
+        if needs_engine(base, change.definition):
+            what = f"Table {change.head.name} has deletion vectors or mapped columns."
+            hint = "Read it outside the transaction, with table.to_arrow()."
+            raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
+        staged = [
+            LoggedFile(f, change.head.version + 1, n)
+            for n, f in enumerate(change.added)
+            if scope is None or file_may_match(scope, f)
+        ]
+        return read_files(
+            self.parts.storage,
+            change.head,
+            change.definition,
+            [*base, *staged],
+            columns=columns,
+            where=scope,
+        ).read_all()
+
+    def _remove_own(self, staged: DataFile, scope: Expression | None) -> None:
+        """Rows that this transaction staged itself."""
+        if scope is not None and not file_may_match(scope, staged):
+            return
+        if scope is not None and not file_always_matches(scope, staged):
+            file = LoggedFile(staged, self.change.head.version + 1, 0)
+            self.change.added.extend(self._survivors(file, scope))
+        self.change.added.remove(staged)
+
+    def _survivors(self, file: LoggedFile, scope: Expression) -> list[DataFile]:
+        self.before_writing()
+        return rewrite.survivors(self.parts.storage, self.stager, self.change, file, scope)
+
+    def _check_writable(self) -> None:
+        check_writable(self.change.definition, str(self.change.head.name))
