@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lakeward.lake.table import Table
     from lakeward.write.transaction import CommitResult, Transaction
 
-__all__ = ["CommitResult", "Lake", "Retry", "Table", "Transaction", "open"]
+__all__ = ["CommitResult", "Lake", "Retry", "Table", "Transaction", "errors", "open"]
 
 _HOMES = {
     "CommitResult": "lakeward.write.transaction",
@@ -67,6 +67,11 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
         repair=repair,
         actor=actor,
     )
+
+
+def __dir__() -> list[str]:
+    """What is there for users."""
+    return __all__
 
 
 def __getattr__(name: str) -> Any:
