@@ -56,10 +56,10 @@ def read_files(
 
 
 def check_columns(columns: Sequence[str] | None, definition: Definition, table: str) -> None:
-    """Refuse columns that the table does not have.
+    """Refuse columns that the table does not have, and one that is asked for twice.
 
     Raises:
-        InvalidInput: A name is unknown.
+        InvalidInput: A name is unknown, or given more than once.
     """
     if columns is None:
         return
@@ -69,3 +69,7 @@ def check_columns(columns: Sequence[str] | None, definition: Definition, table: 
         what = f"Table {table} has no column {unknown[0]!r}."
         hint = f"It has {', '.join(definition.schema.names)}."
         raise InvalidInput(what, hint=hint, table=table, column=unknown[0])
+    twice = next((c for c in names if names.count(c) > 1), None)
+    if twice is not None:
+        what = f"Column {twice!r} is asked for more than once."
+        raise InvalidInput(what, table=table, column=twice)

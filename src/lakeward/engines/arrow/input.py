@@ -127,7 +127,8 @@ def _from_pandas(data: Any) -> pa.Table:
 
 
 def _is_pandas(data: Any) -> bool:
-    return type(data).__module__.partition(".")[0] == "pandas"
+    own = type(data).__module__.partition(".")[0] == "pandas"
+    return own and hasattr(data, "columns")
 
 
 def _not_rows(data: Any) -> InvalidInput:
