@@ -34,11 +34,15 @@ def parse(text: str, schema: Schema) -> Expression:
         InvalidExpression: It does not parse, names what is not there, or does not fit together;
             `expression` is the text and `column` the name in question, if there is one.
     """
+    shown = str(text)[:_SHOWN]
     try:
         return bind(_tree(text), schema)
     except InvalidExpression as error:
-        facts = {**error.facts, "expression": str(text)[:_SHOWN]}
+        facts = {**error.facts, "expression": shown}
         raise InvalidExpression(error.what, hint=error.hint, **facts) from error.__cause__
+    except RecursionError:
+        what = "The expression is nested too deeply."
+        raise InvalidExpression(what, hint="Use IN or split it.", expression=shown) from None
 
 
 def _tree(text: str) -> exp.Expr:
@@ -59,11 +63,8 @@ def _tree(text: str) -> exp.Expr:
         tokens = _with_quotes(dialect.tokenize(text), text)
         _check_nesting(tokens)
         found = dialect.parser().parse_into(exp.Condition, tokens, text)
-    except InvalidExpression:
+    except (InvalidExpression, RecursionError):
         raise
-    except RecursionError:
-        what = "The expression is nested too deeply."
-        raise InvalidExpression(what, hint="Use IN or split it.") from None
     except Exception as error:  # whatever a hostile text does to the parser
         what = f"The expression is not valid SQL: {_reason(error)}."
         hint = "Put strings in single quotes, and names that are SQL words in backticks."

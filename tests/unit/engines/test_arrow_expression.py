@@ -54,13 +54,15 @@ def decided_by_datafusion(sql: str) -> bool:
     return sql.count(" IN (") < 2
 
 
-@settings(deadline=None, max_examples=500)
+@pytest.mark.slow
+@settings(deadline=None, max_examples=400)
 @given(Texts().conditions(), tables)
 def test_arrow_agrees_with_plain_python(text: str, rows: list[Row]) -> None:
     expression = where.parse(text, SCHEMA)
     assert by_arrow(expression, to_table(rows)) == [evaluate(expression, row) for row in rows]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(Texts(portable=True).conditions(), tables)
 def test_arrow_agrees_with_datafusion_on_the_same_text(text: str, rows: list[Row]) -> None:
@@ -69,6 +71,7 @@ def test_arrow_agrees_with_datafusion_on_the_same_text(text: str, rows: list[Row
     assert by_arrow(where.parse(text, SCHEMA), table) == by_datafusion(text, table)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(Texts().conditions(), tables)
 def test_arrow_agrees_with_datafusion_on_rendered_sql(text: str, rows: list[Row]) -> None:
@@ -78,6 +81,7 @@ def test_arrow_agrees_with_datafusion_on_rendered_sql(text: str, rows: list[Row]
     assert by_arrow(expression, table) == by_datafusion(sql, table)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(Texts().conditions(), tables)
 def test_rendered_text_parses_to_the_same_meaning(text: str, rows: list[Row]) -> None:
@@ -86,6 +90,7 @@ def test_rendered_text_parses_to_the_same_meaning(text: str, rows: list[Row]) ->
     assert by_arrow(again, table) == by_arrow(expression, table)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(Texts().conditions(), tables)
 def test_filter_keeps_the_rows_that_are_true(text: str, rows: list[Row]) -> None:
@@ -160,6 +165,45 @@ def test_division_is_of_doubles_and_by_zero_is_null() -> None:
     assert kept("1 / v IS NULL", [0.0, -0.0, 2.0], pa.float64()) == [0.0, 0.0]
 
 
+def test_case_goes_on_where_a_condition_is_unknown() -> None:
+    text = "CASE WHEN v = 1 THEN 'a' WHEN v IS NULL THEN 'b' END = 'b'"
+    assert kept(text, [1, 2, None], pa.int32()) == [None]
+    assert kept("if(v > 1, 1, 2) = 2", [1, 2, None], pa.int32()) == [1, None]
+    assert kept("CASE v WHEN 1 THEN TRUE ELSE FALSE END", [1, 2, None], pa.int32()) == [1]
+    assert kept("CASE WHEN v = 1 THEN 5 END IS NULL", [1, 2, None], pa.int32()) == [2, None]
+    assert kept("nullif(v, 1) IS NULL", [1, 2, None], pa.int32()) == [1, None]
+    assert kept("coalesce(v, 7) = 7", [1, None], pa.int32()) == [None]
+
+
+def test_functions_of_strings() -> None:
+    values = ["  ab\t", "Été", "", None]
+    text = pa.string()
+    assert kept("length(v) = 5", values, text) == values[:1]
+    assert kept("char_length(v) = 3", values, text) == values[1:2]
+    assert kept("trim(v) = 'ab\t'", values, text) == values[:1]
+    assert kept("ltrim(v) = 'ab\t'", values, text) == values[:1]
+    assert kept("rtrim(v) = '  ab\t'", values, text) == values[:1]
+    assert kept("lower(v) = 'été'", values, text) == values[1:2]
+    assert kept("upper(v) = 'ÉTÉ'", values, text) == values[1:2]
+    assert kept("substring(v, 2, 1) = 't'", values, text) == values[1:2]
+    assert kept("substring(v, 2) = 'té'", values, text) == values[1:2]
+    assert kept("substring(v, 3, 2) = 'ab'", values, text) == values[:1]
+    assert kept("substring(v, 9, 2) = ''", values, text) == values[:3]
+    assert kept("concat(v, 'x', v) = 'x'", values, text) == values[2:3]
+    assert kept("v || NULL IS NULL", values, text) == values
+
+
+def test_parts_of_moments_are_utc() -> None:
+    moments = [datetime(2025, 12, 31, 23, 30, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC), None]
+    for kind in (pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC")):
+        assert kept("year(v) = 2025", moments, kind) == moments[:1]
+        assert kept("month(v) = 12 AND day(v) = 31", moments, kind) == moments[:1]
+        assert kept("hour(v) = 23", moments, kind) == moments[:1]
+        assert kept("extract(DAY FROM v) = 1", moments, kind) == moments[1:2]
+        text = "v >= '2026-01-01T01:00:00+01:00'"
+        assert kept(text, moments, kind) == moments[1:2]
+
+
 def test_arithmetic_of_small_integers_is_wide() -> None:
     assert kept("v + v = 254", [127], pa.int8()) == [127]
     assert kept("v * v * v = 2048383", [127], pa.int8()) == [127]
@@ -215,6 +259,7 @@ def test_names_are_taken_as_they_are() -> None:
         assert by_datafusion(to_sql(expression), table) == [False, True], name
 
 
+@pytest.mark.slow
 def test_long_chains_do_not_exhaust_the_engines() -> None:
     table = pa.table({"v": [1, 2, 9000]})
     schema = Schema.from_arrow(table.schema)
@@ -225,6 +270,7 @@ def test_long_chains_do_not_exhaust_the_engines() -> None:
         assert by_datafusion(to_sql(expression), table) == expected
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.sampled_from(sorted(NESTED)), min_size=10, max_size=20))
 def test_whatever_parses_is_not_too_deep_for_the_engines(shapes: list[str]) -> None:

@@ -120,6 +120,21 @@ def test_every_node_has_a_type_and_no_null_is_left_untyped() -> None:
         assert str(node.type) != "void"
 
 
+def test_a_null_in_a_list_leaves_the_rest_unknown() -> None:
+    unknown = Literal(None, BOOLEAN)
+    assert parse("n IN (1, 2, NULL)") == Or((parse("n IN (1, 2)"), unknown))
+    assert parse("n IN (NULL)") == Or((Compare("!=", column("n"), column("n")), unknown))
+    assert parse("NULL IN (1)") == unknown
+    assert isinstance(parse("n IN (1, t)"), Or)
+
+
+def test_dividing_by_nullif_zero_is_dividing() -> None:
+    assert parse("n / nullif(t, 0) = 1") == parse("n / t = 1")
+    assert parse("n % nullif(t, 0) = 1") == parse("n % t = 1")
+    assert parse("n / nullif(t, 1) = 1") != parse("n / t = 1")
+    assert parse("n / nullif(i, 0) = 1") != parse("n / t = 1")
+
+
 # Names
 
 
@@ -488,6 +503,27 @@ def test_hostile_text_is_refused_or_understood_but_never_breaks(name: str) -> No
     assert len(message) < 2000
 
 
+def test_nesting_is_counted_before_the_parser_sees_it() -> None:
+    for text in ("(" * 33 + "b" + ")" * 33, "NOT " * 33 + "b", "CASE WHEN b THEN " * 33 + "b"):
+        assert "deeper than 32 levels" in str(refused(text))
+    assert parse("(" * 30 + "b" + ")" * 30) == parse("b")
+
+
+def test_parentheses_side_by_side_are_not_nested() -> None:
+    assert isinstance(parse(" OR ".join(f"(n <> {n})" for n in range(100))), Or)
+
+
+def test_a_caller_deep_in_the_stack_gets_the_same_error() -> None:
+    def deep(levels: int) -> None:
+        if levels:
+            deep(levels - 1)
+        else:
+            parse("(" * 20 + "b" + ")" * 20)
+
+    with pytest.raises(InvalidExpression, match="nested too deeply"):
+        deep(sys.getrecursionlimit() - 200)
+
+
 def test_nested_conditions_cannot_grow_exponentially() -> None:
     text = "b"
     for _ in range(15):
@@ -499,6 +535,7 @@ def test_nested_conditions_cannot_grow_exponentially() -> None:
     assert "too complicated" in str(refused(text + " > g"))
 
 
+@pytest.mark.slow
 def test_long_lists_and_chains_are_quick() -> None:
     many = ", ".join(str(n) for n in range(10_000))
     found = parse(f"n IN ({many})")
@@ -531,6 +568,7 @@ WORDS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=1000)
 @given(st.lists(WORDS, max_size=12).map(" ".join) | st.text(max_size=30))
 def test_any_text_is_a_condition_or_an_invalid_expression(text: str) -> None:
@@ -542,6 +580,7 @@ def test_any_text_is_a_condition_or_an_invalid_expression(text: str) -> None:
     render(found), to_sql(found), to_arrow(found)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(Texts().conditions())
 def test_rendering_is_stable(text: str) -> None:
