@@ -25,7 +25,7 @@ from lakeward.errors import LakewardError, OutcomeUnknown
 from lakeward.log.connect import STORE_FILE
 from tests.support import processes
 from tests.support.disk import CALLS, Fault, patched, traced, why_not_traced
-from tests.support.invariants import check_lake, transaction_ids
+from tests.support.invariants import check_lake, check_nothing_torn, transaction_ids
 from tests.support.sizes import sizes
 from tests.support.target import LakeTarget
 
@@ -169,6 +169,7 @@ def run(
     record.hits.update(fault.hits)
     out = list(told.values())
 
+    check_nothing_torn(target.warehouse)
     with target.open() as lake:
         tables += check_made(lake, f"{namespace}.made", told.pop("made"))
         rows = check_lake(lake, tables)

@@ -15,7 +15,7 @@ import lakeward as lw
 from lakeward.errors import TransactionNotFound
 from lakeward.model.steps import STEPS
 from tests.support import processes
-from tests.support.invariants import Rows, check_lake, transaction_ids
+from tests.support.invariants import Rows, check_lake, check_nothing_torn, transaction_ids
 from tests.support.sizes import sizes
 from tests.support.target import LakeTarget
 
@@ -55,6 +55,7 @@ def test_killed_at_any_step_nothing_is_lost_doubled_or_half_visible(
         said = worker.finish()
         assert worker.killed, (step, occurrence, said)
         hits[step] += 1
+        check_nothing_torn(lake_target.warehouse / tables[0].partition(".")[0])
 
         before = time.perf_counter()
         lake = make_lake()

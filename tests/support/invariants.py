@@ -11,8 +11,11 @@ from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder
 
 import lakeward as lw
@@ -41,6 +44,20 @@ def check_lake(lake: lw.Lake, tables: Iterable[str], *, since: int = 0) -> dict[
         _check_audit(lake, head)
     _check_members(lake, list(found.values()))
     return _check_rows(lake, names)
+
+
+def check_nothing_torn(warehouse: Path) -> None:
+    """Whoever reads the raw files sees whole ones, even before anybody repairs anything."""
+    for path in warehouse.glob("**/_delta_log/*.json"):
+        for line in path.read_bytes().splitlines(keepends=True):
+            assert line.endswith(b"\n"), path
+            action = orjson.loads(line)
+            if "add" in action:
+                file = path.parent.parent / unquote(action["add"]["path"])
+                assert file.stat().st_size == action["add"]["size"], file
+    for path in warehouse.glob("**/_delta_log/_last_checkpoint"):
+        version = orjson.loads(path.read_bytes())["version"]
+        pq.read_metadata(path.with_name(f"{version:020d}.checkpoint.parquet"))
 
 
 def rows_of(table: pa.Table) -> Rows:

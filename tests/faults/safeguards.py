@@ -1,0 +1,303 @@
+"""Removes one safeguard at a time, on a copy of the source, and sees which fault test goes red.
+
+A fault test that never failed proves nothing. Run it from the root of the project::
+
+    python -m tests.faults.safeguards [word …]
+
+With words, only the safeguards whose description contains one of them are tried. An edit that no
+longer fits the source is an error: then the safeguard has moved, and its entry must follow.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+_RED: Final = re.compile(r"^(?:FAILED|ERROR) \S+?::(\w+)(\[.*?\])?(?: - (.*))?$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change of the source."""
+
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Safeguard:
+    """Something that keeps a promise, how to remove it, and the tests that must notice."""
+
+    what: str
+    edits: tuple[Edit, ...]
+    tests: str
+    only: str = ""
+    size: str = "not full"
+
+
+_UNLOCKED = Edit(
+    "log/heads.py",
+    '_LOCK = Statement(_SELECT.where(head.c.table_id == bindparam("table_id")).with_for_update())',
+    '_LOCK = Statement(_SELECT.where(head.c.table_id == bindparam("table_id")))',
+)
+
+SAFEGUARDS: Final = (
+    Safeguard(
+        "R1: all members of a transaction are ratified in one database transaction",
+        (
+            Edit(
+                "write/ratify.py",
+                "            members.append(member)\n",
+                "            members.append(member)\n"
+                '            session.script("COMMIT")\n'
+                '            session.script("BEGIN")\n'
+                '            reach("ratify.inserted")\n',
+            ),
+        ),
+        "test_kill.py",
+    ),
+    Safeguard(
+        "R1, R5: whoever opens the lake publishes what is owed",
+        (Edit("lake/lake.py", "recover(self._parts)", "recover"),),
+        "test_kill.py test_publication.py",
+        "killed_at or torn",
+    ),
+    Safeguard(
+        "R1, R8: a published file gets its name when it is whole",
+        (
+            Edit(
+                "storage/local.py",
+                "                self._link(target, data)\n            except FileExistsError:",
+                "                handle = os.open(target, _NEW, 0o644)\n"
+                "                _write_all(handle, data[:40])\n"
+                '                reach("publish.written")\n'
+                "                _write_all(handle, data[40:])\n"
+                "                os.close(handle)\n"
+                '                reach("publish.linked")\n'
+                "            except FileExistsError:",
+            ),
+        ),
+        "test_kill.py test_disk.py",
+        "killed_at or single and write",
+    ),
+    Safeguard(
+        "R2: a commit locks the heads of its tables (PostgreSQL)",
+        (_UNLOCKED,),
+        "test_many_writers.py",
+        "many_writers and postgres",
+    ),
+    Safeguard(
+        "R2: the lock, and a version is unique in its table (PostgreSQL)",
+        (
+            _UNLOCKED,
+            Edit(
+                "log/migrations/m0001_initial.py",
+                "        info TEXT NOT NULL,\n        PRIMARY KEY (table_id, version)\n",
+                "        info TEXT NOT NULL\n",
+            ),
+            Edit("log/migrations/m0001_initial.py", "        PRIMARY KEY (table_id, seq)\n", ""),
+            Edit(
+                "log/migrations/m0001_initial.py",
+                "        hash TEXT NOT NULL,\n",
+                "        hash TEXT NOT NULL\n",
+            ),
+            Edit("log/migrations/m0001_initial.py", "CREATE UNIQUE INDEX", "CREATE INDEX"),
+        ),
+        "test_many_writers.py",
+        "many_writers and postgres",
+    ),
+    Safeguard(
+        "R2: a version follows the locked head, not the version that the transaction saw",
+        (
+            Edit(
+                "write/ratify.py",
+                "    version = head.version + 1\n",
+                "    version = change.head.version + 1\n",
+            ),
+        ),
+        "test_many_writers.py",
+        "many_writers",
+    ),
+    Safeguard(
+        "R4: a transaction goes through the door of ratification once",
+        (
+            Edit(
+                "write/ratify.py",
+                "    if transactions.end(session, transaction_id,",
+                "    if transaction_id or transactions.end(session, transaction_id,",
+            ),
+        ),
+        "test_lost_answers.py",
+    ),
+    Safeguard(
+        "R4: an unknown outcome deletes no file",
+        (
+            Edit(
+                "write/transaction.py",
+                "        except OutcomeUnknown:\n",
+                "        except OutcomeUnknown:\n"
+                "            for member in members.values():\n"
+                "                member.stager.discard()\n",
+            ),
+        ),
+        "test_lost_answers.py",
+    ),
+    Safeguard(
+        "R4: a lost answer is not taken for a failure",
+        (
+            Edit("log/sqlite.py", "raise OutcomeUnknown(", "raise StoreError("),
+            Edit("log/postgres.py", "raise OutcomeUnknown(", "raise StoreError("),
+        ),
+        "test_lost_answers.py",
+    ),
+    Safeguard(
+        "R5: a published file is put if absent, never over another",
+        (
+            Edit(
+                "write/publish.py",
+                "    if parts.storage.put_if_absent(path, data):\n        return\n",
+                "    if data:\n        return parts.storage.put(path, data)\n",
+            ),
+        ),
+        "test_publication.py",
+    ),
+    Safeguard(
+        "R5: versions are published in order",
+        (
+            Edit(
+                "write/publish.py",
+                "    for version in range(first, last + 1):\n",
+                "    for version in range(last, first - 1, -1):\n",
+            ),
+        ),
+        "test_publication.py",
+    ),
+    Safeguard(
+        "R5: a torn file is made whole",
+        (Edit("write/publish.py", "    if data.startswith(found):\n", "    if found is None:\n"),),
+        "test_publication.py",
+    ),
+    Safeguard(
+        "R7: a registration on a server survives its crash",
+        (Edit("write/transaction.py", "durable=self._parts.database.is_remote", "durable=False"),),
+        "test_store_killed.py",
+        size="full",
+    ),
+    Safeguard(
+        "R8: a file that cannot be written is an error of our tree",
+        (
+            Edit(
+                "storage/local.py",
+                "    except (FileExistsError, pa.ArrowInvalid):\n        raise\n",
+                "    except (OSError, pa.ArrowInvalid):\n        raise\n",
+            ),
+        ),
+        "test_disk.py",
+        "single",
+    ),
+    Safeguard(
+        "R8: a COMMIT that fails is not taken for done (SQLite)",
+        (
+            Edit(
+                "log/sqlite.py",
+                'raise OutcomeUnknown(what, hint="Free disk space or check the disk.") from error',
+                "_ = what, OutcomeUnknown",
+            ),
+        ),
+        "test_disk.py",
+        "sqlite and strace and write",
+    ),
+    Safeguard(
+        "R9: a commit is later than the one before it, whatever the clock says",
+        (
+            Edit(
+                "write/ratify.py",
+                "    return max(now_ms(), *(h.timestamp_ms + 1 for h in current))\n",
+                "    return now_ms()\n",
+            ),
+        ),
+        "test_clock.py",
+    ),
+    Safeguard(
+        "R9: all members of a transaction share one timestamp",
+        (
+            Edit(
+                "write/ratify.py",
+                "member_of(parts, intent, change, head, timestamp)",
+                "member_of(parts, intent, change, head, timestamp_after([head, head]))",
+            ),
+        ),
+        "test_clock.py",
+    ),
+    Safeguard(
+        "R9: leases on a server are measured by the server's clock",
+        (
+            Edit(
+                "log/postgres.py",
+                "        return int(session.row(_CLOCK)[0])\n",
+                "        import time\n\n        return time.time_ns() // 1_000_000\n",
+            ),
+        ),
+        "test_clock.py",
+    ),
+)
+
+
+def main(words: list[str]) -> int:
+    """Try the safeguards; how many of them no test missed."""
+    unnoticed = 0
+    for safeguard in SAFEGUARDS:
+        if words and not any(word in safeguard.what for word in words):
+            continue
+        red = tests_gone_red(safeguard)
+        unnoticed += not red
+        print(f"\n{safeguard.what}", *red or ["NO TEST NOTICED"], sep="\n    ", flush=True)
+    return unnoticed
+
+
+def tests_gone_red(safeguard: Safeguard) -> list[str]:
+    """Remove a safeguard from a copy of the source and run its tests; which failed, and why."""
+    with tempfile.TemporaryDirectory() as directory:
+        source = Path(directory) / "src"
+        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+        for edit in safeguard.edits:
+            apply(edit, source / "lakeward" / edit.file)
+        files = [f"tests/faults/{name}" for name in safeguard.tests.split()]
+        options = ["-q", "-p", "no:cacheprovider", "--tb=no", "-m", safeguard.size]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *options, "-k", safeguard.only, *files],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(source),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "COLUMNS": "400",
+            },
+            capture_output=True,
+            text=True,
+        )
+    if done.returncode not in (0, 1):
+        raise RuntimeError(done.stdout + done.stderr)
+    return [f"{name}{case}: {why}" for name, case, why in _RED.findall(done.stdout)]
+
+
+def apply(edit: Edit, path: Path) -> None:
+    """Change a file of the copy."""
+    text = path.read_text()
+    if edit.old not in text:
+        message = f"{edit.file} no longer has:\n{edit.old}"
+        raise SystemExit(message)
+    path.write_text(text.replace(edit.old, edit.new))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
