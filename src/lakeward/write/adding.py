@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.engines.arrow.conform import conform
-from lakeward.engines.arrow.parquet import NULL_PARTITION, footer_stats, stored_field_type
+from lakeward.engines.arrow.parquet import footer_stats, stored_field_type
+from lakeward.engines.arrow.partition import NULL_PARTITION, check_partition
 from lakeward.errors import AlreadyExists, FileMissing, InvalidInput, SchemaMismatch, StorageError
 from lakeward.formats.delta.protocol import check_writable
 from lakeward.log import files
@@ -128,6 +129,7 @@ def _partition(path: str, definition: Definition, table: str) -> dict[int, Value
             hint = f"Put files of {table} into directories such as {field.name}=value/."
             raise InvalidInput(what, hint=hint, path=path, column=field.name)
         out[field_id] = _value(field, unquote(pairs[field.name]), path)
+        check_partition(field, out[field_id], table)
     return out
 
 

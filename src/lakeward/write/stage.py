@@ -16,7 +16,8 @@ from typing import Final
 import pyarrow as pa
 
 from lakeward.engines.arrow.conform import conform
-from lakeward.engines.arrow.parquet import ParquetOptions, encode, partition_directory, partitioned
+from lakeward.engines.arrow.parquet import ParquetOptions, encode
+from lakeward.engines.arrow.partition import partition_directory, partitioned
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
@@ -56,7 +57,7 @@ class Stager:
             checks.look_at(rows)
             if checks.violated:
                 continue
-            for values, part in partitioned(rows, self.definition):
+            for values, part in partitioned(rows, self.definition, str(self.head.name)):
                 self._take(waiting, values, part)
         checks.settle()
         for rest in waiting.values():

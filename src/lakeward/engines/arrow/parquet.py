@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeward.engines.arrow.dictionary import worth_one
-from lakeward.errors import SchemaMismatch
 from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, FileStats
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Field, Primitive
-from lakeward.model.values import Value, from_neutral, to_neutral
+from lakeward.model.values import Value, to_neutral
 
 STRING_BOUND: Final = 32
 """Longer strings are cut in statistics, upper bounds to something greater."""
-NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 _LAST_CHARACTER: Final = "\U0010ffff"
-_LONGEST_DIRECTORY: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,42 +38,6 @@ class ParquetOptions:
     compression: str = "snappy"
     target_file_size: int = 128 * 2**20
     row_group_rows: int = 1_048_576
-
-
-def partitioned(
-    data: pa.Table, definition: Definition
-) -> Iterator[tuple[Mapping[int, Value], pa.Table]]:
-    """The data split by partition values, without the partition columns.
-
-    Raises:
-        SchemaMismatch: A value that no format can spell as a partition.
-    """
-    if not definition.partition_by:
-        yield {}, data
-        return
-    schema = definition.schema
-    fields = [schema.by_id[i] for i in definition.partition_by]
-    rest = data.drop_columns([f.name for f in fields])
-    # Under names of our own, so that no column's name is in the way.
-    keys = [f"key_{f.id}" for f in fields]
-    rows = data.select([f.name for f in fields]).rename_columns(keys)
-    rows = rows.append_column("row", pa.array(range(data.num_rows), pa.int64()))
-    groups = rows.group_by(keys, use_threads=False).aggregate([("row", "list")])
-    columns = [_neutral(f, groups.column(k)) for f, k in zip(fields, keys, strict=True)]
-    for values, members in zip(zip(*columns, strict=True), groups["row_list"], strict=True):
-        by_id = {f.id: v for f, v in zip(fields, values, strict=True)}
-        yield by_id, rest.take(members.values)
-
-
-def partition_directory(values: Mapping[int, Value], schema: Schema) -> str:
-    """The directory of a partition, `a=1/b=x/`, with nothing in it that a path cannot hold."""
-    parts = []
-    for field_id, value in values.items():
-        field = schema.by_id[field_id]
-        text = NULL_PARTITION if value is None else str(from_neutral(field.type, value))
-        part = f"{quote(field.name, safe=' ')}={quote(text, safe=' ')}"
-        parts.append(f"{part[:_LONGEST_DIRECTORY]}/")
-    return "".join(parts)
 
 
 def encode(
@@ -205,15 +165,6 @@ def _has_nan(column: pa.ChunkedArray) -> bool:
     if total is None or not math.isnan(total):
         return False
     return bool(pc.any(pc.is_nan(column)).as_py())
-
-
-def _neutral(field: Field, values: pa.ChunkedArray) -> list[Value]:
-    try:
-        return [to_neutral(field.type, v) for v in values.to_pylist()]
-    except (OverflowError, ValueError) as error:
-        what = f"Column {field.name} has a value outside the years 1 to 9999."
-        hint = "A column that partitions a table cannot hold it."
-        raise SchemaMismatch(what, hint=hint, column=field.name) from error
 
 
 def _outer(field: Field, low: Any, high: Any) -> tuple[Value, Value] | None:
