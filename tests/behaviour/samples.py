@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 _D = decimal.Decimal
 _LONG: Final = "long ünïcode 🦆 " * 5000
@@ -94,6 +95,12 @@ def sample(kind: str) -> pa.Table:
     every = [*values, None]
     numbers = pa.array(range(len(every)), pa.int64())
     return pa.table({"id": numbers, "x": pa.array(every, arrow)})
+
+
+def partition_sample(kind: str) -> pa.Table:
+    """The same without the empty text, which cannot name a partition."""
+    data = sample(kind)
+    return data.filter(pc.not_equal(data["x"], "").fill_null(True)) if kind == "string" else data
 
 
 def everything() -> pa.Table:

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import lakeward as lw
-from tests.behaviour.lakes import append, data_files, ids
-from tests.behaviour.samples import PARTITIONING, exact_rows, sample
+from lakeward.errors import SchemaMismatch
+from tests.behaviour.lakes import append, data_files, ids, unchanged
+from tests.behaviour.samples import PARTITIONING, VALUES, exact_rows, partition_sample
 
 _AWKWARD = [
-    "",
     " ",
     ".",
     "..",
@@ -39,14 +39,14 @@ _AWKWARD = [
     "{brace}",
     "UPPER",
     "upper",
-    "x" * 300,
-    "é" * 300,
+    "x" * 250,
+    "é" * 40,
 ]
 
 
 @pytest.mark.parametrize("kind", PARTITIONING)
 def test_every_partition_type_round_trips(shared_lake: lw.Lake, name: str, kind: str) -> None:
-    data = sample(kind)
+    data = partition_sample(kind)
     table = shared_lake.create(name, data.schema, partition_by=["x"])
     append(shared_lake, name, data)
     append(shared_lake, name, data.to_pylist())
@@ -62,13 +62,13 @@ def test_every_partition_type_round_trips(shared_lake: lw.Lake, name: str, kind:
 def test_missing_values_have_a_partition_of_their_own(
     shared_lake: lw.Lake, name: str, kind: str
 ) -> None:
-    data = sample(kind)
+    data = partition_sample(kind)
     table = shared_lake.create(name, data.schema, partition_by=["x"])
     append(shared_lake, name, data)
 
     (only,) = table.files(where="x IS NULL")
     assert list(only.partition.values()) == [None]
-    assert table.to_arrow(where="x IS NULL")["id"].to_pylist() == [data.num_rows - 1]
+    assert table.to_arrow(where="x IS NULL")["id"].to_pylist() == [data["id"][-1].as_py()]
     assert len(table.files(where="x IS NOT NULL")) == data.num_rows - 1
 
 
@@ -170,12 +170,40 @@ def test_partition_columns_may_have_awkward_names(
     assert table.to_arrow(where=f"`{column}` = 'y'")["id"].to_pylist() == [2]
 
 
-def test_a_long_partition_column_name_works(shared_lake: lw.Lake, name: str) -> None:
-    column = "é" * 100
-    table = shared_lake.create(name, {"id": "int64", column: "string"}, partition_by=[column])
-    append(shared_lake, name, [{"id": 1, column: "x" * 300}])
+@pytest.mark.parametrize(
+    "value",
+    ["", "__HIVE_DEFAULT_PARTITION__", "x" * 300, "é" * 100],
+    ids=["empty", "stand-in for null", "long", "long when spelled"],
+)
+def test_values_that_readers_would_take_for_others_are_refused(
+    shared_lake: lw.Lake, name: str, value: str
+) -> None:
+    """Delta takes an empty text for null, and Polars takes the value from the directory."""
+    shared_lake.create(name, {"id": "int64", "p": "string"}, partition_by=["p"])
 
-    assert table.to_arrow()[column].to_pylist() == ["x" * 300]
+    with unchanged(shared_lake), pytest.raises(SchemaMismatch) as caught:
+        append(shared_lake, name, {"id": [1, 2], "p": ["fine", value]})
+
+    assert (caught.value.table, caught.value.column) == (name, "p")
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp", "timestamp_ntz"])
+def test_moments_beyond_the_calendar_are_refused_as_partitions_only(
+    shared_lake: lw.Lake, name: str, kind: str
+) -> None:
+    arrow = VALUES[kind][0]
+    far = pa.array([2**30], pa.int32()) if kind == "date" else pa.array([2**62], pa.int64())
+    data = pa.table({"id": [1], "x": far.cast(arrow)})
+    plain = shared_lake.create(f"{name}_plain", data.schema)
+    shared_lake.create(name, data.schema, partition_by=["x"])
+
+    with unchanged(shared_lake), pytest.raises(SchemaMismatch) as caught:
+        append(shared_lake, name, data)
+    assert (caught.value.table, caught.value.column) == (name, "x")
+    append(shared_lake, plain.name, data)
+    assert plain.to_arrow().equals(data.cast(plain.to_arrow().schema))
+    assert plain.to_arrow(where="x > '2026-01-01'").num_rows == 1
 
 
 def _awkward_table(lake: lw.Lake) -> lw.Table:
