@@ -25,8 +25,16 @@ _BY_LOCATION = Statement(_SELECT.where(head.c.location == bindparam("location"))
 _LOCK = Statement(_SELECT.where(head.c.table_id == bindparam("table_id")).with_for_update())
 _UNPUBLISHED = Statement(_SELECT.where(head.c.version > head.c.published))
 _UNGUARDED = Statement(_SELECT.where(head.c.guarded == 0))
-_ANY_LOCATION = Statement(
-    sa.select(head.c.table_id).where(head.c.location == bindparam("location")).limit(1)
+_AT_LOCATION = Statement(
+    sa.select(head.c.namespace, head.c.name)
+    .where(head.c.location == bindparam("location"))
+    .limit(1)
+)
+# '0' is the character after '/', so this is whatever lies below a location.
+_BELOW_LOCATION = Statement(
+    sa.select(head.c.namespace, head.c.name)
+    .where(head.c.location > bindparam("below"), head.c.location < bindparam("behind"))
+    .limit(1)
 )
 _NEW = [c.name for c in head.c if c.name not in ("table_id", "dropped_ms")]
 # Somebody may take the name between a look at it and the insertion.
@@ -104,9 +112,22 @@ def by_location(session: Session, location: str) -> Head | None:
     return head_of(row) if row else None
 
 
-def location_taken(session: Session, location: str) -> bool:
-    """Whether a table, a dropped one included, has or had its files there."""
-    return session.row(_ANY_LOCATION, {"location": location}) is not None
+def overlapping(session: Session, location: str) -> TableName | None:
+    """A table, maybe a dropped one, that has or had its files there, above or below."""
+    row = session.row(_AT_LOCATION, {"location": location})
+    return TableName(*row) if row else nested(session, location)
+
+
+def nested(session: Session, location: str) -> TableName | None:
+    """A table, maybe a dropped one, whose location is above or below this one.
+
+    Tables do not nest: whoever cleans up the outer one would take the inner one's files for litter.
+    """
+    row = session.row(_BELOW_LOCATION, {"below": f"{location}/", "behind": f"{location}0"})
+    while row is None and "/" in location.strip("/"):
+        location = location.rpartition("/")[0]
+        row = session.row(_AT_LOCATION, {"location": location})
+    return TableName(*row) if row else None
 
 
 def lock(session: Session, table_id: int, name: TableName) -> Head:

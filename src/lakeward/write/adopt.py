@@ -99,6 +99,11 @@ def _insert(
         if taken is not None:
             what = f"The lake has the table at {parts.storage.uri(location)} as {taken.name}."
             raise AlreadyExists(what, table=str(taken.name))
+        around = heads.nested(session, location)
+        if around is not None:
+            what = f"{parts.storage.uri(location)} lies inside table {around}, or around it."
+            hint = "Tables do not nest: move one of them first."
+            raise AlreadyExists(what, hint=hint, table=str(around))
         now = now_ms()
         newest = history.commits[-1]
         head = Head(

@@ -105,6 +105,7 @@ def drop(parts: Parts, name: TableName) -> None:
 def _ratify(parts: Parts, name: TableName, definition: Definition, *, guard: bool) -> Ratified:
     transaction_id = new_transaction_id()
     with parts.database.write() as session:
+        parts.database.lock_schema(session)
         now = now_ms()
         transactions.register(
             session,
@@ -153,10 +154,13 @@ def _ratify(parts: Parts, name: TableName, definition: Definition, *, guard: boo
 
 
 def _location(parts: Parts, session: Session, name: TableName) -> str:
-    """A directory of the table's name, or one beside it where a dropped table left files."""
+    """A directory of the table's name, or one beside it where another table has its files."""
+    token = secrets.token_hex(4)
     plain = f"{name.namespace}/{name.name}" if name.namespace else name.name
-    if heads.location_taken(session, plain):
-        return f"{plain}-{secrets.token_hex(4)}"
+    choices = [plain, f"{plain}-{token}", f"{name.namespace}-{token}/{name.name}"]
+    free = next(p for p in choices if heads.overlapping(session, p) is None)
+    if free != plain:
+        return free
     if parts.storage.exists(commit_path(plain, 0)) or any(
         True for _ in parts.storage.listing(f"{plain}/{LOG_DIRECTORY}")
     ):
