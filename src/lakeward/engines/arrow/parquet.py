@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeward.engines.arrow.dictionary import worth_one
+from lakeward.engines.arrow.nan import statistics_for, with_nan
 from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, FileStats
 from lakeward.model.schema import Schema
-from lakeward.model.types import Decimal, Field, Primitive
+from lakeward.model.types import Decimal, Field
 from lakeward.model.values import Value, to_neutral
 
 STRING_BOUND: Final = 32
@@ -52,18 +52,23 @@ def encode(
     stored = _stored_schema(schema, definition.partition_by)
     if not data.schema.equals(stored, check_metadata=False):
         data = data.cast(stored)
+    unordered = with_nan(data)
     sink = pa.BufferOutputStream()
     writer = pq.ParquetWriter(
         sink,
         stored,
         compression=options.compression,
         use_dictionary=worth_one(data),
+        write_statistics=statistics_for(stored, unordered),
         store_schema=False,
     )
     writer.write_table(data, row_group_size=options.row_group_rows)
     writer.close()
     buffer = sink.getvalue()
-    stats = footer_stats(writer.writer.metadata, schema, _with_nan(data, schema))
+    stats = footer_stats(writer.writer.metadata, schema)
+    if unordered:
+        counts = {schema.by_name[name].id: data.column(name).null_count for name in unordered}
+        stats = replace(stats, nulls={**stats.nulls, **counts})
     entry = DataFile(
         path=path,
         size=buffer.size,
@@ -146,25 +151,6 @@ def _stored_type(source: pa.DataType) -> pa.DataType:
 
 def _stored_field(source: pa.Field) -> pa.Field:
     return pa.field(source.name, _stored_type(source.type), source.nullable, source.metadata)
-
-
-def _with_nan(data: pa.Table, schema: Schema) -> frozenset[int]:
-    """Engines disagree on where NaN sorts, so a column that has one gets no bounds."""
-    found = []
-    for field in schema.indexed:
-        if isinstance(field.type, Primitive) and field.type.name in ("float", "double"):
-            position = data.schema.get_field_index(field.name)
-            if position >= 0 and _has_nan(data.column(position)):
-                found.append(field.id)
-    return frozenset(found)
-
-
-def _has_nan(column: pa.ChunkedArray) -> bool:
-    # One cheap kernel clears nearly every column: a sum with NaN in it is NaN.
-    total = pc.sum(column).as_py()
-    if total is None or not math.isnan(total):
-        return False
-    return bool(pc.any(pc.is_nan(column)).as_py())
 
 
 def _outer(field: Field, low: Any, high: Any) -> tuple[Value, Value] | None:
