@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakeward.cli.columns import parse_columns
 from lakeward.errors import InvalidInput
+from lakeward.model.columns import parse_columns
 from lakeward.model.schema import Schema
 from lakeward.model.types import PRIMITIVES
 

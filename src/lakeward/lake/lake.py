@@ -124,7 +124,8 @@ class Lake:
 
         Args:
             name: `name` or `namespace.name`.
-            schema: A `pyarrow.Schema`, or a mapping of names to types.
+            schema: A `pyarrow.Schema`, a mapping of names to types, or text such as
+                `id int64 not null, price decimal(10,2)`.
             format: `delta`.
             partition_by: Columns whose values split the table into directories.
             properties: Delta table properties.
@@ -149,7 +150,13 @@ class Lake:
         return Table(self._parts, parsed)
 
     def adopt(
-        self, name: str, location: str | Path, *, guard: bool = True, drift: str = "adopt"
+        self,
+        name: str,
+        location: str | Path,
+        *,
+        guard: bool = True,
+        drift: str = "adopt",
+        take_over: bool = False,
     ) -> Table:
         """Take an existing Delta table into the lake, with its history, where it lies.
 
@@ -159,14 +166,23 @@ class Lake:
             guard: Keep other writers out from now on. An open table (False) takes part in no
                 transaction with others.
             drift: On an open table, `adopt` what others commit later, or `refuse` it.
+            take_over: Take a table that is guarded, because the lake that guards it is gone.
 
         Raises:
             TableNotFound: There is no table at the location.
+            AlreadyExists: The lake has it already, or another lake guards it.
             CorruptTable: Its log cannot be understood. Nothing was changed.
         """
         parsed = TableName.parse(name)
         place = arguments.place(location, "location")
-        adopt(self._parts, parsed, place, guard=arguments.flag(guard, "guard"), drift=drift)
+        adopt(
+            self._parts,
+            parsed,
+            place,
+            guard=arguments.flag(guard, "guard"),
+            drift=drift,
+            take_over=arguments.flag(take_over, "take_over"),
+        )
         return Table(self._parts, parsed)
 
     def table(self, name: str) -> Table:
@@ -217,6 +233,7 @@ class Lake:
         retry: Retry | None = None,
         isolation: str = "snapshot",
         message: str | None = None,
+        transaction_id: str | None = None,
     ) -> CommitResult:
         """Run `fn(transaction)` and commit, again from the start when others were in the way.
 
@@ -225,6 +242,7 @@ class Lake:
             retry: How often and how patiently.
             isolation: As in `transaction`.
             message: Why; kept with the commit.
+            transaction_id: An id of your own choice: however often this is run, it commits once.
 
         Raises:
             Conflict: It lost every time.
@@ -244,17 +262,18 @@ class Lake:
             ),
             reraise=True,
         )
-        result: CommitResult | None = None
         for attempt in attempts:
             with attempt:
-                number = attempt.retry_state.attempt_number
-                with self._begin(isolation=isolation, message=message, attempts=number) as tx:
+                with self._begin(
+                    isolation=isolation,
+                    message=message,
+                    transaction_id=transaction_id,
+                    attempts=attempt.retry_state.attempt_number,
+                ) as tx:
                     fn(tx)
-                result = tx.commit()
-        if result is None:
-            message = "unreachable"
-            raise AssertionError(message)
-        return result
+                return tx.commit()
+        message = "unreachable"
+        raise AssertionError(message)
 
     def snapshot(self, *, at: datetime | str | int | None = None) -> LakeSnapshot:
         """One consistent cut over all tables: now, at a moment, or as of a transaction id."""

@@ -54,6 +54,14 @@ _OPEN = Statement(
     .where(transaction.c.state == "open")
     .order_by(transaction.c.opened_ms.desc())
 )
+_REOPEN = Statement(
+    sa.update(transaction)
+    .where(
+        transaction.c.transaction_id == bindparam("id"),
+        sa.or_(transaction.c.state == "rolled_back", transaction.c.state == "expired"),
+    )
+    .values(state="open", ended_ms=sa.null(), lease_until_ms=bindparam("until"))
+)
 _EXTEND = Statement(
     sa.update(transaction)
     .where(transaction.c.transaction_id == bindparam("id"), transaction.c.state == "open")
@@ -112,6 +120,12 @@ def register_ratified(session: Session, ids: Iterable[str], actor: str, now: int
     columns = [c.name for c in transaction.c]
     rows = ((i, "ratified", actor, "snapshot", None, "", now, now, now) for i in ids)
     session.bulk(transaction.name, columns, rows)
+
+
+def reopen(session: Session, transaction_id: str, now: int) -> bool:
+    """Open a transaction again that ended without having happened; False when there is none."""
+    until = now + LEASE_MS
+    return session.run(_REOPEN, {"id": transaction_id, "until": until}) == 1
 
 
 def end(session: Session, transaction_id: str, state: TransactionState, now: int) -> bool:

@@ -61,7 +61,7 @@ def rebuild(parts: Parts) -> Rebuilt:
                 skipped[location] = f"a newer table is called {name}"
             else:
                 place = parts.storage.uri(location)
-                head = adopt(parts, name, place, guard=False, rebuilding=True)
+                head = adopt(parts, name, place, guard=False, take_over=True)
                 found[str(name)] = head.version
         except LakewardError as error:
             skipped[location] = str(error)

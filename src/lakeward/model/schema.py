@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakeward.errors import InvalidInput
+from lakeward.model.columns import parse_columns, parse_type
 from lakeward.model.types import (
     PRIMITIVES,
     Decimal,
@@ -51,11 +52,16 @@ class Schema:
 
     @classmethod
     def of(cls, source: Any) -> Schema:
-        """A schema from what a user may give: Arrow, a mapping of names to types, or a `Schema`."""
+        """A schema from what a user may give.
+
+        Arrow, a mapping of names to types, text as `id int64 not null, …`, or a `Schema`.
+        """
         if isinstance(source, Schema):
             return source
         if isinstance(source, pa.Schema):
             return cls.from_arrow(source)
+        if isinstance(source, str):
+            return cls.from_arrow(parse_columns(source))
         if isinstance(source, Mapping):
             return cls.from_arrow(pa.schema([_named_field(n, t) for n, t in source.items()]))
         if hasattr(source, "__arrow_c_schema__"):
@@ -217,13 +223,15 @@ def _named_field(name: Any, kind: Any) -> pa.Field:
 def _named_type(kind: Any) -> pa.DataType:
     if isinstance(kind, pa.DataType):
         return kind
-    if isinstance(kind, str) and kind in PRIMITIVES:
-        return PRIMITIVES[kind]
-    try:
-        return pa.type_for_alias(kind)
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
-        what = f"{kind!r} is not a column type."
-        raise InvalidInput(what, hint=f"Use one of {', '.join(PRIMITIVES)}.") from error
+    if isinstance(kind, str) and kind.isascii() and "(" not in kind and "<" not in kind:
+        try:
+            return PRIMITIVES.get(kind) or pa.type_for_alias(kind)
+        except ValueError:
+            return parse_type(kind)
+    if isinstance(kind, str):
+        return parse_type(kind)
+    what = f"{kind!r} is not a column type."
+    raise InvalidInput(what, hint=f"Use one of {', '.join(PRIMITIVES)}.")
 
 
 def _arrow_schema(source: Iterable[Any]) -> pa.Schema:

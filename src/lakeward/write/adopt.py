@@ -33,7 +33,7 @@ def adopt(
     *,
     guard: bool,
     drift: str = "adopt",
-    rebuilding: bool = False,
+    take_over: bool = False,
 ) -> Head:
     """Take an existing Delta table into the lake.
 
@@ -43,8 +43,7 @@ def adopt(
         location: Its directory.
         guard: Keep other writers out from now on: one commit on the table says so.
         drift: On a table left open, `adopt` or `refuse` what others commit later.
-        rebuilding: The table may be guarded already, because it was this lake's before its store
-            was lost.
+        take_over: Take the table even if it is guarded, because the lake that guards it is gone.
 
     Raises:
         TableNotFound: There is no table.
@@ -58,11 +57,9 @@ def adopt(
     history = read_history(parts.storage, place)
     current = history.definitions[-1][1]
     already = is_guarded(current.protocol)
-    if already and not rebuilding:
+    if already and not take_over:
         what = f"The table at {parts.storage.uri(place)} is guarded by a lake."
-        hint = (
-            "Adopt it there, or run `lakeward rebuild` if that was this lake and its store is lost."
-        )
+        hint = "Work with it through that lake; if that lake is gone, adopt it with take_over."
         raise AlreadyExists(what, hint=hint, location=str(location))
     head = _insert(parts, name, place, history, guard=already, drift=drift)
     if guard and not already:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Callable
 
 from lakeward.errors import LakewardError, TransactionClosed
@@ -37,16 +38,18 @@ class Registered:
         self.is_registered = False
 
     def ensure(self) -> None:
-        """Register the transaction, unless it is.
+        """Register the transaction, unless it is. A chosen id that failed before is open again.
 
         Raises:
-            TransactionClosed: The id was used before, and that transaction has ended.
+            TransactionClosed: The transaction of this id was ratified.
         """
         if self.is_registered:
             return
         patiently(self._parts, self._register)
         self.is_registered = True
         self._keeper.hold_transaction(self._transaction_id)
+        # A transaction that somebody forgot to end must not keep its lease as long as the process.
+        weakref.finalize(self, self._keeper.let_go, self._transaction_id).atexit = False
         reach("transaction.opened")
 
     def let_go(self) -> None:
@@ -87,7 +90,9 @@ class Registered:
                     isolation=self._isolation.value,
                     message=self._message,
                 )
-            elif found.state is not TransactionState.OPEN:
+            elif found.state is not TransactionState.OPEN and not transactions.reopen(
+                session, self._transaction_id, self._parts.database.clock_ms(session)
+            ):
                 what = f"Transaction {self._transaction_id} is {found.state.value} already."
                 hint = "lake.outcome tells what it did."
                 raise TransactionClosed(

@@ -67,7 +67,7 @@ CALLS: dict[str, Call] = {
     **_each(
         "create(schema={!r})",
         [
-            *(None, 5, "id int64", b"id", [], {}, [5], ["id"], _Nothing(), {5: "int64"}),
+            *(None, 5, "id whatever", b"id", [], {}, [5], ["id"], _Nothing(), {5: "int64"}),
             *({"": "int64"}, {"id": 5}, {"id": None}, {"id": "no such type"}, {"id": "list"}),
         ],
         lambda lake, v: _create(lake, schema=v),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import lakeward as lw
-from lakeward.errors import TransactionClosed, TransactionNotFound
+from lakeward.errors import TransactionNotFound
 from tests.behaviour.lakes import data_files, ids, unchanged
 
 
@@ -68,14 +68,18 @@ def test_an_id_whose_holder_died_can_be_tried_again(shared_lake: lw.Lake, table:
     assert shared_lake.outcome(_key(table)).committed
 
 
-def test_an_id_that_was_rolled_back_is_used_up(shared_lake: lw.Lake, table: lw.Table) -> None:
+def test_an_id_that_was_rolled_back_can_be_used_again(
+    shared_lake: lw.Lake, table: lw.Table
+) -> None:
     tx = shared_lake.transaction(transaction_id=_key(table))
     tx.append(table.name, {"id": [1]})
     tx.rollback()
+    assert shared_lake.outcome(_key(table)).state.value == "rolled_back"
 
-    with unchanged(shared_lake), pytest.raises(TransactionClosed) as caught:
-        shared_lake.transaction(transaction_id=_key(table)).append(table.name, {"id": [1]})
-    assert caught.value.state.value == "rolled_back"
+    with shared_lake.transaction(transaction_id=_key(table)) as again:
+        again.append(table.name, {"id": [2]})
+    assert shared_lake.outcome(_key(table)).committed
+    assert table.to_arrow().to_pylist() == [{"id": 2}]
 
 
 def test_an_unknown_id_is_not_found(shared_lake: lw.Lake) -> None:

@@ -52,8 +52,8 @@ def create(
     guard: GuardOption = True,
 ) -> None:
     """Make an empty table."""
-    from lakeward.cli.columns import parse_columns
     from lakeward.cli.views.answers import Done
+    from lakeward.model.columns import parse_columns
 
     schema = parse_columns(columns)
     with cli.lake() as lake:
@@ -86,12 +86,18 @@ def adopt(
             help="On an open table: what to do about commits that others make later.",
         ),
     ] = "adopt",
+    take_over: Annotated[
+        bool,
+        typer.Option(
+            "--take-over", help="Take a guarded table, because the lake that guards it is gone."
+        ),
+    ] = False,
 ) -> None:
     """Take an existing Delta table into the lake, with its history, where it lies."""
     from lakeward.cli.views.answers import Done
 
     with cli.lake() as lake, cli.output.working(f"Adopting {table}"):
-        made = lake.adopt(table, absolute(location), guard=guard, drift=drift)
+        made = lake.adopt(table, absolute(location), guard=guard, drift=drift, take_over=take_over)
         versions = made.history()
         totals = made.totals()
         facts = {

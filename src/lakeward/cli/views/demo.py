@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -92,13 +94,22 @@ class DemoView(View):
         yield words.facts(self._advice())
 
     def _advice(self) -> Iterator[tuple[str, RenderableType]]:
-        program = "  lakeward"
+        program = f"  {_program()}"
         if self._kept:
             program += f" --lake {shlex.quote(str(self._directory))}"
         else:
             yield f"{program} demo --into ./lake", "play it again and keep the lake"
         for command, what in _NEXT:
             yield f"{program} {command}", what
+
+
+def _program() -> str:
+    """How the reader calls the program that is running: by its name, or by its path from here."""
+    if shutil.which("lakeward"):
+        return "lakeward"
+    path = Path(sys.argv[0])
+    here = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return shlex.quote(str(here)) if path.name == "lakeward" else "python -m lakeward"
 
 
 def _scene_text(number: int, scene: Scene) -> Iterator[RenderableType]:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from lakeward.engines.arrow.dictionary import has_one
 from lakeward.engines.arrow.expression import to_arrow
 from lakeward.engines.arrow.parquet import stored_field_type
-from lakeward.errors import FileMissing, StorageError
+from lakeward.errors import FileMissing, InvalidExpression, LakewardError, StorageError
 from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
 from lakeward.model.expression import columns as columns_of
@@ -29,6 +29,8 @@ from lakeward.model.types import Field
 from lakeward.model.values import Value, from_neutral
 
 _BATCH_ROWS: Final = 131_072
+_NOT_COMPUTED: Final = ("overflow", "divide by zero", "Failed to parse", "would lose", "truncated")
+"""How Arrow words its failures to compute an expression, which are no fault of a file."""
 _LARGE: Final = 8 * 2**20
 """Bytes from which on a look into a footer costs nothing beside the scan."""
 
@@ -160,7 +162,10 @@ def _equals(field: Field, value: Value) -> pc.Expression:
     return column == pa.scalar(from_neutral(field.type, value), stored_field_type(field))
 
 
-def _failed(error: BaseException) -> StorageError:
+def _failed(error: BaseException) -> LakewardError:
+    if isinstance(error, pa.ArrowInvalid) and any(sign in str(error) for sign in _NOT_COMPUTED):
+        what = f"The condition cannot be computed for a row: {error}."
+        return InvalidExpression(what, hint="Use a wider type, or leave such rows out first.")
     if isinstance(error, FileNotFoundError):
         what = f"A data file of the version is missing: {error}."
         return FileMissing(what, hint="`lakeward doctor` lists what is missing.")

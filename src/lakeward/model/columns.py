@@ -1,4 +1,4 @@
-"""Columns as they are typed on a command line: `id int64 not null, tags list<string>`.
+"""Columns and types as people write them: `id int64 not null, tags list<string>`.
 
 The types are spelled as `lakeward show` prints them. Names that are not plain words stand in double
 quotes or backticks.
@@ -36,6 +36,18 @@ def parse_columns(text: str) -> pa.Schema:
     return pa.schema(fields)
 
 
+def parse_type(text: str) -> pa.DataType:
+    """The type of a text such as `decimal(10,2)` or `list<string>`.
+
+    Raises:
+        InvalidInput: The text is no type.
+    """
+    reader = _Reader(text)
+    found = reader.type()
+    reader.end()
+    return found
+
+
 class _Reader:
     """Reads tokens from left to right."""
 
@@ -55,7 +67,7 @@ class _Reader:
     def column(self) -> pa.Field:
         """A name, a type, and perhaps `not null`."""
         name = self._name()
-        kind = self._type(0)
+        kind = self.type()
         nullable = True
         if self._word("not"):
             if not self._word("null"):
@@ -75,7 +87,8 @@ class _Reader:
         if self._next < len(self._tokens):
             self._refuse(f"{self._tokens[self._next][1]!r} is one too many")
 
-    def _type(self, depth: int) -> pa.DataType:
+    def type(self, depth: int = 0) -> pa.DataType:
+        """A type, with its parts."""
         if depth > _DEEPEST:
             self._refuse("types are nested too deeply")
         kind, word = self._pop("a type")
@@ -87,14 +100,14 @@ class _Reader:
                 return self._decimal()
             case "list":
                 self._need("<")
-                element = self._type(depth + 1)
+                element = self.type(depth + 1)
                 self._need(">")
                 return pa.list_(element)
             case "map":
                 self._need("<")
-                key = self._type(depth + 1)
+                key = self.type(depth + 1)
                 self._need(",")
-                value = self._type(depth + 1)
+                value = self.type(depth + 1)
                 self._need(">")
                 return pa.map_(key, value)
             case "struct":
@@ -119,7 +132,7 @@ class _Reader:
         while True:
             name = self._name()
             self._need(":")
-            fields.append(pa.field(name, self._type(depth + 1)))
+            fields.append(pa.field(name, self.type(depth + 1)))
             if not self.take(","):
                 self._need(">")
                 return pa.struct(fields)
@@ -158,6 +171,6 @@ class _Reader:
         return token
 
     def _refuse(self, reason: str) -> NoReturn:
-        what = f"The columns {self._text!r} cannot be understood: {reason}."
+        what = f"{self._text!r} cannot be understood: {reason}."
         types = ", ".join((*PRIMITIVES, "decimal(p,s)", "list<…>", "map<…, …>", "struct<…: …>"))
         raise InvalidInput(what, hint=f"Write them as `id int64 not null, …`. Types: {types}.")
