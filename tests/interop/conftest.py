@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -9,6 +10,14 @@ import pytest
 
 import lakeward as lw
 from tests.interop.readers import PEERS_PYTHON, DeltaRs, DuckDb, Polars, Reader
+
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture
+def name() -> str:
+    """A table name that no other test has."""
+    return f"space.table_{next(_NUMBERS)}"
 
 
 @pytest.fixture(scope="session")

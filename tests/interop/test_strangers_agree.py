@@ -155,9 +155,10 @@ def test_two_hundred_versions_and_checkpoints_read_the_same(
     _agree(stranger, long_lived, version=version)
 
 
-def test_a_checkpoint_stands_for_the_commits_before_it(stranger: Reader, own_lake: lw.Lake) -> None:
+def test_a_checkpoint_stands_for_the_commits_before_it(
+    stranger: Reader, own_lake: lw.Lake, name: str
+) -> None:
     """With the commits gone, readers have only the checkpoint to go by."""
-    name = f"only_checkpoint_{type(stranger).__name__.lower()}"
     table = own_lake.create(name, sample("deep").schema, policy={"checkpoint_interval": 3})
     for _ in range(3):
         append(own_lake, name, sample("deep"))
@@ -168,8 +169,7 @@ def test_a_checkpoint_stands_for_the_commits_before_it(stranger: Reader, own_lak
     assert _agree(stranger, table) == 4 * sample("deep").num_rows
 
 
-def test_empty_tables_read_the_same(stranger: Reader, own_lake: lw.Lake) -> None:
-    name = f"empty_{type(stranger).__name__.lower()}"
+def test_empty_tables_read_the_same(stranger: Reader, own_lake: lw.Lake, name: str) -> None:
     table = own_lake.create(name, {"id": "int64", "x": "string"})
 
     assert _agree(stranger, table) == 0
@@ -181,9 +181,8 @@ def test_empty_tables_read_the_same(stranger: Reader, own_lake: lw.Lake) -> None
     "column", ["with space", "Ünïcode 🦆", "a.b", "quote'd", "a=b/c", "select"]
 )
 def test_awkward_column_names_read_the_same(
-    stranger: Reader, own_lake: lw.Lake, column: str
+    stranger: Reader, own_lake: lw.Lake, name: str, column: str
 ) -> None:
-    name = f"columns.{type(stranger).__name__}_{column.encode().hex()}"
     table = own_lake.create(name, {"id": "int64", column: "string"})
     append(own_lake, name, [{"id": 1, column: "x"}])
 
@@ -191,9 +190,8 @@ def test_awkward_column_names_read_the_same(
 
 
 def test_constraints_comments_and_properties_do_not_keep_readers_out(
-    stranger: Reader, own_lake: lw.Lake
+    stranger: Reader, own_lake: lw.Lake, name: str
 ) -> None:
-    name = f"adorned_{type(stranger).__name__.lower()}"
     table = own_lake.create(
         name,
         pa.schema([pa.field("id", pa.int64(), nullable=False, metadata={"comment": "key"})]),
