@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import decimal
 import math
+import random
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -256,33 +257,71 @@ class Texts:
         return st.one_of(shapes)
 
     def _calculations(self) -> st.SearchStrategy[str]:
-        values = [
-            *("n + 1", "n - t", "n * 2", "-n", "n % 3", "abs(n)", "st.c + n", "coalesce(n, 0)"),
-            *("d + 1", "d - n", "d * 1.5", "length(s)", "year(dt)", "month(ts)", "day(dt)"),
-            "CASE WHEN b THEN n ELSE 2 END",
-            "CASE n WHEN 1 THEN 10 WHEN 2 THEN d END",
-        ]
-        strings = [
-            *("lower(s)", "upper(s)", "trim(s)", "ltrim(s)", "rtrim(s)", "substring(s, 2, 1)"),
-            *("substring(s, 2)", "s || 'a'", "coalesce(s, 'b')", "CAST(n AS STRING)"),
-        ]
-        if self._portable:
-            values = [v for v in values if "(dt)" not in v and "(ts)" not in v]
-            values += ["extract(year FROM dt)", "extract(month FROM ts)"]
-            strings = [s.replace("STRING", "VARCHAR") for s in strings]
-        else:
-            values += [
-                *("n / t", "n % t", "d / n", "f + 1", "f * g", "-f", "hour(ts)", "hour(dt)"),
-                *("floor(f)", "ceil(d)", "floor(d)", "CAST(d AS INT)", "CAST(d AS DECIMAL(12,1))"),
-                *("nullif(n, 1)", "if(b, n, d)", "CAST(n AS DOUBLE)", "-d", "abs(f)", "n + NULL"),
-                *("CAST(t AS DECIMAL(5,1)) + d", "CAST(n AS FLOAT)", "day(tm)", "hour(tn)"),
-            ]
-            strings += ["concat(s, st.s, 'x')", "CAST(dt AS STRING)", "CAST(b AS STRING)"]
-        numbers = st.tuples(st.sampled_from(values), self._operators(), self.integers | self.exact)
-        texts = st.tuples(st.sampled_from(strings), self._operators(), self.strings)
-        moments = ["CAST(ts AS DATE)", "coalesce(dt, DATE '2026-01-01')", "CAST(tn AS DATE)"]
-        dates = st.tuples(st.sampled_from(moments), self._operators(), self.dates)
-        return st.one_of(numbers.map(" ".join), texts.map(" ".join), dates.map(" ".join))
+        plain = (NUMBERS, STRINGS, DATES)
+        numbers, strings, dates = plain if not self._portable else map(_portable, plain)
+        of_numbers = st.tuples(
+            st.sampled_from(numbers), self._operators(), self.integers | self.exact
+        )
+        of_strings = st.tuples(st.sampled_from(strings), self._operators(), self.strings)
+        of_dates = st.tuples(st.sampled_from(dates), self._operators(), self.dates)
+        return st.one_of([kind.map(" ".join) for kind in (of_numbers, of_strings, of_dates)])
+
+
+NUMBERS = [
+    *("n + 1", "n - t", "n * 2", "-n", "n % 3", "abs(n)", "st.c + n", "coalesce(n, 0)"),
+    *("d + 1", "d - n", "d * 1.5", "length(s)", "year(dt)", "month(ts)", "day(dt)"),
+    "CASE WHEN b THEN n ELSE 2 END",
+    "CASE n WHEN 1 THEN 10 WHEN 2 THEN d END",
+    *("n / t", "n % t", "d / n", "f + 1", "f * g", "-f", "hour(ts)", "hour(dt)", "1 / f"),
+    *("floor(f)", "ceil(d)", "floor(d)", "CAST(d AS INT)", "CAST(d AS DECIMAL(12,1))"),
+    *("nullif(n, 1)", "if(b, n, d)", "CAST(n AS DOUBLE)", "-d", "abs(f)", "n + NULL"),
+    *("CAST(t AS DECIMAL(5,1)) + d", "CAST(n AS FLOAT)", "day(tm)", "hour(tn)"),
+    *("extract(year FROM dt)", "extract(month FROM ts)"),
+]
+STRINGS = [
+    *("lower(s)", "upper(s)", "trim(s)", "ltrim(s)", "rtrim(s)", "substring(s, 2, 1)"),
+    *("substring(s, 2)", "s || 'a'", "coalesce(s, 'b')", "CAST(n AS STRING)"),
+    *("concat(s, st.s, 'x')", "CAST(dt AS STRING)", "CAST(b AS STRING)"),
+]
+DATES = ["CAST(ts AS DATE)", "coalesce(dt, DATE '2026-01-01')", "CAST(tn AS DATE)"]
+"""Calculations of each kind over the columns."""
+
+
+def _portable(calculations: list[str]) -> list[str]:
+    """Those that DataFusion reads and means alike."""
+    other = ("/", "hour", "year(", "month(", "day(", "if(", "n % t", "concat", "AS INT", "f ", "(f")
+    more = ("DECIMAL", "FLOAT", "NULL", "-f", "floor", "ceil")
+    found = [c for c in calculations if not any(part in c for part in (*other, *more))]
+    return [c.replace("STRING", "VARCHAR") for c in found]
+
+
+def many_rows() -> list[Row]:
+    """Rows, always the same, in which every value that the strategies know meets many others."""
+    pick = random.Random(2026)
+    days = [_DAY + timedelta(days=n) for n in range(-2, 3)]
+    moments = [_MOMENT + timedelta(microseconds=n) for n in (0, 1, 1500, -1, 43_200_000_000)]
+    texts = ["", "a", "ab", "b", " a ", "é", "A", "a%", "\\", "_", "\n", "\ta", "'"]
+    exact = [decimal.Decimal(n).scaleb(-2) for n in (-205, -201, -150, -5, 0, 5, 100, 150, 295)]
+    values: Row = {
+        "i": [-(2**63), -1, 0, 1, 2, 2**53 + 1, 2**63 - 1],
+        "n": list(range(-5, 6)),
+        "t": [-128, -3, -1, 0, 1, 2, 127],
+        "f": [0.0, -0.0, 1.0, 1.5, -2.5, 0.1, math.inf, -math.inf, math.nan, 1e300],
+        "g": [0.0, -0.0, 1.0, 1.5, -2.5, 0.10000000149011612, math.inf, math.nan],
+        "d": [*exact, decimal.Decimal("99999999.99")],
+        "s": texts,
+        "b": [True, False],
+        "dt": days,
+        "ts": moments,
+        "tn": [m.replace(tzinfo=None) for m in moments],
+        "tm": [m.replace(microsecond=m.microsecond // 1000 * 1000) for m in moments],
+        "x": [b"", b"a", b"\x00", b"\xff"],
+        "st": [{"c": c, "s": t} for c in (None, -1, 0, 1, 2) for t in (None, "a", "%")],
+    }
+    return [
+        {name: pick.choice([None, *kinds, *kinds]) for name, kinds in values.items()}
+        for _ in range(150)
+    ]
 
 
 def evaluate(expression: Expression, row: Row) -> Any:

@@ -130,7 +130,7 @@ class _Dialect:
         strength = _SUM if op in "+-" else _PRODUCT
         divisor = self.write(right, strength + 1)
         if op in "/%" and not (isinstance(right, Literal) and right.value):
-            divisor = f"nullif({self.write(right)}, 0)"
+            divisor = self.not_zero(self.write(right))
         return f"{self.write(left, strength)} {op} {divisor}", strength
 
     def _case(
@@ -172,6 +172,9 @@ class _Dialect:
             spelled = "NaN" if math.isnan(value) else ("-" if value < 0 else "") + "Infinity"
             return self.cast(self.string(spelled), kind)
         return repr(value)
+
+    def not_zero(self, text: str) -> str:
+        return f"nullif({text}, 0)"
 
     def column(self, name: str, path: tuple[str, ...]) -> str:
         raise NotImplementedError
@@ -244,6 +247,9 @@ class _DataFusion(_Dialect):
     def timestamp(self, microseconds: int, name: str) -> str:
         steps = microseconds // 1000 if name.startswith("timestamp_ms") else microseconds
         return f"arrow_cast({steps}, {self.string(_ARROW_TYPES[name])})"
+
+    def not_zero(self, text: str) -> str:
+        return f"CASE WHEN {text} = 0 THEN NULL ELSE {text} END"  # its nullif lets -0.0 pass
 
     def cast(self, text: str, kind: Type) -> str:
         if isinstance(kind, Primitive) and kind.name in _ARROW_TYPES:

@@ -21,7 +21,18 @@ from lakeward.model import where
 from lakeward.model.expression import Expression
 from lakeward.model.render import render, to_sql
 from lakeward.model.schema import Schema
-from tests.support.expressions import SCHEMA, Row, Texts, evaluate, tables, to_table
+from tests.support.expressions import (
+    DATES,
+    NUMBERS,
+    SCHEMA,
+    STRINGS,
+    Row,
+    Texts,
+    evaluate,
+    many_rows,
+    tables,
+    to_table,
+)
 
 NESTED = {
     "not": "NOT ({})",
@@ -100,6 +111,28 @@ def test_filter_keeps_the_rows_that_are_true(text: str, rows: list[Row]) -> None
 
 
 # What random tables would seldom show
+
+
+@pytest.mark.parametrize("sign", ["=", "<", ">="])
+@pytest.mark.parametrize(
+    ("calculation", "literals"),
+    [
+        *((number, ["0", "1", "-2", "2.5", "1e300"]) for number in NUMBERS),
+        *((string, ["''", "'a'", "'b'", "'2026-01-01'", "'true'"]) for string in STRINGS),
+        *((day, ["DATE '2026-01-01'", "'2025-12-31'"]) for day in DATES),
+    ],
+)
+def test_every_calculation_means_the_same_everywhere(
+    calculation: str, literals: list[str], sign: str
+) -> None:
+    rows = many_rows()
+    table = to_table(rows)
+    expressions = [where.parse(f"{calculation} {sign} {literal}", SCHEMA) for literal in literals]
+    wanted = [[evaluate(expression, row) for row in rows] for expression in expressions]
+    assert [by_arrow(expression, table) for expression in expressions] == wanted
+    assert [by_datafusion(to_sql(expression), table) for expression in expressions] == wanted
+    again = [where.parse(render(expression), SCHEMA) for expression in expressions]
+    assert again == expressions
 
 
 def kept(text: str, values: list[Any], kind: pa.DataType) -> list[Any]:
@@ -265,6 +298,7 @@ def test_long_chains_do_not_exhaust_the_engines() -> None:
     schema = Schema.from_arrow(table.schema)
     for word in (" AND ", " OR "):
         expression = where.parse(word.join(f"v <> {n}" for n in range(5000)), schema)
+        assert max(len(run.split(word)) for run in to_sql(expression).split(")")) < 50
         expected = [word == " OR "] * 2 + [True]
         assert by_arrow(expression, table) == expected
         assert by_datafusion(to_sql(expression), table) == expected

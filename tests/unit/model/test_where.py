@@ -533,6 +533,7 @@ def test_nested_conditions_cannot_grow_exponentially() -> None:
     for _ in range(9):
         text = f"CASE WHEN {text} > g THEN f ELSE g END"
     assert "too complicated" in str(refused(text + " > g"))
+    assert "too complicated" in str(refused("n" + " % n" * 30 + " = 1"))
 
 
 @pytest.mark.slow
