@@ -234,8 +234,6 @@ def _sync_directory(directory: str) -> None:
 def _translated(path: str) -> Generator[None]:
     try:
         yield
-    except (FileExistsError, pa.ArrowInvalid):
-        raise
     except FileNotFoundError as error:
         what = f"The file {path} is missing."
         raise FileMissing(what, path=path) from error
