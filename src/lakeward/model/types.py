@@ -171,7 +171,7 @@ def type_from_arrow(source: pa.DataType, ids: Ids, *, where: str, depth: int = 0
         return Primitive("binary")
     if types.is_decimal(source) and source.precision <= 38 and source.scale >= 0:
         return Decimal(source.precision, source.scale)
-    if types.is_struct(source):
+    if types.is_struct(source) and source.num_fields:
         return Struct(tuple(_field_from_arrow(f, ids, where, depth) for f in source))
     if _is_list(source):
         return ListOf(_field_from_arrow(source.value_field, ids, where, depth, name="element"))
@@ -228,6 +228,8 @@ def _type_hint(source: pa.DataType) -> str:
         return "Use a signed integer wide enough."
     if types.is_null(source):
         return "Give the column a type."
+    if types.is_struct(source):
+        return "Give the struct at least one part."
     return "Cast it to a supported type first."
 
 
