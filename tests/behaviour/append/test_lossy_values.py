@@ -18,6 +18,10 @@ _WALL = datetime(2026, 1, 2, 3, 4, 5, 678901)  # noqa: DTZ001  a wall clock has 
 _EAST = timezone(timedelta(hours=9))
 _PART = pa.struct([("n", pa.int64())])
 
+_BROKEN_TEXT = pa.Array.from_buffers(
+    pa.string(), 1, [None, pa.array([0, 2], pa.int32()).buffers()[1], pa.py_buffer(b"\xff\xfe")]
+)
+
 _LOSSY: list[tuple[pa.DataType, Any]] = [
     (pa.int64(), 1.5),
     (pa.int64(), Decimal("1.5")),
@@ -133,8 +137,10 @@ def test_values_that_mean_the_same_are_taken(
         (_PART, pa.array([{"m": 2}])),
         (pa.list_(pa.int64()), pa.array([1])),
         (pa.bool_(), pa.array([1])),
+        (pa.list_(pa.int64()), pa.array([[1], None], pa.list_view(pa.int64()))),
+        (pa.string(), _BROKEN_TEXT),
     ],
-    ids=str,
+    ids=range(20),
 )
 def test_arrow_columns_that_would_lose_something_are_refused(
     shared_lake: lw.Lake, name: str, kind: pa.DataType, values: pa.Array

@@ -73,6 +73,8 @@ def test_too_many_parts_are_refused(shared_lake: lw.Lake, name: str) -> None:
         pa.struct([("a", pa.float16())]),
         pa.map_(pa.string(), pa.null()),
         pa.binary(16),
+        pa.struct([]),
+        pa.list_(pa.struct([])),
     ],
     ids=str,
 )
