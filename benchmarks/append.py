@@ -56,7 +56,7 @@ def run(settings: Settings) -> Result:
             "DuckLake (DuckDB catalog)": duck.append,
             "DuckLake (SQLite catalog)": lite.append,
         }
-        series = interleave(contenders, rounds=rounds, warm_up=warm_up, turn=TURN)
+        series = interleave(contenders, rounds=rounds, warm_up=warm_up, turn=TURN, writes=True)
         counts = {
             lake.table("t").totals().rows,
             DeltaTable(str(place / "delta-location")).count(),

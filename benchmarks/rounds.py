@@ -14,26 +14,33 @@ Contender = Callable[[], float]
 
 
 def interleave(
-    contenders: Mapping[str, Contender], *, rounds: int, warm_up: int, turn: int = 1
+    contenders: Mapping[str, Contender],
+    *,
+    rounds: int,
+    warm_up: int,
+    turn: int = 1,
+    writes: bool = False,
 ) -> list[Series]:
     """Let contenders take turns, so that whatever slows the machine slows all of them.
 
-    Before a turn everything unwritten goes to disk, so that nobody's sync writes what another left
-    behind; a turn of several begins with one that is not counted, so that nobody pays for caches
-    which another has filled.
+    A turn of several begins with one that is not counted, so that nobody pays for caches which
+    another has filled.
 
     Args:
         contenders: By name.
         rounds: How many are counted.
         warm_up: How many go before and are not.
         turn: How often the work is done and counted in each turn.
+        writes: Bring the disk to rest before each turn, so that nobody's sync writes what another
+            left behind.
     """
     names = list(contenders)
     times: dict[str, list[float]] = {name: [] for name in names}
     for number in range(warm_up + rounds):
         first = number % len(names)
         for name in names[first:] + names[:first]:
-            os.sync()
+            if writes:
+                os.sync()
             if turn > 1:
                 contenders[name]()
             taken = [contenders[name]() for _ in range(turn)]

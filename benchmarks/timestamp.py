@@ -35,8 +35,8 @@ def run(settings: Settings) -> Result:
         series,
         [
             below(
-                f"version at a timestamp among {count:,}, p99",
-                Quantity(series[0].p99),
+                f"version at a timestamp among {count:,}, median",
+                Quantity(series[0].median),
                 Quantity(0.005),
                 "5 ms",
             )
