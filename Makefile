@@ -24,7 +24,7 @@ help: ## List the targets
 		/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
-demo: setup ## Show a lake end to end
+demo: setup peers ## Show a lake end to end
 	@$(BIN)/lakeward demo
 
 .PHONY: test
