@@ -88,7 +88,7 @@ def _store(lake: lw.Lake) -> dict[str, frozenset[Any]]:
 def _files(root: str) -> dict[str, tuple[int, int, int]]:
     """Each file with what would be different had it been touched."""
     out = {}
-    stack = [root]
+    stack = [root] if Path(root).is_dir() else []
     while stack:
         with os.scandir(stack.pop()) as entries:
             for entry in entries:

@@ -21,6 +21,8 @@ import lakeward as lw
 from tests.behaviour.lakes import append, ids, picture
 from tests.support.target import LakeTarget
 
+pytestmark = pytest.mark.slow
+
 _NOBODY = 65534
 
 _PRELUDE = """

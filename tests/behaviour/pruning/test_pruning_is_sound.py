@@ -10,10 +10,13 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lakeward as lw
+
+pytestmark = pytest.mark.slow
 
 Condition: TypeAlias = tuple[str, Callable[[dict[str, Any]], bool | None]]
 """SQL, and the same in Python: true, false or unknown."""

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 import lakeward as lw
 from lakeward.errors import Conflict
 
+pytestmark = pytest.mark.slow
+
 Row: TypeAlias = tuple[int, str | None]
 Rows: TypeAlias = list[Row]
 
