@@ -74,7 +74,7 @@ def _try(
         head = adopt_drift(parts, session, heads.lock(session, base.table_id, base.name))
         if commits.members(session, transaction_id):
             # An earlier try put its file and lost the database transaction; drift found it.
-            return recorded(parts, session, transaction_id)[0]
+            return recorded(session, transaction_id)[0]
         close(session, transaction_id)
         reach("ratify.locked")
         member = build(session, head)

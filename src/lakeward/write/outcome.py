@@ -25,7 +25,7 @@ from lakeward.errors import (
     TransactionNotFound,
     UnsupportedFeature,
 )
-from lakeward.log import commits, heads, transactions
+from lakeward.log import commits, definitions, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import TransactionState
 from lakeward.read.parts import Parts
@@ -103,7 +103,7 @@ def ratify_surely(
             if closed.state is not TransactionState.RATIFIED:
                 raise
             with parts.database.read() as session:
-                return recorded(parts, session, intent.transaction_id)
+                return recorded(session, intent.transaction_id)
 
     try:
         return patiently(parts, once)
@@ -137,21 +137,21 @@ def _patiently(parts: Parts) -> tenacity.Retrying:
     )
 
 
-def recorded(parts: Parts, session: Session, transaction_id: str) -> list[Ratified]:
+def recorded(session: Session, transaction_id: str) -> list[Ratified]:
     """The members of a transaction that was ratified before, from the log."""
     return [
-        _member(parts, session, table_id, version)
+        _member(session, table_id, version)
         for _, table_id, version in commits.members(session, transaction_id)
     ]
 
 
-def _member(parts: Parts, session: Session, table_id: int, version: int) -> Ratified:
+def _member(session: Session, table_id: int, version: int) -> Ratified:
     head = heads.by_id(session, table_id)
     if head is None:
         what = f"The table with id {table_id} was dropped."
         raise LakewardError(what)
     commit = commits.full(session, table_id, version)
-    definition = commit.definition or parts.definition(session, head)
+    _, definition = definitions.at(session, table_id, version)
     return Ratified(head, commit, definition)
 
 

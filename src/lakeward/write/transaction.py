@@ -300,7 +300,7 @@ class Transaction:
             if not happened(self._parts, self.transaction_id):
                 return False
             with self._parts.database.read() as session:
-                done = recorded(self._parts, session, self.transaction_id)
+                done = recorded(session, self.transaction_id)
             self._state = TransactionState.RATIFIED
             self._result = self._publish(done)
         return True
