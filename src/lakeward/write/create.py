@@ -35,8 +35,9 @@ from lakeward.write.options import (
     TARGET_FILE_SIZE,
     check_properties,
 )
+from lakeward.write.outcome import ratify_surely, recorded
 from lakeward.write.publish import publish_member
-from lakeward.write.ratify import Ratified, insert
+from lakeward.write.ratify import Intent, Ratified, insert
 from lakeward.write.validate import check_constraints
 
 _LOG = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ def create(
         InvalidInput: Something asked for makes no sense; nothing was made.
         AlreadyExists: The name is taken, or a table lies where this one would.
         StorageError: The warehouse cannot be written; nothing was made.
+        OutcomeUnknown: The store stayed silent. Ask `lake.outcome` by the error's transaction id.
     """
     if format != "delta":
         what = f"Tables of format {format!r} cannot be made."
@@ -82,7 +84,12 @@ def create(
         comment=arguments.optional_text(comment, "comment"),
         guard=arguments.flag(guard, "guard"),
     )
-    member = _ratify(parts, name, definition, guard=guard)
+
+    def once(parts: Parts, intent: Intent) -> list[Ratified]:
+        return _ratify(parts, intent.transaction_id, name, definition, guard=guard)
+
+    intent = Intent(new_transaction_id(), Isolation.SNAPSHOT, message=None, attempts=1, changes=())
+    (member,) = ratify_surely(parts, intent, once)
     try:
         publish_member(parts, member)
     except LakewardError as error:
@@ -102,10 +109,15 @@ def drop(parts: Parts, name: TableName) -> None:
         heads.drop(session, head.table_id, now)
 
 
-def _ratify(parts: Parts, name: TableName, definition: Definition, *, guard: bool) -> Ratified:
-    transaction_id = new_transaction_id()
+def _ratify(
+    parts: Parts, transaction_id: str, name: TableName, definition: Definition, *, guard: bool
+) -> list[Ratified]:
     with parts.database.write() as session:
         parts.database.lock_schema(session)
+        done = recorded(session, transaction_id)
+        if done:
+            # It happened, and the answer was lost.
+            return done
         now = now_ms()
         transactions.register(
             session,
@@ -150,7 +162,7 @@ def _ratify(parts: Parts, name: TableName, definition: Definition, *, guard: boo
         )
         insert(session, member, head)
         transactions.end(session, transaction_id, TransactionState.RATIFIED, now)
-    return member
+    return [member]
 
 
 def _location(parts: Parts, session: Session, name: TableName) -> str:
