@@ -163,6 +163,12 @@ SAFEGUARDS: Final = (
         "test_lost_answers.py",
     ),
     Safeguard(
+        "R4: a table whose answer was lost is not made twice",
+        (Edit("write/create.py", "        if done:\n", "        if done is None:\n"),),
+        "test_lost_answers.py",
+        "each_single",
+    ),
+    Safeguard(
         "R5: a published file is put if absent, never over another",
         (
             Edit(

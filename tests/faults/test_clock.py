@@ -46,7 +46,7 @@ def test_timestamps_increase_whatever_the_clock_does(
     assert stamps == [int(v.timestamp.timestamp() * 1000) for v in table.history()]
 
 
-@sizes("commits", short=60, full=1000)
+@sizes("commits", short=40, full=1000)
 @pytest.mark.slow
 def test_no_cut_by_time_splits_a_transaction_whatever_the_clocks_do(
     lake: lw.Lake, commits: int, store: str

@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from functools import partial
+from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakeward as lw
-from lakeward.errors import LakewardError, OutcomeUnknown, StoreUnavailable
+from lakeward.errors import LakewardError, OutcomeUnknown, StoreError, StoreUnavailable
 from lakeward.log.postgres import PostgresDatabase
 from lakeward.log.sqlite import SqliteDatabase
 from tests.support import processes
@@ -68,7 +70,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SqliteDatabase, "patience_seconds", 0.5)
 
 
-@sizes("commits", short=100, full=1000)
+@sizes("commits", short=50, full=1000)
 def test_a_tenth_of_the_answers_lost_gives_one_version_per_commit(
     lossy: lw.Lake, make_lake: Callable[[], lw.Lake], losses: Losses, commits: int, store: str
 ) -> None:
@@ -80,7 +82,7 @@ def test_a_tenth_of_the_answers_lost_gives_one_version_per_commit(
     print(f"\nR4 {store}: {commits} commits, {_count(losses)} lost, one version each")
 
 
-@sizes("commits", short=30, full=500)
+@sizes("commits", short=15, full=500)
 @pytest.mark.parametrize("loss", Loss)
 def test_every_first_answer_lost_gives_one_version_per_commit(
     lossy: lw.Lake,
@@ -138,7 +140,34 @@ def test_every_answer_lost_is_an_unknown_outcome_that_is_found_by_id_later(
         expect(make_lake(), told=told | {"doubtful": 2})
 
 
-@sizes("commits", short=60, full=1000)
+@pytest.mark.parametrize("loss", Loss)
+def test_each_single_request_or_answer_lost_neither_doubles_nor_hides_anything(
+    lossy: lw.Lake, make_lake: Callable[[], lw.Lake], losses: Losses, loss: Loss, store: str
+) -> None:
+    """The n-th request of a commit and of a new table, for each n that there is."""
+    told: dict[str, int] = {}
+    made: dict[str, bool] = {}
+    for number in count(1):
+        before = len(losses.happened)
+        with losses.anywhere(nth(number, loss)), suppress(StoreError):
+            told[f"commit{number}"] = commit(lossy, f"commit{number}")
+        made[f"made{number}"] = False
+        with losses.anywhere(nth(number, loss)), suppress(StoreError):
+            lossy.create(f"made{number}", {"label": "string"})
+            made[f"made{number}"] = True
+        if len(losses.happened) == before:
+            break
+    lake = make_lake()
+    expect(lake, told=told)
+    assert {t.name for t in lake.tables()} - set(TABLES) == {name for name in made if made[name]}
+    check_lake(lake, [name for name in made if made[name]])
+    print(
+        f"\nR4 {store}: each single {loss.value} lost, {len(losses.happened)} in all:"
+        f" {len(told)} commits and {sum(made.values())} tables done, once each"
+    )
+
+
+@sizes("commits", short=30, full=1000)
 @pytest.mark.usefixtures("impatient")
 def test_any_request_or_answer_lost_never_contradicts_what_the_client_was_told(
     lossy: lw.Lake, make_lake: Callable[[], lw.Lake], losses: Losses, commits: int, store: str
@@ -233,6 +262,12 @@ def expect(lake: lw.Lake, *, told: dict[str, int]) -> None:
     for name in TABLES:
         assert transaction_ids(lake, name)[1:] == committed
         assert rows[name] == Counter((label,) for label in committed)
+
+
+def nth(number: int, loss: Loss) -> Callable[[], Loss | None]:
+    """Loses something at the n-th time it is asked."""
+    requests = count(1)
+    return lambda: loss if next(requests) == number else None
 
 
 def staged_files(lake: lw.Lake, label: str) -> list[Path]:

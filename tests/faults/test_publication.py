@@ -35,7 +35,7 @@ class Load:
     publishers: int = 8
 
 
-@sizes("load", short=Load(60), full=Load(500))
+@sizes("load", short=Load(40), full=Load(500))
 @pytest.mark.parametrize("turns", [True, False], ids=["in turn", "all at once"])
 def test_many_publishers_write_each_version_once_and_in_order(
     lake_target: LakeTarget,
