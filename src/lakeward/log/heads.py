@@ -21,6 +21,7 @@ _BY_NAME = Statement(
     _SELECT.where(head.c.namespace == bindparam("namespace"), head.c.name == bindparam("name"))
 )
 _BY_ID = Statement(_SELECT.where(head.c.table_id == bindparam("table_id")))
+_EVER_BY_ID = Statement(sa.select(*_COLUMNS).where(head.c.table_id == bindparam("table_id")))
 _BY_LOCATION = Statement(_SELECT.where(head.c.location == bindparam("location")))
 _LOCK = Statement(_SELECT.where(head.c.table_id == bindparam("table_id")).with_for_update())
 _UNPUBLISHED = Statement(_SELECT.where(head.c.version > head.c.published))
@@ -104,6 +105,11 @@ def by_id(session: Session, table_id: int) -> Head | None:
     """The head of the table of this id, unless it was dropped."""
     row = session.row(_BY_ID, {"table_id": table_id})
     return head_of(row) if row else None
+
+
+def ever_by_id(session: Session, table_id: int) -> Head:
+    """The head of the table of this id, even when it was dropped."""
+    return head_of(session.row(_EVER_BY_ID, {"table_id": table_id}))
 
 
 def by_location(session: Session, location: str) -> Head | None:

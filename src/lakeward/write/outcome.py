@@ -16,7 +16,6 @@ import tenacity
 
 from lakeward.errors import (
     CorruptTable,
-    LakewardError,
     OutcomeUnknown,
     StorageError,
     StoreError,
@@ -146,10 +145,8 @@ def recorded(session: Session, transaction_id: str) -> list[Ratified]:
 
 
 def _member(session: Session, table_id: int, version: int) -> Ratified:
-    head = heads.by_id(session, table_id)
-    if head is None:
-        what = f"The table with id {table_id} was dropped."
-        raise LakewardError(what)
+    # What was ratified stays so, even when the table was dropped before we could ask.
+    head = heads.ever_by_id(session, table_id)
     commit = commits.full(session, table_id, version)
     _, definition = definitions.at(session, table_id, version)
     return Ratified(head, commit, definition)
