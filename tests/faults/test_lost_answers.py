@@ -167,6 +167,22 @@ def test_each_single_request_or_answer_lost_neither_doubles_nor_hides_anything(
     )
 
 
+@pytest.mark.parametrize("store", [pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_table_dropped_before_the_lost_answer_is_asked_for_does_not_make_the_commit_fail(
+    lossy: lw.Lake, make_lake: Callable[[], lw.Lake], losses: Losses
+) -> None:
+    other = make_lake()
+
+    def drop() -> None:
+        if losses.happened and len(other.tables()) == len(TABLES):
+            other.drop("left")
+
+    left = iter([Loss.ANSWER])
+    with losses.of_ratifications(partial(next, left, None)), losses.anywhere(drop):
+        assert commit(lossy, "only") == 1
+    assert lossy.outcome("only").versions == {"left": 1, "right": 1}
+
+
 @sizes("commits", short=30, full=1000)
 @pytest.mark.usefixtures("impatient")
 def test_any_request_or_answer_lost_never_contradicts_what_the_client_was_told(
