@@ -132,7 +132,8 @@ def checkpoint_bytes(
         before += len(rows)
     table = pa.Table.from_arrays(columns, names=[name for name, _ in _COLUMNS])
     sink = pa.BufferOutputStream()
-    pq.write_table(table.combine_chunks(), sink, compression="zstd")
+    # Paths and statistics do not repeat, so dictionaries of them would be waste.
+    pq.write_table(table.combine_chunks(), sink, compression="zstd", use_dictionary=False)
     return sink.getvalue().to_pybytes(), total
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 import orjson
@@ -16,12 +18,14 @@ from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Field, Primitive
 from lakeward.model.values import Value, from_neutral, to_neutral
 
-_MS = 1000
+_MS: Final = 1000
+_SAFE: Final = "/:@!$&'()*+,;=~-._"
+_PLAIN_PATH: Final = re.compile(rf"[A-Za-z0-9{re.escape(_SAFE)}]+")
 
 
 def encode_path(path: str) -> str:
     """A file's path as the log's URI."""
-    return quote(path, safe="/:@!$&'()*+,;=~-._")
+    return path if _PLAIN_PATH.fullmatch(path) else quote(path, safe=_SAFE)
 
 
 def written_path(file: DataFile) -> str:
@@ -129,42 +133,61 @@ def stats_json(file: DataFile, schema: Schema) -> str | None:
     out: dict[str, Any] = {"numRecords": file.rows}
     stats = file.stats
     if stats is not None:
-        out["minValues"] = _bounds(stats.minimum, schema, up=False)
-        out["maxValues"] = _bounds(stats.maximum, schema, up=True)
-        out["nullCount"] = {
-            physical_name(schema.by_id[i]): n for i, n in stats.nulls.items() if i in schema.by_id
-        }
+        spellings = _spellings(schema)
+        out["minValues"] = _bounds(stats.minimum, spellings, up=False)
+        out["maxValues"] = _bounds(stats.maximum, spellings, up=True)
+        out["nullCount"] = {spellings[i][0]: n for i, n in stats.nulls.items() if i in spellings}
         if not stats.tight or file.deletion_vector is not None:
             out["tightBounds"] = False
     return orjson.dumps(out).decode()
 
 
-def _bounds(source: Any, schema: Schema, *, up: bool) -> dict[str, Any]:
+_Spell = Callable[[Value, bool], Any]
+
+
+@lru_cache(maxsize=256)
+def _spellings(schema: Schema) -> dict[int, tuple[str, _Spell | None]]:
+    """By field id: the name in statistics, and how bounds are spelled where not as they are.
+
+    A checkpoint spells the statistics of every file, so what depends on the schema alone is found
+    out once.
+    """
+    return {i: (physical_name(f), _spelling(f)) for i, f in schema.by_id.items()}
+
+
+def _spelling(field: Field) -> _Spell | None:
+    kind = field.type
+    if isinstance(kind, Decimal):
+        return lambda value, _: orjson.Fragment(str(value).encode())
+    name = kind.name if isinstance(kind, Primitive) else ""
+    if name == "boolean":
+        return lambda _, __: None
+    if name == "date":
+        return lambda value, _: from_neutral(kind, value).isoformat()
+    if name.startswith("timestamp"):
+        return lambda value, up: _timestamp(field, int(str(value)), up=up)
+    return None
+
+
+def _bounds(
+    source: Mapping[int, Value], spellings: Mapping[int, tuple[str, _Spell | None]], *, up: bool
+) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for field_id, value in source.items():
-        field = schema.by_id.get(field_id)
-        if field is None or value is None:
+        known = spellings.get(field_id)
+        if known is None or value is None:
             continue
-        text = _bound(field, value, up=up)
+        name, spell = known
+        if spell is None:
+            out[name] = value
+            continue
+        try:
+            text = spell(value, up)
+        except OverflowError:
+            continue
         if text is not None:
-            out[physical_name(field)] = text
+            out[name] = text
     return out
-
-
-def _bound(field: Field, value: Value, *, up: bool) -> Any:
-    if isinstance(value, bool):
-        return None
-    if isinstance(field.type, Decimal):
-        return orjson.Fragment(str(value).encode())
-    name = field.type.name if isinstance(field.type, Primitive) else ""
-    try:
-        if name == "date":
-            return from_neutral(field.type, value).isoformat()
-        if name.startswith("timestamp"):
-            return _timestamp(field, int(str(value)), up=up)
-    except OverflowError:
-        return None
-    return value
 
 
 def _timestamp(field: Field, value: int, *, up: bool) -> str:
