@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeward.engines.arrow.dictionary import worth_one
+from lakeward.engines.arrow.encoding import settings
 from lakeward.engines.arrow.nan import statistics_for, with_nan
 from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
@@ -58,9 +58,9 @@ def encode(
         sink,
         stored,
         compression=options.compression,
-        use_dictionary=worth_one(data),
         write_statistics=statistics_for(stored, unordered),
         store_schema=False,
+        **settings(data),
     )
     writer.write_table(data, row_group_size=options.row_group_rows)
     writer.close()

@@ -16,7 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from lakeward.engines.arrow.dictionary import has_one
+from lakeward.engines.arrow.encoding import has_dictionary
 from lakeward.engines.arrow.expression import to_arrow
 from lakeward.engines.arrow.parquet import stored_field_type
 from lakeward.errors import FileMissing, InvalidExpression, LakewardError, StorageError
@@ -127,7 +127,7 @@ def _repeating(
         return frozenset()
     group = footer.row_group(0)
     chunks = {c.path_in_schema: c for c in map(group.column, range(group.num_columns))}
-    return frozenset(n for n in candidates if n in chunks and has_one(chunks[n]))
+    return frozenset(n for n in candidates if n in chunks and has_dictionary(chunks[n]))
 
 
 def _stored(schema: Schema, repeating: frozenset[str]) -> pa.Schema:

@@ -1,4 +1,4 @@
-"""Values that repeat are written as dictionaries, others are spelled out."""
+"""Values that repeat are written as dictionaries, whole numbers that do not as differences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.engines.arrow.dictionary import has_one, worth_one
+from lakeward.engines.arrow.encoding import has_dictionary, settings
 from lakeward.engines.arrow.parquet import ParquetOptions, encode
 from lakeward.model.definition import Definition
 from lakeward.model.schema import Schema
@@ -28,6 +28,12 @@ def dictionaries(file: pq.ParquetFile) -> set[str]:
     return {c.path_in_schema for c in chunks if c.has_dictionary_page}
 
 
+def packed(file: pq.ParquetFile) -> set[str]:
+    group = file.metadata.row_group(0)
+    chunks = [group.column(i) for i in range(group.num_columns)]
+    return {c.path_in_schema for c in chunks if "DELTA_BINARY_PACKED" in c.encodings}
+
+
 def test_only_columns_that_repeat_get_a_dictionary() -> None:
     data = pa.table(
         {
@@ -41,7 +47,23 @@ def test_only_columns_that_repeat_get_a_dictionary() -> None:
 
     file = encoded(data)
 
-    assert dictionaries(file) == {"kind", "name", "gone"}
+    assert dictionaries(file) == {"kind", "name"}
+    assert file.read() == data
+
+
+def test_whole_numbers_that_do_not_repeat_are_written_as_differences() -> None:
+    data = pa.table(
+        {
+            "id": pa.array(range(MANY), pa.int64()),
+            "kind": pa.array([i % 50 for i in range(MANY)], pa.int32()),
+            "at": pa.array([i * 1_000_003 for i in range(MANY)], pa.timestamp("us")),
+            "value": pa.array([i / 7 for i in range(MANY)], pa.float64()),
+        }
+    )
+
+    file = encoded(data)
+
+    assert packed(file) == {"id", "at"}
     assert file.read() == data
 
 
@@ -57,7 +79,7 @@ def test_few_rows_are_spelled_out() -> None:
 def test_nested_columns_keep_their_dictionaries() -> None:
     data = pa.table({"tags": pa.array([["a", "b"]] * MANY), "id": pa.array(range(MANY))})
 
-    assert worth_one(data) is True
+    assert settings(data) == {"use_dictionary": True}
     assert encoded(data).read().equals(data)
 
 
@@ -83,5 +105,5 @@ def test_strings_of_a_file_are_known_to_be_a_dictionary_or_not() -> None:
     repeating = encoded(pa.table({"a": [f"name-{i % 300}" for i in range(MANY)]}))
     spelled_out = encoded(pa.table({"a": [f"name-{i}" for i in range(MANY)]}))
 
-    assert has_one(repeating.metadata.row_group(0).column(0))
-    assert not has_one(spelled_out.metadata.row_group(0).column(0))
+    assert has_dictionary(repeating.metadata.row_group(0).column(0))
+    assert not has_dictionary(spelled_out.metadata.row_group(0).column(0))
