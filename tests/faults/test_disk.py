@@ -32,6 +32,7 @@ from tests.support.target import LakeTarget
 pytestmark = pytest.mark.slow
 
 TABLES: Final = ("left", "right")
+_MOST: Final = 1000
 ERRORS: Final = {"write": "ENOSPC", "sync": "EIO", "name": "EIO"}
 _REASONS: Final = (
     "No space left",
@@ -63,15 +64,15 @@ def test_each_single_failure_is_reported_and_passes(
     stride: int,
 ) -> None:
     record = Record()
-    when = 1
-    while True:
+    for when in range(1, _MOST, stride):
         fault = Fault(group, ERRORS[group], str(when))
         told = run(lake_target, fault, means, tmp_path, record)
         if not fault.hits:
             break
         # What is not hit succeeds.
         assert len(told) - told.count("done") <= len(fault.hits)
-        when += stride
+    else:
+        pytest.fail("there is no end to the calls")
     assert record.runs > 1
     if means == "strace" and store == "sqlite" and group == "write":
         # The store's own COMMIT was hit too.
@@ -101,13 +102,13 @@ def test_full_disk_fails_every_commit_clearly_until_there_is_space(
     lake_target: LakeTarget, tmp_path: Path, store: str, stride: int
 ) -> None:
     record = Record()
-    first = 1
-    while True:
+    for first in range(1, _MOST, stride):
         fault = Fault("write", "ENOSPC", f"{first}+")
         run(lake_target, fault, "strace", tmp_path, record)
         if not fault.hits:
             break
-        first += stride
+    else:
+        pytest.fail("there is no end to the calls")
     assert record.told["failed"]
     report(f"{store}, strace: disk full from the n-th write on", record)
 
