@@ -141,4 +141,22 @@ audit = Table(
     Column("hash", Text, nullable=False),
 )
 
+lock = Table(
+    "lakeward_lock",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True),
+    Column("transaction_id", Text, primary_key=True),
+    Column("mode", Text, nullable=False),
+    Column("since_ms", BigInteger, nullable=False),
+)
+
+lock_wait = Table(
+    "lakeward_lock_wait",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True),
+    Column("transaction_id", Text, primary_key=True),
+    Column("mode", Text, nullable=False),
+    Column("since_ms", BigInteger, nullable=False),
+)
+
 ALL: tuple[sa.Table, ...] = tuple(metadata.sorted_tables)

@@ -2,8 +2,9 @@
 
 An export is a zip of one Parquet file per log table, taken from one consistent state, with a
 manifest of row counts and checksums. It can be imported into an empty store of either database, so
-it is also the way from SQLite to PostgreSQL and back. A backup of a SQLite store is a SQLite file
-that can be put in its place as it is.
+it is also the way from SQLite to PostgreSQL and back. Locks stay behind: whoever holds one works
+with the store that was copied, not with the copy. A backup of a SQLite store is a SQLite file that
+can be put in its place as it is.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from lakeward.log.statement import Statement
 
 _MANIFEST: Final = "manifest.json"
 _FORMAT: Final = "lakeward-store"
-_EXPORTED: Final = tuple(t for t in tables.ALL if t is not tables.store)
+_LEFT_OUT: Final = (tables.store, tables.lock, tables.lock_wait)
+_EXPORTED: Final = tuple(t for t in tables.ALL if t not in _LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True)

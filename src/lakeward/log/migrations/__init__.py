@@ -14,10 +14,10 @@ from sqlalchemy import bindparam
 from lakeward.errors import StoreCorrupt, StoreTooNew
 from lakeward.log import tables
 from lakeward.log.database import Database, Session
-from lakeward.log.migrations import m0001_initial
+from lakeward.log.migrations import m0001_initial, m0002_locks
 from lakeward.log.statement import Statement
 
-MIGRATIONS: Final[tuple[ModuleType, ...]] = (m0001_initial,)
+MIGRATIONS: Final[tuple[ModuleType, ...]] = (m0001_initial, m0002_locks)
 CURRENT: Final = len(MIGRATIONS)
 
 _CREATE = (
