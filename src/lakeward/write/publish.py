@@ -42,10 +42,10 @@ def publish_member(parts: Parts, member: Ratified) -> None:
     """
     head, version = member.head, member.commit.version
     reach("publish.started")
-    with parts.database.turn(head.table_id):
-        if version and not parts.storage.exists(commit_path(head.location, version - 1)):
-            _publish_range(parts, head, _owed_from(parts, head), version - 1)
-        _put(parts, head, member.commit, member.definition)
+    if version and not _is_published(parts, head, version - 1):
+        with parts.database.turn(head.table_id):
+            _publish_range(parts, head, _owed_from(parts, head, version), version - 1)
+    _put(parts, head, member.commit, member.definition)
     reach("publish.done")
     if not checkpoint_if_due(parts, member) and version % _NOTE_EVERY == 0:
         _note_published(parts, head, version)
@@ -123,11 +123,23 @@ def _note_published(parts: Parts, head: Head, version: int) -> None:
         heads.set_published(session, head.table_id, version)
 
 
-def _owed_from(parts: Parts, head: Head) -> int:
-    """The first version that may not be published: the store knows a version that surely is."""
+def _owed_from(parts: Parts, head: Head, version: int) -> int:
+    """The first version before this one that is not published.
+
+    Versions are published in order, so behind one that is there nothing is owed: looking back from
+    the newest takes as long as there is something to do, however long ago the store noted how far
+    publication got.
+    """
     with parts.database.read() as session:
         current = heads.by_id(session, head.table_id)
-    return (head.published if current is None else current.published) + 1
+    surely = head.published if current is None else current.published
+    while version - 1 > surely and not _is_published(parts, head, version - 1):
+        version -= 1
+    return version
+
+
+def _is_published(parts: Parts, head: Head, version: int) -> bool:
+    return parts.storage.exists(commit_path(head.location, version))
 
 
 def _publish_range(parts: Parts, head: Head, first: int, last: int) -> None:
