@@ -124,17 +124,19 @@ def _note_published(parts: Parts, head: Head, version: int) -> None:
 
 
 def _owed_from(parts: Parts, head: Head, version: int) -> int:
-    """The first version before this one that is not published.
+    """The first version to look at before this one: the newest that is there, or what is owed.
 
-    Versions are published in order, so behind one that is there nothing is owed: looking back from
-    the newest takes as long as there is something to do, however long ago the store noted how far
+    Versions are published in order, so before a sound one nothing is owed. Looking back from the
+    newest takes as long as there is something to do, however long ago the store noted how far
     publication got.
     """
     with parts.database.read() as session:
         current = heads.by_id(session, head.table_id)
     surely = head.published if current is None else current.published
-    while version - 1 > surely and not _is_published(parts, head, version - 1):
+    while version - 1 > surely:
         version -= 1
+        if _is_published(parts, head, version):
+            break
     return version
 
 

@@ -45,4 +45,4 @@ def test_only_what_is_owed_is_published_however_old_the_note_of_the_store(
     assert [path.read_bytes() for path in log_files(lake, "t")][:-1] == before
     assert len(log_files(lake, "t")) == VERSIONS + 2
     # Whoever looked at more would hold up all others, who wait for their turn.
-    assert set(reads) <= {path.name for path in files[-owed:]}
+    assert set(reads) <= {path.name for path in files[-owed - 1 :]}
