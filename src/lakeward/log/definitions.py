@@ -21,6 +21,12 @@ _GET = Statement(
         definition.c.definition_id == bindparam("definition_id"),
     )
 )
+_FROM = Statement(
+    sa.select(definition.c.from_version).where(
+        definition.c.table_id == bindparam("table_id"),
+        definition.c.definition_id == bindparam("definition_id"),
+    )
+)
 _AT = Statement(
     sa.select(definition.c.definition_id, definition.c.body).where(
         definition.c.table_id == bindparam("table_id"),
@@ -58,6 +64,12 @@ def at(session: Session, table_id: int, version: int) -> tuple[int, Definition]:
     row = session.row(_AT, {"table_id": table_id, "version": version})
     found = _read(row and row[1:], f"definition at version {version}")
     return row[0], found
+
+
+def first_version(session: Session, table_id: int, definition_id: int) -> int | None:
+    """The version that brought a definition, if there is one of this id."""
+    row = session.row(_FROM, {"table_id": table_id, "definition_id": definition_id})
+    return row[0] if row else None
 
 
 def insert(

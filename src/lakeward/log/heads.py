@@ -96,9 +96,14 @@ def get(session: Session, name: TableName) -> Head:
     """
     found = find(session, name)
     if found is None:
-        what = f"The lake has no table {name}."
-        raise TableNotFound(what, hint="`lakeward tables` lists what it has.", table=str(name))
+        raise missing(name)
     return found
+
+
+def missing(name: TableName) -> TableNotFound:
+    """The error that there is no table of this name."""
+    what = f"The lake has no table {name}."
+    return TableNotFound(what, hint="`lakeward tables` lists what it has.", table=str(name))
 
 
 def by_id(session: Session, table_id: int) -> Head | None:

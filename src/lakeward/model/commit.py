@@ -15,7 +15,12 @@ from lakeward.model.names import TableName
 
 
 class Isolation(StrEnum):
-    """What a transaction may see of others."""
+    """What a transaction may see of others, and what must still hold when it is ratified.
+
+    `read_committed`: each operation sees the newest committed version; changes apply to whatever is
+    newest at ratification. `snapshot`: one cut over all tables; what is replaced or removed must be
+    unchanged since. `serializable`: the same cut; what was read must be unchanged, too.
+    """
 
     READ_COMMITTED = "read_committed"
     SNAPSHOT = "snapshot"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from lakeward.model.commit import AppTransaction, Head
 from lakeward.model.definition import Definition
@@ -28,6 +28,8 @@ class Change:
         claims: Paths of files that were not written for this transaction and must not be in the
             table already.
         app_transactions: Application numbers to record.
+        steps: What was done to rows, in order, so that it can be done again on a newer version.
+        picked: Files were removed by their paths, which mean nothing on another version.
         operations: What was asked for, in order.
     """
 
@@ -40,6 +42,8 @@ class Change:
     reads: list[Expression | None] = field(default_factory=list)
     claims: list[str] = field(default_factory=list)
     app_transactions: list[AppTransaction] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    picked: bool = False
     operations: list[Operation] = field(default_factory=list)
 
     @property
@@ -61,6 +65,23 @@ class Change:
     def remove(self, file: LoggedFile) -> None:
         """Let a file of the base version go."""
         self.removed[file.added, file.ordinal] = file
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """Files were added."""
+
+    files: tuple[DataFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RowsRemoved:
+    """The rows of a scope were removed; None stands for all rows."""
+
+    scope: Expression | None
+
+
+Step: TypeAlias = Added | RowsRemoved
 
 
 @dataclass(frozen=True, slots=True)

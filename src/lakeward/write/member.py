@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeward.errors import UnsupportedFeature
+from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.formats.delta.protocol import check_writable
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
@@ -19,7 +19,7 @@ from lakeward.read.plan import file_always_matches, file_may_match
 from lakeward.read.scan import needs_engine, read_files
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write import rewrite
-from lakeward.write.change import Change
+from lakeward.write.change import Added, Change, RowsRemoved
 from lakeward.write.options import parquet_options
 from lakeward.write.stage import Stager
 from lakeward.write.validate import Checks
@@ -62,11 +62,17 @@ class Member:
         self.before_writing()
         return rewrite.stage(self.stager, data, checks)
 
+    def add(self, files: Sequence[DataFile]) -> None:
+        """Add files that were staged, or that lie there already."""
+        self.change.added.extend(files)
+        self.change.steps.append(Added(tuple(files)))
+
     def remove_rows(self, scope: Expression | None) -> None:
         """Take the rows of a scope out: whole files, or rewritten ones where some rows stay."""
         self._check_writable()
         rewrite.check_deletable(self.change)
         self.change.scopes.append(scope)
+        self.change.steps.append(RowsRemoved(scope))
         own = list(self.change.added)
         for file in self.files(scope):
             if scope is not None and not file_always_matches(scope, file.file):
@@ -75,9 +81,47 @@ class Member:
         for staged in own:
             self._remove_own(staged, scope)
 
-    def remove_file(self, file: LoggedFile) -> None:
-        """Take a whole file out."""
-        self.change.remove(file)
+    def remove_files(self, paths: Sequence[str]) -> None:
+        """Take whole files out.
+
+        Raises:
+            InvalidInput: The version that the transaction sees has no such file.
+        """
+        self._check_writable()
+        rewrite.check_deletable(self.change)
+        live = {f.path: f for f in self.files()}
+        unknown = [p for p in paths if p not in live]
+        if unknown:
+            what = f"Table {self.change.head.name} has no file {unknown[0]!r}."
+            raise InvalidInput(what, hint="table.files() lists what it has.", path=unknown[0])
+        for path in paths:
+            self.change.remove(live[path])
+        self.change.picked = True
+
+    def move(self, head: Head) -> None:
+        """See the table at another version, on which the change can be made as it is."""
+        self.change.head = head
+        self._all = None
+
+    def replan(self, head: Head) -> None:
+        """Do all that was done to rows again, on top of another version.
+
+        Rows that were staged are not written again; only those that stay in files of which others
+        go. What was written for the old version and is not needed is deleted after the commit.
+        """
+        change = self.change
+        steps = list(change.steps)
+        self.move(head)
+        change.added.clear()
+        change.removed.clear()
+        change.scopes.clear()
+        change.steps.clear()
+        for step in steps:
+            match step:
+                case Added(files):
+                    self.add(files)
+                case RowsRemoved(scope):
+                    self.remove_rows(scope)
 
     def files(self, scope: Expression | None = None) -> list[LoggedFile]:
         """The files of the base version that are still there and may hold rows of a scope."""

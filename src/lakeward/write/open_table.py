@@ -42,6 +42,7 @@ def ratify_open(parts: Parts, intent: Intent) -> list[Ratified]:
 
     def build(session: Session, head: Head) -> Ratified:
         conflict.check(session, change, head, intent.isolation)
+        conflict.check_absent(session, intent.absent)
         reach("ratify.checked")
         return member_of(parts, intent, change, head, timestamp_after([head]))
 

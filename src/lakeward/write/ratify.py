@@ -8,7 +8,7 @@ one transaction share theirs, so that a cut by time never splits a transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from lakeward.errors import TransactionClosed
@@ -18,6 +18,7 @@ from lakeward.model.clock import now_ms
 from lakeward.model.commit import Commit, CommitInfo, Head, Isolation, TransactionState
 from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE, LoggedFile
+from lakeward.model.names import TableName
 from lakeward.model.steps import reach
 from lakeward.read.parts import Parts
 from lakeward.write import conflict
@@ -35,6 +36,7 @@ class Intent:
         attempts: How often it was tried.
         changes: Of each table that it changes.
         looked_at: Of each table that it only read, where what it read must still hold.
+        absent: Tables that must still not be there.
     """
 
     transaction_id: str
@@ -43,6 +45,7 @@ class Intent:
     attempts: int
     changes: Sequence[Change]
     looked_at: Sequence[Change] = ()
+    absent: Collection[TableName] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
         reach("ratify.locked")
         for change, head in zip(touched, current, strict=True):
             conflict.check(session, change, head, intent.isolation)
+        conflict.check_absent(session, intent.absent)
         reach("ratify.checked")
         timestamp = timestamp_after(current)
         members = []

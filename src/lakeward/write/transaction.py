@@ -21,14 +21,12 @@ from lakeward.errors import (
     TransactionClosed,
     UnsupportedFeature,
 )
-from lakeward.formats.delta.protocol import check_writable
 from lakeward.log import heads
 from lakeward.log.database import Session
 from lakeward.model import arguments
 from lakeward.model.clock import to_datetime
 from lakeward.model.commit import (
     AppTransaction,
-    Head,
     Isolation,
     TransactionState,
     new_transaction_id,
@@ -38,9 +36,9 @@ from lakeward.model.steps import reach
 from lakeward.model.where import parse
 from lakeward.read.parts import Parts
 from lakeward.read.scan import check_columns
-from lakeward.write import adding, rewrite
+from lakeward.write import adding
 from lakeward.write.change import Change, Operation
-from lakeward.write.drift import follow, follow_all, take_over
+from lakeward.write.drift import take_over
 from lakeward.write.lease import LeaseKeeper
 from lakeward.write.member import Member
 from lakeward.write.open_table import ratify_open
@@ -55,9 +53,11 @@ from lakeward.write.publish import checkpoint_if_due, publish_member
 from lakeward.write.ratify import Intent, Ratified, ratify
 from lakeward.write.registered import Registered
 from lakeward.write.validate import Checks
+from lakeward.write.view import View
 
 _LOG = logging.getLogger(__name__)
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_REPLANS: Final = 100
 _ISOLATIONS: Final = ", ".join(i.value for i in Isolation)
 
 
@@ -104,11 +104,10 @@ class Transaction:
         self.message = arguments.optional_text(message, "message")
         self.attempts = attempts
         self._chosen_id = transaction_id is not None
-        self._members: dict[TableName, Member] = {}
-        self._cut: dict[TableName, Head] | None = None
         self._registered = Registered(
             parts, keeper, self.transaction_id, isolation=self.isolation, message=self.message
         )
+        self._view = View(parts, self.transaction_id, self.isolation, self._registered.ensure)
         self._state = TransactionState.OPEN
         self._result: CommitResult | None = None
         self._failure: BaseException | None = None
@@ -130,8 +129,7 @@ class Transaction:
             return
         with self._operation(name) as member:
             change = member.change
-            staged = member.stage(data)
-            change.added.extend(staged)
+            member.add(member.stage(data))
             change.operations.append(_write("Append", change))
 
     def overwrite(self, name: str, data: Any, *, where: str | None = None) -> None:
@@ -147,7 +145,7 @@ class Transaction:
                 checks.also("overwrite where", where, scope)
             staged = member.stage(data, checks)
             member.remove_rows(scope)
-            change.added.extend(staged)
+            member.add(staged)
             change.operations.append(_write("Overwrite", change, where))
 
     def delete(self, name: str, *, where: str) -> None:
@@ -169,7 +167,7 @@ class Transaction:
         with self._operation(name) as member:
             change = member.change
             found = adding.entries(self._parts, change, paths)
-            change.added.extend(found)
+            member.add(found)
             change.claims.extend(f.path for f in found)
             change.operations.append(Operation("ADD FILES", {"files": str(len(found))}))
 
@@ -178,18 +176,9 @@ class Transaction:
         if self._is_replay():
             return
         with self._operation(name, reads=True) as member:
-            change = member.change
-            check_writable(change.definition, str(change.head.name))
-            rewrite.check_deletable(change)
             wanted = list(dict.fromkeys(arguments.texts(paths, "paths")))
-            live = {f.path: f for f in member.files()}
-            unknown = [p for p in wanted if p not in live]
-            if unknown:
-                what = f"Table {change.head.name} has no file {unknown[0]!r}."
-                raise InvalidInput(what, hint="table.files() lists what it has.", path=unknown[0])
-            for path in wanted:
-                change.remove(live[path])
-            change.operations.append(Operation("REMOVE FILES", {"files": str(len(wanted))}))
+            member.remove_files(wanted)
+            member.change.operations.append(Operation("REMOVE FILES", {"files": str(len(wanted))}))
 
     def record(self, name: str, app_id: str, version: int) -> None:
         """Record an application's own progress with the table's commit (Delta's `txn`)."""
@@ -227,7 +216,7 @@ class Transaction:
         if self._result is not None:
             return self._result
         self._check_open()
-        members = {n: m for n, m in self._members.items() if not m.change.is_empty}
+        members = {n: m for n, m in self._view.members.items() if not m.change.is_empty}
         if not members:
             self.rollback()
             self._result = CommitResult(self.transaction_id, {}, attempts=self.attempts)
@@ -261,7 +250,7 @@ class Transaction:
         if not self._registered.roll_back(self._find_published):
             # Ratified after all, or nobody knows: then every file stays.
             return
-        for member in self._members.values():
+        for member in self._view.members.values():
             with suppress(LakewardError):
                 member.stager.discard()
 
@@ -307,40 +296,12 @@ class Transaction:
 
     def _operation(self, name: str, *, reads: bool = False) -> _Guarded:
         self._check_open()
-        member = self._member(TableName.parse(name), reads=reads)
+        member = self._view.member(TableName.parse(name), reads=reads)
         return _Guarded(self, member)
-
-    def _member(self, name: TableName, *, reads: bool) -> Member:
-        member = self._members.get(name)
-        if member is not None and not (reads and self._cut is None):
-            return member
-        if reads and self._cut is None:
-            follow_all(self._parts)
-        with self._parts.database.read() as session:
-            if reads and self._cut is None:
-                self._cut = {h.name: h for h in heads.all_heads(session)}
-            head = self._cut.get(name) if self._cut is not None else None
-            if head is None:
-                head = heads.get(session, name)
-            definition = self._parts.definition(session, head)
-        if not head.guarded and self._cut is None:
-            head = follow(self._parts, head)
-            with self._parts.database.read() as session:
-                definition = self._parts.definition(session, head)
-        if member is not None:
-            # Blind so far: appends do not depend on the version, so the base may move to the cut.
-            if definition is not member.change.definition:
-                raise _moved(head)
-            member.change.head = head
-            return member
-        member = self._members[name] = Member.of(
-            self._parts, self.transaction_id, head, definition, self._registered.ensure
-        )
-        return member
 
     def _find_published(self, session: Session) -> None:
         """On an open table its file may be there already: then it happened, whatever came after."""
-        for member in self._members.values():
+        for member in self._view.members.values():
             head = member.change.head
             if not head.guarded and heads.by_id(session, head.table_id) is not None:
                 locked = heads.lock(session, head.table_id, head.name)
@@ -349,7 +310,7 @@ class Transaction:
     def _discard_unused(self, ratified: Sequence[Ratified]) -> None:
         """Delete staged files that were replaced later, or by another holder of the same id."""
         used = {f"{m.head.location}/{f.path}" for m in ratified for f in m.commit.added}
-        for member in self._members.values():
+        for member in self._view.members.values():
             with suppress(LakewardError):
                 member.stager.discard(keep=used)
 
@@ -362,21 +323,31 @@ class Transaction:
             hint = "Adopt it with guard=True, or commit it alone."
             raise UnsupportedFeature(what, hint=hint, table=str(unguarded[0]))
         way = ratify_open if unguarded else ratify
-        intent = Intent(
-            self.transaction_id,
-            self.isolation,
-            self.message,
-            self.attempts,
-            [m.change for m in members.values()],
-            [m.change for m in looked.values()],
-        )
-        return ratify_surely(self._parts, intent, way)
+        # Only a serializable transaction depends on what was not there.
+        absent = self._view.missed if self.isolation is Isolation.SERIALIZABLE else ()
+        last = self.attempts + _REPLANS
+        while True:
+            intent = Intent(
+                self.transaction_id,
+                self.isolation,
+                self.message,
+                self.attempts,
+                [m.change for m in members.values()],
+                [m.change for m in looked.values()],
+                absent,
+            )
+            try:
+                return ratify_surely(self._parts, intent, way)
+            except Conflict as error:
+                if self.attempts == last or not self._view.settle(error):
+                    raise
+                self.attempts += 1
 
     def _looked_at(self, members: Mapping[TableName, Member]) -> dict[TableName, Member]:
         """The tables that were only read, as far as that matters."""
         if self.isolation is not Isolation.SERIALIZABLE:
             return {}
-        return {n: m for n, m in self._members.items() if n not in members and m.change.reads}
+        return {n: m for n, m in self._view.members.items() if n not in members and m.change.reads}
 
     def _publish(self, ratified: Sequence[Ratified]) -> CommitResult:
         published = True
@@ -445,11 +416,6 @@ def _write(mode: str, change: Change, where: str | None = None) -> Operation:
     if where is not None:
         parameters["predicate"] = where
     return Operation("WRITE", parameters)
-
-
-def _moved(head: Head) -> Conflict:
-    what = f"The definition of table {head.name} changed while the transaction was open."
-    return Conflict(what, hint="Run the transaction again.", table=str(head.name))
 
 
 def _checked_isolation(text: str) -> Isolation:

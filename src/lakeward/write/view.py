@@ -1,0 +1,151 @@
+"""What a transaction sees of each table: the isolation levels, as far as reading goes.
+
+``snapshot`` and ``serializable`` look at one cut over all tables of the lake, taken when the
+transaction first looks at rows. Every table it touches is seen at that cut, those it had only added
+to before as well; a table that was made later is not there. ``read_committed`` looks anew with each
+operation and sees the newest committed version. At every level the transaction's own changes lie on
+top, and nothing is seen that was not ratified.
+
+Adding rows does not look, so it fixes no cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from lakeward.errors import Conflict, TableNotFound
+from lakeward.log import heads
+from lakeward.model.commit import Head, Isolation
+from lakeward.model.definition import Definition
+from lakeward.model.names import TableName
+from lakeward.read.parts import Parts
+from lakeward.write import conflict
+from lakeward.write.drift import follow, follow_all
+from lakeward.write.member import Member
+
+_REPLANNED: Final = frozenset({conflict.Kind.ADDED, conflict.Kind.REMOVED})
+
+
+class View:
+    """The tables of one transaction, each at the version that its isolation level shows."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        transaction_id: str,
+        isolation: Isolation,
+        before_writing: Callable[[], None],
+    ) -> None:
+        self.members: dict[TableName, Member] = {}
+        self.missed: set[TableName] = set()
+        """Tables that were asked for and not seen."""
+        self._parts = parts
+        self._transaction_id = transaction_id
+        self._isolation = isolation
+        self._before_writing = before_writing
+        self._cut: dict[TableName, Head] | None = None
+
+    def member(self, name: TableName, *, reads: bool) -> Member:
+        """A table in the transaction.
+
+        Args:
+            name: The table.
+            reads: Whether the operation looks at rows.
+
+        Raises:
+            TableNotFound: The transaction sees no such table.
+            Conflict: What the transaction did before cannot be seen on top of the newest version.
+        """
+        if reads and self._isolation is Isolation.READ_COMMITTED:
+            return self._newest(name)
+        if reads and self._cut is None:
+            self._take_cut()
+        if reads and self._cut is not None and name not in self._cut:
+            self.missed.add(name)
+            what = f"The lake had no table {name} when the transaction first looked at rows."
+            hint = "Begin a new one; `lakeward tables` lists what the lake has."
+            raise TableNotFound(what, hint=hint, table=str(name))
+        found = self.members.get(name)
+        return self._join(name) if found is None else found
+
+    def settle(self, error: Conflict) -> bool:
+        """Bring a table that lost up to date where the level allows it; False where it does not.
+
+        ``read_committed`` promises nothing about what was there before, so its changes are made
+        again on top of the newest version.
+        """
+        name = TableName.parse(error.table)
+        if self._isolation is not Isolation.READ_COMMITTED:
+            return False
+        if not _replannable(error, self.members[name]):
+            return False
+        self._newest(name).stager.settle()
+        return True
+
+    def _take_cut(self) -> None:
+        follow_all(self._parts)
+        with self._parts.database.read() as session:
+            self._cut = {h.name: h for h in heads.all_heads(session)}
+            for name, member in self.members.items():
+                # Only added to so far, which depends on no version: the base may move to the cut.
+                head = self._cut.get(name)
+                if head is None or head.table_id != member.change.head.table_id:
+                    raise _dropped(name)
+                conflict.check(session, member.change, head, self._isolation)
+                member.move(head)
+
+    def _join(self, name: TableName) -> Member:
+        head, definition = self._found(name, self._cut)
+        return self._add(head, definition)
+
+    def _newest(self, name: TableName) -> Member:
+        head, definition = self._found(name, None)
+        member = self.members.get(name)
+        if member is None or member.change.is_empty:
+            return self._add(head, definition)
+        base = member.change.head
+        if head.table_id != base.table_id:
+            raise _dropped(name)
+        if head.version == base.version:
+            return member
+        try:
+            with self._parts.database.read() as session:
+                conflict.check(session, member.change, head, self._isolation)
+        except Conflict as error:
+            if not _replannable(error, member):
+                raise
+            member.replan(head)
+        else:
+            member.move(head)
+        return member
+
+    def _found(self, name: TableName, cut: dict[TableName, Head] | None) -> tuple[Head, Definition]:
+        with self._parts.database.read() as session:
+            head = cut.get(name) if cut is not None else None
+            if head is None:
+                head = heads.find(session, name)
+            if head is None:
+                self.missed.add(name)
+                raise heads.missing(name)
+            definition = self._parts.definition(session, head)
+        if not head.guarded and cut is None:
+            head = follow(self._parts, head)
+            with self._parts.database.read() as session:
+                definition = self._parts.definition(session, head)
+        return head, definition
+
+    def _add(self, head: Head, definition: Definition) -> Member:
+        member = self.members[head.name] = Member.of(
+            self._parts, self._transaction_id, head, definition, self._before_writing
+        )
+        return member
+
+
+def _replannable(error: Conflict, member: Member) -> bool:
+    return error.kind in _REPLANNED and not member.change.picked
+
+
+def _dropped(name: TableName) -> TableNotFound:
+    what = f"The table {name} was dropped meanwhile."
+    return TableNotFound(what, table=str(name))
