@@ -92,7 +92,7 @@ def insert(
 def _read(row: Any, which: str) -> Definition:
     try:
         return Definition.from_json(loads(row[0]))
-    except (AttributeError, LookupError, TypeError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         what = f"The store is damaged: the {which} of a table is missing or cannot be read."
         hint = "`lakeward doctor` tells more. Restore a backup, or run `lakeward rebuild`."
         raise StoreCorrupt(what, hint=hint) from error

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from lakeward.model.derived import Derived
 from lakeward.model.schema import Schema
+from lakeward.model.types import Field
 
 
 @dataclass(frozen=True)
@@ -15,12 +18,14 @@ class Definition:
 
     Attributes:
         schema: The columns.
-        partition_by: Field ids of the partition columns, in order.
+        partition_by: Ids of the partition values, in order: a column's, or one in `derived`.
         properties: What users set.
         constraints: Check expressions by name.
         protocol: What the format demands of readers and writers, in its own spelling.
         created_ms: When the table was made.
         comment: For people.
+        derived: By id, values that follow from a column: generated columns (positive ids, columns
+            of the schema) and hidden partition values (negative ids, no columns).
     """
 
     schema: Schema
@@ -30,15 +35,47 @@ class Definition:
     protocol: Mapping[str, Any] = field(default_factory=dict)
     created_ms: int | None = None
     comment: str | None = None
+    derived: Mapping[int, Derived] = field(default_factory=dict)
 
     @property
     def partition_names(self) -> list[str]:
-        """Names of the partition columns, in order."""
-        return [self.schema.by_id[i].name for i in self.partition_by]
+        """Names of the partition values, in order."""
+        return [f.name for f in self.partition_fields]
+
+    @property
+    def partitioning(self) -> list[str]:
+        """What the table is partitioned by as users write it, in order: `day(ts)`, `region`."""
+        return [self._term(i) for i in self.partition_by]
+
+    @cached_property
+    def partition_fields(self) -> tuple[Field, ...]:
+        """The partition values, in order: columns, and fields that stand for hidden values."""
+        return tuple(self.field(i) for i in self.partition_by)
+
+    @cached_property
+    def indexed(self) -> tuple[Field, ...]:
+        """What has rows in the statistics index: columns, and hidden partition values."""
+        hidden = (self.field(i) for i in self.derived if i < 0)
+        return (*self.schema.indexed, *(f for f in hidden if f.indexed))
+
+    def field(self, own_id: int) -> Field:
+        """The column of an id, or a field that stands for the hidden value of one."""
+        if own_id > 0:
+            return self.schema.by_id[own_id]
+        found = self.derived[own_id]
+        source = self.schema.by_id[found.source]
+        kind = found.transform.result(source.type)
+        return Field(own_id, found.name, kind, indexed=found.indexed)
+
+    def _term(self, own_id: int) -> str:
+        found = self.derived.get(own_id)
+        if found is None:
+            return self.schema.by_id[own_id].name
+        return found.transform.of(self.schema.by_id[found.source].name)
 
     def to_json(self) -> dict[str, Any]:
         """The definition as plain JSON values."""
-        return {
+        out = {
             "schema": self.schema.to_json(),
             "partition_by": list(self.partition_by),
             "properties": dict(self.properties),
@@ -47,6 +84,9 @@ class Definition:
             "created_ms": self.created_ms,
             "comment": self.comment,
         }
+        if self.derived:
+            out["derived"] = {str(i): d.to_json() for i, d in self.derived.items()}
+        return out
 
     @classmethod
     def from_json(cls, source: dict[str, Any]) -> Definition:
@@ -59,4 +99,7 @@ class Definition:
             protocol=source["protocol"],
             created_ms=source["created_ms"],
             comment=source["comment"],
+            derived={
+                int(i): Derived.from_json(int(i), d) for i, d in source.get("derived", {}).items()
+            },
         )
