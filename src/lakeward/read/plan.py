@@ -2,7 +2,8 @@
 
 A predicate on indexed columns becomes a range of the statistics index, so a selective plan looks
 at the files it returns and few others. What the index finds is checked once more against each
-file's own bounds, and against those parts of the predicate that the index cannot see.
+file's own bounds, and against those parts of the predicate that the index cannot see. A predicate
+on a column also speaks of the partition values that are derived from it, by `to_prune_by`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from typing import Final
 
 from lakeward.log import files
 from lakeward.log.database import Session
+from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
 from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.projection import implied
 from lakeward.model.prune import Bounds, Range, always_matches, key_ranges, may_match
 
 _COUNTED: Final = 1_000
@@ -33,7 +36,7 @@ def plan(
         session: To read with.
         table_id: The table.
         version: As of this version.
-        where: None for all files.
+        where: None for all files. As `to_prune_by` gives it, derived partition values count too.
         after: Only files added later than this version.
     """
     if where is None:
@@ -41,6 +44,14 @@ def plan(
         return
     found = _candidates(session, table_id, version, where, after)
     yield from (f for f in found if file_may_match(where, f.file))
+
+
+def to_prune_by(where: Expression | None, definition: Definition) -> Expression | None:
+    """The condition with what it says of derived partition values; files are pruned by it.
+
+    Rows are filtered by the condition itself: hidden partition values are no columns.
+    """
+    return None if where is None else implied(where, definition)
 
 
 def file_may_match(where: Expression, file: DataFile) -> bool:

@@ -21,7 +21,7 @@ from lakeward.model.render import to_sql
 from lakeward.model.schema import Schema
 from lakeward.model.where import parse
 from lakeward.read.parts import Parts
-from lakeward.read.plan import plan
+from lakeward.read.plan import plan, to_prune_by
 from lakeward.read.scan import check_columns, needs_engine, read_files
 
 
@@ -98,8 +98,9 @@ class TableSnapshot:
 
     def plan(self, where: Expression | None = None) -> list[LoggedFile]:
         """The files to read for an expression bound to this snapshot's schema, oldest first."""
+        condition = to_prune_by(where, self.definition)
         with self.parts.database.read() as session:
-            found = list(plan(session, self.head.table_id, self.version, where))
+            found = list(plan(session, self.head.table_id, self.version, condition))
         return sorted(found, key=lambda f: (f.added, f.ordinal))
 
     def totals(self) -> Totals:

@@ -164,7 +164,7 @@ def _by_index(history: TableHistory) -> Iterator[tuple[Any, list[Any]]]:
         while end < len(ordered) and ordered[end].added < until:
             end += 1
         if end > start:
-            yield definition.schema.indexed, ordered[start:end]
+            yield definition.indexed, ordered[start:end]
         start = end
 
 

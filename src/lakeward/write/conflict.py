@@ -19,7 +19,7 @@ from lakeward.model.commit import Head, Isolation
 from lakeward.model.expression import Expression
 from lakeward.model.file import LoggedFile
 from lakeward.model.names import TableName
-from lakeward.read.plan import file_may_match, plan
+from lakeward.read.plan import file_may_match, plan, to_prune_by
 from lakeward.write.change import Change
 
 _HINT: Final = "Nothing was committed. Run the transaction again; lake.run does so by itself."
@@ -59,7 +59,7 @@ def check(session: Session, change: Change, current: Head, isolation: Isolation)
     if gone is not None:
         why = f"removed or rewrote file {gone.path}, which this transaction removes or rewrites too"
         raise conflict(session, change, current, Kind.REMOVED, why, gone.removed, file=gone.path)
-    added = _first_added(session, current, base.version, change.scopes)
+    added = _first_added(session, change, current, change.scopes)
     if added is not None:
         why = f"added rows that this transaction may have to replace or remove (file {added.path})"
         raise conflict(session, change, current, Kind.ADDED, why, added.added, file=added.path)
@@ -133,10 +133,12 @@ def _lost(session: Session, change: Change, current: Head) -> LoggedFile | None:
 
 
 def _first_added(
-    session: Session, current: Head, after: int, scopes: Iterable[Expression | None]
+    session: Session, change: Change, current: Head, scopes: Iterable[Expression | None]
 ) -> LoggedFile | None:
+    after = change.head.version
     for scope in scopes:
-        found = plan(session, current.table_id, current.version, scope, after=after)
+        condition = to_prune_by(scope, change.definition)
+        found = plan(session, current.table_id, current.version, condition, after=after)
         first = next(iter(found), None)
         if first is not None:
             return first
@@ -147,11 +149,12 @@ def _check_reads(session: Session, change: Change, current: Head) -> None:
     if not change.reads:
         return
     base = change.head.version
-    added = _first_added(session, current, base, change.reads)
+    added = _first_added(session, change, current, change.reads)
     if added is not None:
         why = f"added rows where this transaction read (file {added.path})"
         raise conflict(session, change, current, Kind.READ, why, added.added, file=added.path)
+    read = [to_prune_by(scope, change.definition) for scope in change.reads]
     for file in files.removed_since(session, current.table_id, base, current.version):
-        if any(r is None or file_may_match(r, file.file) for r in change.reads):
+        if any(r is None or file_may_match(r, file.file) for r in read):
             why = f"removed or rewrote rows where this transaction read (file {file.path})"
             raise conflict(session, change, current, Kind.READ, why, file.removed, file=file.path)

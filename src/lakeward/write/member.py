@@ -15,7 +15,7 @@ from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.read.parts import Parts
-from lakeward.read.plan import file_always_matches, file_may_match
+from lakeward.read.plan import file_always_matches, file_may_match, to_prune_by
 from lakeward.read.scan import needs_engine, read_files
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write import rewrite
@@ -127,7 +127,8 @@ class Member:
         """The files of the base version that are still there and may hold rows of a scope."""
         change = self.change
         if self._all is not None and scope is not None:
-            found = [f for f in self._all if file_may_match(scope, f.file)]
+            may_match = self._matcher(scope)
+            found = [f for f in self._all if may_match(f.file)]
         elif self._all is not None:
             found = self._all
         else:
@@ -148,10 +149,11 @@ class Member:
             what = f"Table {change.head.name} has deletion vectors or mapped columns."
             hint = "Read it outside the transaction, with table.to_arrow()."
             raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
+        may_match = self._matcher(scope)
         staged = [
             LoggedFile(f, change.head.version + 1, n)
             for n, f in enumerate(change.added)
-            if scope is None or file_may_match(scope, f)
+            if may_match(f)
         ]
         return read_files(
             self.parts.storage,
@@ -164,12 +166,17 @@ class Member:
 
     def _remove_own(self, staged: DataFile, scope: Expression | None) -> None:
         """Rows that this transaction staged itself."""
-        if scope is not None and not file_may_match(scope, staged):
+        if not self._matcher(scope)(staged):
             return
         if scope is not None and not file_always_matches(scope, staged):
             file = LoggedFile(staged, self.change.head.version + 1, 0)
             self.change.added.extend(self._survivors(file, scope))
         self.change.added.remove(staged)
+
+    def _matcher(self, scope: Expression | None) -> Callable[[DataFile], bool]:
+        """Tells whether a file may hold rows of a scope."""
+        condition = to_prune_by(scope, self.change.definition)
+        return lambda file: condition is None or file_may_match(condition, file)
 
     def _survivors(self, file: LoggedFile, scope: Expression) -> list[DataFile]:
         self.before_writing()

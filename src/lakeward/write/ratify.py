@@ -96,7 +96,7 @@ def insert(session: Session, member: Ratified, before: Head) -> None:
     if commit.definition is not None:
         definitions.insert(session, table_id, member.head.definition_id, version, commit.definition)
     commits.insert(session, table_id, commit, changed)
-    files.insert(session, table_id, new, member.definition.schema.indexed)
+    files.insert(session, table_id, new, member.definition.indexed)
     if files.remove(session, table_id, version, commit.removed) != len(commit.removed):
         # Conflict detection has seen to it that these files are live.
         message = f"a file that version {version} of {before.name} removes is not live"

@@ -54,7 +54,7 @@ def _meant(session: Session, table: Patient, definitions: Definitions) -> Iterat
     for chunk in session.stream(_FILES, {"table_id": table.table_id}):
         for row in chunk:
             file = file_of(row)
-            indexed = definitions.at(file.added).schema.indexed
+            indexed = definitions.at(file.added).indexed
             yield from files.stat_rows(table.table_id, file, indexed)
 
 
