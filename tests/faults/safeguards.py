@@ -59,8 +59,8 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/ratify.py",
-                "            members.append(member)\n",
-                "            members.append(member)\n"
+                "            members.append(_prepared(parts, member))\n",
+                "            members.append(_prepared(parts, member))\n"
                 '            session.script("COMMIT")\n'
                 '            session.script("BEGIN")\n'
                 '            reach("ratify.inserted")\n',
@@ -79,18 +79,32 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "storage/local.py",
-                "                self._link(target, data)\n            except FileExistsError:",
-                "                handle = os.open(target, _NEW, 0o644)\n"
-                "                _write_all(handle, data[:40])\n"
-                '                reach("publish.written")\n'
-                "                _write_all(handle, data[40:])\n"
+                "                _name(handle, self._target)\n",
                 "                os.close(handle)\n"
-                '                reach("publish.linked")\n'
-                "            except FileExistsError:",
+                "                handle = os.open(self._target, _NEW, 0o644)\n"
+                "                _write_all(handle, self.data[:40])\n"
+                '                reach("publish.written")\n'
+                "                _write_all(handle, self.data[40:])\n"
+                "                os.close(handle)\n"
+                '                reach("publish.linked")\n',
             ),
         ),
         "test_kill.py test_disk.py",
         "killed_at or single and write",
+    ),
+    Safeguard(
+        "R1: a published file that is written ahead gets its name when the log has the commit",
+        (
+            Edit(
+                "storage/local.py",
+                "        self._written = HELPER.begin(self._write)\n",
+                "        self._write()\n"
+                "        _name(self._handle or 0, target)\n"
+                "        self._handle = None\n"
+                "        self._written = HELPER.begin(lambda: None)\n",
+            ),
+        ),
+        "test_kill.py",
     ),
     Safeguard(
         "R2: a commit locks the heads of its tables (PostgreSQL)",
@@ -209,8 +223,8 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "storage/local.py",
-                "    except (FileExistsError, pa.ArrowInvalid):\n        raise\n",
-                "    except (OSError, pa.ArrowInvalid):\n        raise\n",
+                "    except OSError as error:\n        reason",
+                "    except ZeroDivisionError as error:\n        reason",
             ),
         ),
         "test_disk.py",

@@ -14,6 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeward.storage.helper import Pending
+
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
@@ -24,14 +26,30 @@ class StoredFile:
     modified_ms: int
 
 
+class Prepared:
+    """A file that has no name yet: nobody sees it before `put`, and none is left by `discard`."""
+
+    def __init__(self, storage: Storage, path: str, data: bytes) -> None:
+        self.storage = storage
+        self.path = path
+        self.data = data
+
+    def put(self) -> bool:
+        """Give the file its name, as `Storage.put_if_absent` does."""
+        return self.storage.put_if_absent(self.path, self.data)
+
+    def discard(self) -> None:
+        """Let go of what was not put; after `put` it does nothing."""
+
+
 class Storage(ABC):
     """The files of one warehouse."""
 
     root: str
 
     @abstractmethod
-    def create(self, path: str, data: Any) -> None:
-        """Write a new data file from a buffer, synced. Its name becomes safe with `settle`.
+    def create(self, path: str, data: Any) -> Pending:
+        """Write a new data file from a buffer, synced. Its name is safe when what is returned ends.
 
         Raises:
             StorageError: It could not be written; nothing is left of it.
@@ -39,7 +57,11 @@ class Storage(ABC):
 
     @abstractmethod
     def settle(self, paths: Iterable[str]) -> None:
-        """Make the names of created files safe against a power cut."""
+        """Make the names of files that were put safe against a power cut."""
+
+    def prepare(self, path: str, data: bytes) -> Prepared:
+        """Begin to write a file that may get its name later, as far as this storage can."""
+        return Prepared(self, path, data)
 
     @abstractmethod
     def put_if_absent(self, path: str, data: bytes) -> bool:

@@ -15,7 +15,8 @@ import pyarrow.fs
 
 from lakeward.errors import FileMissing, InvalidInput, StorageError
 from lakeward.model.steps import reach
-from lakeward.storage.base import Storage, StoredFile
+from lakeward.storage.base import Prepared, Storage, StoredFile
+from lakeward.storage.helper import HELPER, Pending
 
 _NEW: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
 _TMPFILE: Final = getattr(os, "O_TMPFILE", 0)
@@ -30,8 +31,8 @@ class LocalStorage(Storage):
         self.root = self._root
         self._anonymous = bool(_TMPFILE) and Path("/proc/self/fd").exists()
 
-    def create(self, path: str, data: Any) -> None:
-        """Write a new data file."""
+    def create(self, path: str, data: Any) -> Pending:
+        """Write a new data file; the directory that holds its name is synced meanwhile."""
         target = self._full(path)
         with _translated(path):
             try:
@@ -41,6 +42,7 @@ class LocalStorage(Storage):
                 handle = os.open(target, _NEW, 0o644)
             try:
                 reach("stage.file-created")
+                named = HELPER.begin(lambda: self.settle((path,)))
                 _write_all(handle, data)
                 os.fsync(handle)
                 reach("stage.file-written")
@@ -50,6 +52,7 @@ class LocalStorage(Storage):
                 raise
             finally:
                 os.close(handle)
+        return named
 
     def settle(self, paths: Iterable[str]) -> None:
         """Sync the directories that hold the files."""
@@ -57,6 +60,12 @@ class LocalStorage(Storage):
         for directory in directories:
             with _translated(directory):
                 _sync_directory(directory)
+
+    def prepare(self, path: str, data: bytes) -> Prepared:
+        """Write and sync a file without a name, in another thread."""
+        if not self._anonymous:
+            return Prepared(self, path, data)
+        return _Nameless(self, path, data, self._full(path))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file whole, unless one of that name exists."""
@@ -170,26 +179,15 @@ class LocalStorage(Storage):
 
     def _link(self, target: str, data: bytes) -> None:
         """Write aside, sync, then give the file its name: the name appears only on whole bytes."""
-        directory = os.path.dirname(target)
         if self._anonymous:
             try:
-                handle = os.open(directory, _TMPFILE | os.O_WRONLY, 0o644)
+                handle = _write_nameless(os.path.dirname(target), data)
             except OSError as error:
                 if error.errno not in _NO_TMPFILE:
                     raise
                 self._anonymous = False
             else:
-                try:
-                    _write_all(handle, data)
-                    os.fsync(handle)
-                    reach("publish.written")
-                    # With a directory handle, Python calls linkat and follows /proc's link.
-                    os.link(
-                        f"/proc/self/fd/{handle}", target, src_dir_fd=handle, follow_symlinks=True
-                    )
-                finally:
-                    os.close(handle)
-                reach("publish.linked")
+                _name(handle, target)
                 return
         aside = _aside(target)
         try:
@@ -200,6 +198,69 @@ class LocalStorage(Storage):
             with suppress(OSError):
                 os.unlink(aside)
         reach("publish.linked")
+
+
+class _Nameless(Prepared):
+    """A file that is written and synced in another thread, and then waits for its name."""
+
+    def __init__(self, storage: LocalStorage, path: str, data: bytes, target: str) -> None:
+        super().__init__(storage, path, data)
+        self._target = target
+        self._handle: int | None = None
+        self._written = HELPER.begin(self._write)
+
+    def put(self) -> bool:
+        """Link the file, unless one of its name exists."""
+        try:
+            self._written.wait()
+        except OSError as error:
+            if error.errno not in (*_NO_TMPFILE, errno.ENOENT):
+                with _translated(self.path):
+                    raise
+        if self._handle is None:
+            # Written aside after all, or in a directory that is still to be made.
+            return self.storage.put_if_absent(self.path, self.data)
+        handle, self._handle = self._handle, None
+        with _translated(self.path):
+            try:
+                _name(handle, self._target)
+            except FileExistsError:
+                return False
+        return True
+
+    def discard(self) -> None:
+        """Close the file, which nobody can open any more."""
+        with suppress(OSError):
+            self._written.wait()
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def _write(self) -> None:
+        self._handle = _write_nameless(os.path.dirname(self._target), self.data)
+
+
+def _write_nameless(directory: str, data: bytes) -> int:
+    """Write and sync a file that has no name; its handle, which keeps it alive."""
+    handle = os.open(directory, _TMPFILE | os.O_WRONLY, 0o644)
+    try:
+        _write_all(handle, data)
+        os.fsync(handle)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _name(handle: int, target: str) -> None:
+    """Give a file that has none a name, unless it is taken, and close the file."""
+    try:
+        reach("publish.written")
+        # With a directory handle, Python calls linkat and follows /proc's link.
+        os.link(f"/proc/self/fd/{handle}", target, src_dir_fd=handle, follow_symlinks=True)
+    finally:
+        os.close(handle)
+    reach("publish.linked")
 
 
 def _aside(target: str) -> str:

@@ -42,10 +42,15 @@ def publish_member(parts: Parts, member: Ratified) -> None:
     """
     head, version = member.head, member.commit.version
     reach("publish.started")
-    if version and not _is_published(parts, head, version - 1):
-        with parts.database.turn(head.table_id):
-            _publish_range(parts, head, _owed_from(parts, head, version), version - 1)
-    _put(parts, head, member.commit, member.definition)
+    try:
+        if version and not _is_published(parts, head, version - 1):
+            with parts.database.turn(head.table_id):
+                _publish_range(parts, head, _owed_from(parts, head, version), version - 1)
+        if member.prepared is None or not member.prepared.put():
+            _put(parts, head, member.commit, member.definition)
+    finally:
+        if member.prepared is not None:
+            member.prepared.discard()
     reach("publish.done")
     if not checkpoint_if_due(parts, member) and version % _NOTE_EVERY == 0:
         _note_published(parts, head, version)

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from types import TracebackType
 
 from lakeward.errors import TransactionClosed
+from lakeward.formats.delta.publication import commit_bytes, commit_path
 from lakeward.log import audit, commits, definitions, files, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
@@ -21,6 +23,7 @@ from lakeward.model.file import LIVE, LoggedFile
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
 from lakeward.read.parts import Parts
+from lakeward.storage.base import Prepared
 from lakeward.write import conflict
 from lakeward.write.change import Change, metrics, summary
 
@@ -50,11 +53,19 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Ratified:
-    """One member as it was ratified: all that its publication needs."""
+    """One member as it was ratified: all that its publication needs.
+
+    Attributes:
+        head: The table after the commit.
+        commit: With all its actions.
+        definition: That holds at the commit's version.
+        prepared: Its published file, written while the commit was ratified.
+    """
 
     head: Head
     commit: Commit
     definition: Definition
+    prepared: Prepared | None = None
 
 
 def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
@@ -65,7 +76,8 @@ def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
         TransactionClosed: It was closed before: `state` says how.
         OutcomeUnknown: The store did not answer; ask by id.
     """
-    with parts.database.write() as session:
+    members: list[Ratified] = []
+    with _Discarding(members), parts.database.write() as session:
         close(session, intent.transaction_id)
         touched = sorted((*intent.changes, *intent.looked_at), key=lambda c: c.head.table_id)
         current = [heads.lock(session, c.head.table_id, c.head.name) for c in touched]
@@ -75,13 +87,12 @@ def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
         conflict.check_absent(session, intent.absent)
         reach("ratify.checked")
         timestamp = timestamp_after(current)
-        members = []
         for change, head in zip(touched, current, strict=True):
             if change.is_empty:
                 continue
             member = member_of(parts, intent, change, head, timestamp)
             insert(session, member, head)
-            members.append(member)
+            members.append(_prepared(parts, member))
         reach("ratify.inserted")
     reach("ratify.committed")
     return members
@@ -111,6 +122,33 @@ def insert(session: Session, member: Ratified, before: Head) -> None:
         version=version,
     )
     heads.advance(session, head)
+
+
+class _Discarding:
+    """Lets go of the files prepared for members that were not ratified after all."""
+
+    def __init__(self, members: Sequence[Ratified]) -> None:
+        self._members = members
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for member in self._members if kind is not None else ():
+            if member.prepared is not None:
+                member.prepared.discard()
+
+
+def _prepared(parts: Parts, member: Ratified) -> Ratified:
+    """The member with its published file begun: written, but nowhere to be seen."""
+    path = commit_path(member.head.location, member.commit.version)
+    data = commit_bytes(member.head, member.commit, member.definition)
+    return replace(member, prepared=parts.storage.prepare(path, data))
 
 
 def timestamp_after(current: Sequence[Head]) -> int:

@@ -23,6 +23,7 @@ from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 from lakeward.model.values import Value
 from lakeward.storage.base import Storage
+from lakeward.storage.helper import Pending
 from lakeward.write.validate import Checks
 
 _OPEN_FILES: Final = 4
@@ -40,6 +41,7 @@ class Stager:
     options: ParquetOptions
     written: list[DataFile] = field(default_factory=list)
     created: list[str] = field(default_factory=list)
+    _syncs: list[Pending] = field(default_factory=list)
     # Somebody may have died under the same, self-chosen, id and left files of these names.
     _token: str = field(default_factory=lambda: secrets.token_hex(2))
 
@@ -66,8 +68,8 @@ class Stager:
 
     def settle(self) -> None:
         """Make the files safe under their names."""
-        if self.created:
-            self.storage.settle(self.created)
+        for sync in self._syncs:
+            sync.wait()
 
     def discard(self, *, keep: Collection[str] = ()) -> None:
         """Delete what was written, but for some; only when it is sure that nobody needs it."""
@@ -99,7 +101,7 @@ class Stager:
         rows = pa.concat_tables(entry.rows) if len(entry.rows) > 1 else entry.rows[0]
         buffer, file = encode(rows, self.definition, entry.values, path, self.options)
         full = f"{self.head.location}/{path}"
-        self.storage.create(full, buffer)
+        self._syncs.append(self.storage.create(full, buffer))
         self.created.append(full)
         self.written.append(file)
         entry.clear()
