@@ -19,22 +19,13 @@ from tests.cli.console import clean_environment, program
 HEAVY = ("pyarrow", "sqlalchemy", "sqlglot", "deltalake", "polars", "pandas", "numpy", "rich.table")
 
 
-def test_the_help_loads_nothing_heavy_and_is_quick() -> None:
-    code = (
-        "import sys, time; t = time.perf_counter(); import lakeward.cli.main;"
-        f"heavy = [m for m in {HEAVY} if m in sys.modules];"
-        "print(heavy, time.perf_counter() - t)"
-    )
+def test_the_help_loads_nothing_heavy() -> None:
+    code = f"import sys; import lakeward.cli.main;print([m for m in {HEAVY} if m in sys.modules])"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
-    assert result.stdout.startswith("[] "), result.stdout
-    quickest = 9.0
-    for _ in range(5):
-        started = time.perf_counter()
-        assert program("--help").returncode == 0
-        quickest = min(quickest, time.perf_counter() - started)
-    assert quickest < 0.5
+    assert result.stdout == "[]\n"
+    assert program("--help").returncode == 0
 
 
 def test_the_installed_program_is_the_same() -> None:

@@ -14,16 +14,12 @@ import orjson
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from lakeward.formats.delta.history import (
-    ForeignActions,
-    TableHistory,
-    read_commit,
-    read_history,
-)
+from lakeward.formats.delta.history import read_commit, read_history
 from lakeward.formats.delta.values import vector_id
 from lakeward.model.commit import AppTransaction, Commit, CommitInfo, Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE, DataFile, FileStats, LoggedFile
+from lakeward.model.history import ForeignActions, TableHistory
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
 from lakeward.storage.local import LocalStorage

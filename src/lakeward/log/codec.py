@@ -151,6 +151,7 @@ def head_of(row: Any) -> Head:
         published=row[11],
         audit_seq=row[12],
         audit_hash=row[13],
+        pointer=row[14],
     )
 
 

@@ -18,6 +18,7 @@ from lakeward.log.tables import app_transaction, commit, head
 from lakeward.model.commit import AppTransaction, Commit, CommitInfo
 from lakeward.model.names import TableName
 
+_LOOKED_AT = 100
 _COLUMNS = (
     commit.c.version,
     commit.c.timestamp_ms,
@@ -172,6 +173,14 @@ def between(session: Session, table_id: int, low_ms: int, high_ms: int) -> list[
     """Commits of a time range, oldest first."""
     params = {"table_id": table_id, "low": low_ms, "high": high_ms}
     return [_logged(row) for row in session.rows(_BETWEEN, params)]
+
+
+def newest_with(session: Session, table_id: int, version: int, key: str) -> Any:
+    """What the newest commit up to a version that tells of something tells; None if none does."""
+    for found in history(session, table_id, low=0, high=version, limit=_LOOKED_AT):
+        if found.info.extra is not None and key in found.info.extra:
+            return found.info.extra[key]
+    return None
 
 
 def version_at(session: Session, table_id: int, moment_ms: int) -> int | None:

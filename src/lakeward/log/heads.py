@@ -26,6 +26,12 @@ _BY_LOCATION = Statement(_SELECT.where(head.c.location == bindparam("location"))
 _LOCK = Statement(_SELECT.where(head.c.table_id == bindparam("table_id")).with_for_update())
 _UNPUBLISHED = Statement(_SELECT.where(head.c.version > head.c.published))
 _UNGUARDED = Statement(_SELECT.where(head.c.guarded == 0))
+_MOVED = Statement(
+    f"""SELECT {", ".join(f"h.{c.name}" for c in _COLUMNS)} FROM lakeward_head h
+    JOIN iceberg_tables i ON i.catalog_name = 'lakeward' AND i.table_name = h.name
+      AND i.table_namespace = CASE WHEN h.namespace = '' THEN 'default' ELSE h.namespace END
+    WHERE h.dropped_ms IS NULL AND h.format = 'iceberg' AND i.metadata_location <> h.pointer"""  # noqa: S608  column names of our own
+)
 _AT_LOCATION = Statement(
     sa.select(head.c.namespace, head.c.name)
     .where(head.c.location == bindparam("location"))
@@ -50,7 +56,14 @@ _ADVANCE = Statement(
     .values(
         {
             name: bindparam(name)
-            for name in ("version", "timestamp_ms", "definition_id", "audit_seq", "audit_hash")
+            for name in (
+                "version",
+                "timestamp_ms",
+                "definition_id",
+                "audit_seq",
+                "audit_hash",
+                "pointer",
+            )
         }
     )
 )
@@ -80,6 +93,11 @@ def unpublished(session: Session) -> list[Head]:
 def unguarded(session: Session) -> list[Head]:
     """Heads of tables that others may write."""
     return [head_of(row) for row in session.rows(_UNGUARDED)]
+
+
+def moved(session: Session) -> list[Head]:
+    """Heads of Iceberg tables whose pointer somebody else moved."""
+    return [head_of(row) for row in session.rows(_MOVED)]
 
 
 def find(session: Session, name: TableName) -> Head | None:
@@ -177,6 +195,7 @@ def insert(session: Session, new: Head, created_ms: int) -> int:
             "audit_seq": new.audit_seq,
             "audit_hash": new.audit_hash,
             "created_ms": created_ms,
+            "pointer": new.pointer,
         },
     )
     if row is None:
@@ -197,6 +216,7 @@ def advance(session: Session, new: Head) -> None:
             "definition_id": new.definition_id,
             "audit_seq": new.audit_seq,
             "audit_hash": new.audit_hash,
+            "pointer": new.pointer,
         },
     )
 

@@ -38,6 +38,7 @@ head = Table(
     Column("audit_hash", Text, nullable=False),
     Column("created_ms", BigInteger, nullable=False),
     Column("dropped_ms", BigInteger),
+    Column("pointer", Text),
 )
 
 definition = Table(
@@ -157,6 +158,26 @@ lock_wait = Table(
     Column("transaction_id", Text, primary_key=True),
     Column("mode", Text, nullable=False),
     Column("since_ms", BigInteger, nullable=False),
+)
+
+iceberg_table = Table(
+    "iceberg_tables",
+    metadata,
+    Column("catalog_name", Text, primary_key=True),
+    Column("table_namespace", Text, primary_key=True),
+    Column("table_name", Text, primary_key=True),
+    Column("metadata_location", Text),
+    Column("previous_metadata_location", Text),
+    Column("iceberg_type", Text),
+)
+
+iceberg_namespace = Table(
+    "iceberg_namespace_properties",
+    metadata,
+    Column("catalog_name", Text, primary_key=True),
+    Column("namespace", Text, primary_key=True),
+    Column("property_key", Text, primary_key=True),
+    Column("property_value", Text, nullable=False),
 )
 
 ALL: tuple[sa.Table, ...] = tuple(metadata.sorted_tables)

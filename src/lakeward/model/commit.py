@@ -44,6 +44,8 @@ class Head:
         guarded: Writers that do not go through the lake are kept out.
         drift: `adopt` or `refuse` the commits of others, on a table that is not guarded.
         published: A version up to which everything is surely published.
+        pointer: The metadata document that the newest version stands for, on formats that have
+            a catalog for it.
     """
 
     table_id: int
@@ -59,6 +61,7 @@ class Head:
     published: int
     audit_seq: int
     audit_hash: str
+    pointer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

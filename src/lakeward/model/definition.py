@@ -26,6 +26,7 @@ class Definition:
         comment: For people.
         derived: By id, values that follow from a column: generated columns (positive ids, columns
             of the schema) and hidden partition values (negative ids, no columns).
+        whole_files: Data files hold the partition columns too.
     """
 
     schema: Schema
@@ -36,6 +37,7 @@ class Definition:
     created_ms: int | None = None
     comment: str | None = None
     derived: Mapping[int, Derived] = field(default_factory=dict)
+    whole_files: bool = False
 
     @property
     def partition_names(self) -> list[str]:
@@ -83,6 +85,7 @@ class Definition:
             "protocol": dict(self.protocol),
             "created_ms": self.created_ms,
             "comment": self.comment,
+            **({"whole_files": True} if self.whole_files else {}),
         }
         if self.derived:
             out["derived"] = {str(i): d.to_json() for i, d in self.derived.items()}
@@ -102,4 +105,5 @@ class Definition:
             derived={
                 int(i): Derived.from_json(int(i), d) for i, d in source.get("derived", {}).items()
             },
+            whole_files=source.get("whole_files", False),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lakeward.formats.iceberg.document import Documents
 from lakeward.log import definitions
 from lakeward.log.database import Database, Session
 from lakeward.model.commit import Head
@@ -20,12 +21,14 @@ class Parts:
         storage: The files.
         actor: Who; recorded with everything that is done.
         engine: What program; recorded with commits.
+        documents: Iceberg metadata that was read or written before.
     """
 
     database: Database
     storage: Storage
     actor: str
     engine: str
+    documents: Documents = field(default_factory=Documents, repr=False)
     _definitions: dict[tuple[int, int], Definition] = field(default_factory=dict, repr=False)
 
     def definition(self, session: Session, head: Head) -> Definition:

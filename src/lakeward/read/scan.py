@@ -9,6 +9,7 @@ import pyarrow as pa
 from lakeward.engines.arrow import scan as arrow_scan
 from lakeward.errors import InvalidInput
 from lakeward.formats.delta import protocol
+from lakeward.formats.iceberg.definition import EVOLVED, FORMAT_VERSION
 from lakeward.model import arguments
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
@@ -21,6 +22,8 @@ def needs_engine(files: Sequence[LoggedFile], definition: Definition) -> bool:
     """Whether the files hold rows that plain Parquet reading would get wrong."""
     if any(f.file.deletion_vector is not None for f in files):
         return True
+    if FORMAT_VERSION in definition.protocol:
+        return bool(definition.protocol.get(EVOLVED))
     return protocol.needs_engine(definition)
 
 

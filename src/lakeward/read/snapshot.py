@@ -9,6 +9,8 @@ from datetime import datetime
 import pyarrow as pa
 
 from lakeward.engines import datafusion
+from lakeward.engines.arrow.expression import to_arrow
+from lakeward.engines.iceberg import scan_iceberg
 from lakeward.errors import VersionNotFound
 from lakeward.log import commits, definitions, files
 from lakeward.log.database import Session
@@ -58,6 +60,15 @@ class TableSnapshot:
     def schema(self) -> Schema:
         """The columns at that version."""
         return self.definition.schema
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The Iceberg snapshot that other engines know this version by, where there is one."""
+        if self.head.format != "iceberg":
+            return None
+        with self.parts.database.read() as session:
+            found = commits.newest_with(session, self.head.table_id, self.version, "snapshot_id")
+        return None if found is None else int(found)
 
     def files(self, *, where: str | None = None) -> list[LoggedFile]:
         """The files of the version, or those of them that may hold a matching row.
@@ -115,6 +126,14 @@ class TableSnapshot:
         self, columns: Sequence[str] | None, where: Expression | None
     ) -> pa.RecordBatchReader:
         """Deletion vectors and mapped columns are read from the published table."""
+        if self.head.format == "iceberg":
+            return scan_iceberg(
+                str(self.head.pointer),
+                self.snapshot_id,
+                self.schema.to_arrow(),
+                columns=columns,
+                where=None if where is None else to_arrow(where),
+            )
         return datafusion.scan_delta(
             self.parts.storage.uri(self.head.location),
             self.version,

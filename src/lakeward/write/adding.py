@@ -12,7 +12,6 @@ from lakeward.engines.arrow.conform import conform
 from lakeward.engines.arrow.parquet import footer_stats, stored_field_type
 from lakeward.engines.arrow.partition import NULL_PARTITION, check_partition
 from lakeward.errors import AlreadyExists, FileMissing, InvalidInput, SchemaMismatch, StorageError
-from lakeward.formats.delta.protocol import check_writable
 from lakeward.log import files
 from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
@@ -24,6 +23,7 @@ from lakeward.read.scan import read_files
 from lakeward.storage.base import Storage
 from lakeward.write.change import Change
 from lakeward.write.validate import Checks
+from lakeward.write.writable import check_writable
 
 
 def entries(parts: Parts, change: Change, paths: Sequence[str]) -> list[DataFile]:
@@ -36,7 +36,7 @@ def entries(parts: Parts, change: Change, paths: Sequence[str]) -> list[DataFile
         SchemaMismatch: A file's columns are not the table's.
         ConstraintViolation: Rows that a check refuses.
     """
-    check_writable(change.definition, str(change.head.name))
+    check_writable(change)
     table_id = change.head.table_id
     _check_paths(paths, str(change.head.name))
     known = {f.path for f in change.added}

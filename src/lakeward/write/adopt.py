@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lakeward.errors import AlreadyExists, InvalidInput
-from lakeward.formats.delta.history import TableHistory, read_history
+from lakeward.formats.delta.history import read_history
 from lakeward.formats.delta.protocol import ICT, ICT_PROPERTY, guarded, is_guarded, writer_features
 from lakeward.log import audit, commits, definitions, files, heads, transactions
 from lakeward.log.database import Session
@@ -16,12 +16,14 @@ from lakeward.model.clock import now_ms
 from lakeward.model.commit import Commit, CommitInfo, Head, Isolation, new_transaction_id
 from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE
+from lakeward.model.history import TableHistory
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
 from lakeward.storage.base import Storage
 from lakeward.write.open_table import commit_open
 from lakeward.write.publish import checkpoint_if_due
-from lakeward.write.ratify import Ratified, timestamp_after
+from lakeward.write.ratify import timestamp_after
+from lakeward.write.record import Ratified
 
 DRIFT: Final = ("adopt", "refuse")
 

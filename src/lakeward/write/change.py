@@ -31,6 +31,7 @@ class Change:
         steps: What was done to rows, in order, so that it can be done again on a newer version.
         picked: Files were removed by their paths, which mean nothing on another version.
         operations: What was asked for, in order.
+        aside: Metadata files written for it, which nothing reaches until it is ratified.
     """
 
     head: Head
@@ -45,6 +46,7 @@ class Change:
     steps: list[Step] = field(default_factory=list)
     picked: bool = False
     operations: list[Operation] = field(default_factory=list)
+    aside: list[str] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:

@@ -12,7 +12,10 @@ from typing import Any
 from lakeward.errors import AlreadyExists, InvalidInput, LakewardError, UnsupportedFeature
 from lakeward.formats.delta.protocol import ICT_PROPERTY, new_protocol
 from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_path
-from lakeward.log import audit, heads, transactions
+from lakeward.formats.iceberg.definition import new_protocol as new_iceberg_protocol
+from lakeward.formats.iceberg.publication import METADATA_DIRECTORY
+from lakeward.formats.iceberg.schema import schema_json
+from lakeward.log import audit, catalog, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model import arguments
 from lakeward.model.clock import now_ms
@@ -29,15 +32,20 @@ from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Primitive
 from lakeward.read.parts import Parts
+from lakeward.write import iceberg
 from lakeward.write.options import (
+    APPEND_ONLY,
     CHECKPOINT_INTERVAL,
     COMPRESSION,
+    ICEBERG_COMPRESSION,
+    ICEBERG_TARGET_FILE_SIZE,
     TARGET_FILE_SIZE,
     check_properties,
 )
 from lakeward.write.outcome import ratify_surely, recorded
 from lakeward.write.publish import publish_member
-from lakeward.write.ratify import Intent, Ratified, insert
+from lakeward.write.ratify import Intent
+from lakeward.write.record import Ratified, insert
 from lakeward.write.validate import check_constraints
 
 _LOG = logging.getLogger(__name__)
@@ -48,6 +56,12 @@ _POLICY = {
     "append_only": "delta.appendOnly",
     "change_data_feed": "delta.enableChangeDataFeed",
 }
+_ICEBERG_POLICY = {
+    "target_file_size": ICEBERG_TARGET_FILE_SIZE,
+    "compression": ICEBERG_COMPRESSION,
+    "append_only": APPEND_ONLY,
+}
+_FORMATS = ("delta", iceberg.FORMAT)
 
 
 def create(
@@ -71,22 +85,23 @@ def create(
         StorageError: The warehouse cannot be written; nothing was made.
         OutcomeUnknown: The store stayed silent. Ask `lake.outcome` by the error's transaction id.
     """
-    if format != "delta":
+    if format not in _FORMATS:
         what = f"Tables of format {format!r} cannot be made."
-        raise UnsupportedFeature(what, hint="Use format='delta'.", format=format)
+        raise UnsupportedFeature(what, hint="Use 'delta' or 'iceberg'.", format=format)
     by = [partition_by] if isinstance(partition_by, str) else partition_by
     settings = arguments.mapping(properties, "properties")
     definition = _definition(
         schema,
+        format,
         partition_by=arguments.texts(by, "partition_by"),
-        properties={**settings, **_from_policy(arguments.mapping(policy, "policy"))},
+        properties={**settings, **_from_policy(arguments.mapping(policy, "policy"), format)},
         constraints=arguments.mapping(constraints, "constraints"),
         comment=arguments.optional_text(comment, "comment"),
         guard=arguments.flag(guard, "guard"),
     )
 
     def once(parts: Parts, intent: Intent) -> list[Ratified]:
-        return _ratify(parts, intent.transaction_id, name, definition, guard=guard)
+        return _ratify(parts, intent.transaction_id, name, format, definition, guard=guard)
 
     intent = Intent(new_transaction_id(), Isolation.SNAPSHOT, message=None, attempts=1, changes=())
     (member,) = ratify_surely(parts, intent, once)
@@ -107,10 +122,18 @@ def drop(parts: Parts, name: TableName) -> None:
         head = audit.record(session, head, at_ms=now, actor=parts.actor, action="DROP TABLE")
         heads.advance(session, head)
         heads.drop(session, head.table_id, now)
+        if head.format == iceberg.FORMAT:
+            catalog.delete(session, head.name)
 
 
 def _ratify(
-    parts: Parts, transaction_id: str, name: TableName, definition: Definition, *, guard: bool
+    parts: Parts,
+    transaction_id: str,
+    name: TableName,
+    format: str,  # noqa: A002  the name users know
+    definition: Definition,
+    *,
+    guard: bool,
 ) -> list[Ratified]:
     with parts.database.write() as session:
         parts.database.lock_schema(session)
@@ -131,9 +154,10 @@ def _ratify(
             table_id=0,
             uuid=str(uuid.uuid4()),
             name=name,
-            format="delta",
+            format=format,
             location=_location(parts, session, name),
-            guarded=guard,
+            # Whoever writes an Iceberg table moves a pointer in our own store.
+            guarded=guard or format == iceberg.FORMAT,
             drift="adopt",
             version=-1,
             timestamp_ms=0,
@@ -143,8 +167,12 @@ def _ratify(
             audit_hash=audit.GENESIS,
         )
         head = replace(new, table_id=heads.insert(session, new, now))
-        parts.storage.make_directory(f"{new.location}/{LOG_DIRECTORY}")
         definition = replace(definition, created_ms=now)
+        if format == iceberg.FORMAT:
+            parts.storage.make_directory(f"{new.location}/{METADATA_DIRECTORY}")
+            head = iceberg.begin(parts, session, head, definition, now)
+        else:
+            parts.storage.make_directory(f"{new.location}/{LOG_DIRECTORY}")
         commit = Commit(
             version=0,
             timestamp_ms=now,
@@ -161,6 +189,8 @@ def _ratify(
             replace(head, version=0, timestamp_ms=now, definition_id=0), commit, definition
         )
         insert(session, member, head)
+        if format == iceberg.FORMAT:
+            heads.set_published(session, head.table_id, 0)
         transactions.end(session, transaction_id, TransactionState.RATIFIED, now)
     return [member]
 
@@ -183,6 +213,7 @@ def _location(parts: Parts, session: Session, name: TableName) -> str:
 
 def _definition(
     schema: Any,
+    format: str,  # noqa: A002  the name users know
     *,
     partition_by: Sequence[str],
     properties: Mapping[str, Any],
@@ -192,6 +223,18 @@ def _definition(
 ) -> Definition:
     columns = Schema.of(schema)
     settings = check_properties(properties)
+    if format == iceberg.FORMAT:
+        # Refuses what Iceberg has no type for.
+        schema_json(columns, 0)
+        return Definition(
+            schema=columns,
+            partition_by=_partition_ids(partition_by, columns),
+            properties=settings,
+            constraints=check_constraints(constraints, columns),
+            comment=comment,
+            protocol=new_iceberg_protocol(settings),
+            whole_files=True,
+        )
     if guard:
         settings[ICT_PROPERTY] = "true"
     definition = Definition(
@@ -224,9 +267,10 @@ def _partition_ids(names: Sequence[str], schema: Schema) -> tuple[int, ...]:
     return tuple(schema.by_name[n].id for n in names)
 
 
-def _from_policy(policy: Mapping[str, Any]) -> dict[str, Any]:
-    unknown = sorted(set(policy) - set(_POLICY))
+def _from_policy(policy: Mapping[str, Any], format: str) -> dict[str, Any]:  # noqa: A002
+    known = _ICEBERG_POLICY if format == iceberg.FORMAT else _POLICY
+    unknown = sorted(set(policy) - set(known))
     if unknown:
-        what = f"{unknown[0]!r} is not a policy."
-        raise InvalidInput(what, hint=f"Policies are {', '.join(_POLICY)}.")
-    return {_POLICY[k]: v for k, v in policy.items()}
+        what = f"{unknown[0]!r} is not a policy of {format} tables."
+        raise InvalidInput(what, hint=f"Policies are {', '.join(known)}.")
+    return {known[k]: v for k, v in policy.items()}

@@ -1,33 +1,41 @@
-"""Drift: commits that others put into the published log of a table that is not guarded.
+"""Drift: commits that others made past the log.
 
-On such a table the published log decides, put-if-absent, who gets a version. What others committed
-is taken into our log, in order, before anything is read from or written to the table; or it is
-refused, where the table was adopted so. A commit of ours that was published and then lost its
-database transaction to a crash is found in the same way, and known by its id.
+On a Delta table that is not guarded the published log decides, put-if-absent, who gets a version.
+On an Iceberg table the catalog's pointer decides, which lies in our own store. What others
+committed is taken into our log, in order, before anything is read from or written to the table; or
+it is refused, where a Delta table was adopted so. A commit of ours that was published on such a
+table and then lost its database transaction to a crash is found in the same way, and known by its
+id.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from lakeward.errors import ForeignCommit, LakewardError
-from lakeward.formats.delta.history import ForeignActions, read_commit
+from lakeward.errors import CorruptTable, ForeignCommit, LakewardError
+from lakeward.formats.delta.history import read_commit
 from lakeward.formats.delta.protocol import is_guarded
 from lakeward.formats.delta.publication import commit_path
-from lakeward.formats.delta.values import vector_id
-from lakeward.log import audit, files, heads, transactions
+from lakeward.formats.delta.values import vector_id as delta_vector_id
+from lakeward.formats.iceberg.history import vector_id as iceberg_vector_id
+from lakeward.log import audit, catalog, files, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Commit, Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
+from lakeward.model.history import ForeignActions
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
-from lakeward.write.ratify import Ratified, insert
+from lakeward.write import iceberg
+from lakeward.write.record import Ratified, insert
 
 
 def has_drifted(parts: Parts, head: Head) -> bool:
     """Whether somebody else's commit follows the newest one we know."""
+    if head.format == iceberg.FORMAT:
+        with parts.database.read() as session:
+            return iceberg.has_drifted(session, head)
     return not head.guarded and parts.storage.exists(commit_path(head.location, head.version + 1))
 
 
@@ -46,7 +54,7 @@ def follow(parts: Parts, head: Head) -> Head:
 def follow_all(parts: Parts) -> None:
     """The same for every table that is not guarded."""
     with parts.database.read() as session:
-        open_tables = heads.unguarded(session)
+        open_tables = [*heads.unguarded(session), *heads.moved(session)]
     for head in open_tables:
         follow(parts, head)
 
@@ -59,7 +67,21 @@ def current(parts: Parts, name: TableName) -> Head:
     """
     with parts.database.read() as session:
         head = heads.get(session, name)
-    return head if head.guarded else follow(parts, head)
+        known = head.guarded and not (
+            head.format == iceberg.FORMAT and iceberg.has_drifted(session, head)
+        )
+    return head if known else follow(parts, head)
+
+
+def settled(parts: Parts, session: Session, head: Head) -> Head:
+    """A locked head, after what others did to its table past the log was taken over.
+
+    A guarded Delta table is written through the log alone; an open one is settled elsewhere.
+
+    Raises:
+        CorruptTable: A foreign commit cannot be understood.
+    """
+    return take_over(parts, session, head) if head.format == iceberg.FORMAT else head
 
 
 def adopt_drift(parts: Parts, session: Session, head: Head) -> Head:
@@ -86,11 +108,31 @@ def take_over(parts: Parts, session: Session, head: Head) -> Head:
     Raises:
         CorruptTable: A foreign commit cannot be understood.
     """
+    if head.format == iceberg.FORMAT:
+        return _follow_pointer(parts, session, head)
     if not has_drifted(parts, head):
         return head
     definition = parts.definition(session, head)
     while (found := _next(parts, session, head, definition)) is not None:
         head, definition = _adopt_one(parts, session, head, definition, found)
+    return head
+
+
+def _follow_pointer(parts: Parts, session: Session, head: Head) -> Head:
+    pointer = catalog.lock(session, head.name)
+    if pointer == head.pointer:
+        return head
+    if pointer is None:
+        what = f"Somebody took table {head.name} out of the lake's Iceberg catalog."
+        hint = "Its files and history are safe. `lakeward doctor --mend` enters it again."
+        raise CorruptTable(what, hint=hint, table=str(head.name))
+    definition = parts.definition(session, head)
+    document, found = iceberg.foreign(parts, head, definition, pointer)
+    for actions in found:
+        head, definition = _adopt_one(parts, session, head, definition, actions)
+    head = replace(head, pointer=document.location)
+    heads.advance(session, head)
+    heads.set_published(session, head.table_id, head.version)
     return head
 
 
@@ -150,7 +192,7 @@ def _adopt_one(
             version=found.version,
         )
         heads.advance(session, current)
-    if is_guarded(after.protocol):
+    if head.format != iceberg.FORMAT and is_guarded(after.protocol):
         heads.set_guarded(session, head.table_id, guarded=True)
         current = replace(current, guarded=True)
     return current, after
@@ -158,6 +200,7 @@ def _adopt_one(
 
 def _removed(session: Session, head: Head, found: ForeignActions) -> list[LoggedFile]:
     """The live files that the commit ends, those that it adds anew among them."""
+    vector_id = iceberg_vector_id if head.format == iceberg.FORMAT else delta_vector_id
     again = [(f.path, vector_id(f.deletion_vector)) for f in found.added]
     gone: dict[tuple[int, int], LoggedFile] = {}
     for path, vector in dict.fromkeys((*found.removed, *again)):

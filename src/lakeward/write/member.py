@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from lakeward.errors import InvalidInput, UnsupportedFeature
-from lakeward.formats.delta.protocol import check_writable
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
@@ -23,6 +22,7 @@ from lakeward.write.change import Added, Change, RowsRemoved
 from lakeward.write.options import parquet_options
 from lakeward.write.stage import Stager
 from lakeward.write.validate import Checks
+from lakeward.write.writable import check_deletable, check_writable
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Member:
     def remove_rows(self, scope: Expression | None) -> None:
         """Take the rows of a scope out: whole files, or rewritten ones where some rows stay."""
         self._check_writable()
-        rewrite.check_deletable(self.change)
+        check_deletable(self.change)
         self.change.scopes.append(scope)
         self.change.steps.append(RowsRemoved(scope))
         own = list(self.change.added)
@@ -88,7 +88,7 @@ class Member:
             InvalidInput: The version that the transaction sees has no such file.
         """
         self._check_writable()
-        rewrite.check_deletable(self.change)
+        check_deletable(self.change)
         live = {f.path: f for f in self.files()}
         unknown = [p for p in paths if p not in live]
         if unknown:
@@ -183,4 +183,4 @@ class Member:
         return rewrite.survivors(self.parts.storage, self.stager, self.change, file, scope)
 
     def _check_writable(self) -> None:
-        check_writable(self.change.definition, str(self.change.head.name))
+        check_writable(self.change)

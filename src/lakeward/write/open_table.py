@@ -22,7 +22,8 @@ from lakeward.read.parts import Parts
 from lakeward.write import conflict
 from lakeward.write.drift import adopt_drift
 from lakeward.write.outcome import recorded
-from lakeward.write.ratify import Intent, Ratified, close, insert, member_of, timestamp_after
+from lakeward.write.ratify import Intent, close, member_of, timestamp_after
+from lakeward.write.record import Ratified, insert
 
 _RACES: Final = 100
 

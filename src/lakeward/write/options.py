@@ -15,6 +15,9 @@ from lakeward.errors import InvalidInput
 
 TARGET_FILE_SIZE: Final = "delta.targetFileSize"
 COMPRESSION: Final = "delta.parquet.compression.codec"
+ICEBERG_TARGET_FILE_SIZE: Final = "write.target-file-size-bytes"
+ICEBERG_COMPRESSION: Final = "write.parquet.compression-codec"
+APPEND_ONLY: Final = "lakeward.append-only"
 CHECKPOINT_INTERVAL: Final = "delta.checkpointInterval"
 _DEFAULT_INTERVAL: Final = 100
 _UNITS: Final = {"": 1, "b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30}
@@ -24,12 +27,18 @@ _CODECS: Final = ("snappy", "zstd", "gzip", "lz4", "brotli", "none", "uncompress
 def parquet_options(properties: Mapping[str, str]) -> ParquetOptions:
     """The options for writing a table's data files."""
     default = ParquetOptions()
-    codec = properties.get(COMPRESSION, default.compression).lower()
-    size = properties.get(TARGET_FILE_SIZE)
+    codec = _either(properties, COMPRESSION, ICEBERG_COMPRESSION) or default.compression
+    codec = codec.lower()
+    size = _either(properties, TARGET_FILE_SIZE, ICEBERG_TARGET_FILE_SIZE)
     return ParquetOptions(
         compression="none" if codec == "uncompressed" else codec,
         target_file_size=default.target_file_size if size is None else _bytes(size),
     )
+
+
+def is_append_only(properties: Mapping[str, str]) -> bool:
+    """Whether the table takes no removals."""
+    return "true" in (properties.get("delta.appendOnly"), properties.get(APPEND_ONLY))
 
 
 def checkpoint_interval(properties: Mapping[str, str]) -> int:
@@ -57,15 +66,18 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
             what = f"Property {key} is not set by hand."
             hint = "Use `constraints=`; features follow from what the table uses."
             raise InvalidInput(what, hint=hint, property=key)
-    if COMPRESSION in out and out[COMPRESSION].lower() not in _CODECS:
-        what = f"Property {COMPRESSION} is {out[COMPRESSION]!r}."
-        raise InvalidInput(what, hint=f"Use one of {', '.join(_CODECS)}.", property=COMPRESSION)
-    codec = parquet_options({k: v for k, v in out.items() if k != TARGET_FILE_SIZE}).compression
+    for name in (COMPRESSION, ICEBERG_COMPRESSION):
+        if name in out and out[name].lower() not in _CODECS:
+            what = f"Property {name} is {out[name]!r}."
+            raise InvalidInput(what, hint=f"Use one of {', '.join(_CODECS)}.", property=name)
+    sizes = (TARGET_FILE_SIZE, ICEBERG_TARGET_FILE_SIZE)
+    codec = parquet_options({k: v for k, v in out.items() if k not in sizes}).compression
     if codec != "none" and not pa.Codec.is_available(codec):
         what = f"This pyarrow was built without {codec}."
         raise InvalidInput(what, property=COMPRESSION)
-    if TARGET_FILE_SIZE in out:
-        _bytes(out[TARGET_FILE_SIZE])
+    for name in sizes:
+        if name in out:
+            _bytes(out[name])
     interval = out.get(CHECKPOINT_INTERVAL, "1")
     if not interval.isdigit():
         what = f"Property {CHECKPOINT_INTERVAL} is {interval!r}, which is no whole number."
@@ -74,8 +86,13 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
     return out
 
 
+def _either(properties: Mapping[str, str], *names: str) -> str | None:
+    """The setting under the name that one format or the other gives it."""
+    return next((properties[n] for n in names if n in properties), None)
+
+
 def _check_flags(properties: Mapping[str, str]) -> None:
-    for key in ("delta.appendOnly", "delta.enableChangeDataFeed"):
+    for key in ("delta.appendOnly", "delta.enableChangeDataFeed", APPEND_ONLY):
         if properties.get(key, "false") not in ("true", "false"):
             what = f"Property {key} is {properties[key]!r}."
             raise InvalidInput(what, hint="Use true or false.", property=key)

@@ -29,7 +29,8 @@ from lakeward.log.database import Session
 from lakeward.model.commit import TransactionState
 from lakeward.read.parts import Parts
 from lakeward.write.drift import follow_all
-from lakeward.write.ratify import Intent, Ratified
+from lakeward.write.ratify import Intent
+from lakeward.write.record import Ratified
 
 T = TypeVar("T")
 

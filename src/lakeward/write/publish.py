@@ -25,8 +25,9 @@ from lakeward.model.commit import Commit, Head
 from lakeward.model.definition import Definition
 from lakeward.model.steps import reach
 from lakeward.read.parts import Parts
+from lakeward.write import iceberg
 from lakeward.write.options import checkpoint_interval
-from lakeward.write.ratify import Ratified
+from lakeward.write.record import Ratified
 
 _LOG = logging.getLogger(__name__)
 _TOMBSTONES_MS = 7 * 24 * 3600 * 1000
@@ -41,6 +42,9 @@ def publish_member(parts: Parts, member: Ratified) -> None:
         StorageError: The warehouse cannot be written now. The commit stands; publish again later.
     """
     head, version = member.head, member.commit.version
+    if head.format == iceberg.FORMAT:
+        # Its metadata was written before it was ratified.
+        return
     reach("publish.started")
     try:
         if version and not _is_published(parts, head, version - 1):

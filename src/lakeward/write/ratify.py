@@ -14,18 +14,16 @@ from types import TracebackType
 
 from lakeward.errors import TransactionClosed
 from lakeward.formats.delta.publication import commit_bytes, commit_path
-from lakeward.log import audit, commits, definitions, files, heads, transactions
+from lakeward.log import heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Commit, CommitInfo, Head, Isolation, TransactionState
-from lakeward.model.definition import Definition
-from lakeward.model.file import LIVE, LoggedFile
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
 from lakeward.read.parts import Parts
-from lakeward.storage.base import Prepared
-from lakeward.write import conflict
+from lakeward.write import conflict, drift, iceberg
 from lakeward.write.change import Change, metrics, summary
+from lakeward.write.record import Ratified, insert
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +49,6 @@ class Intent:
     absent: Collection[TableName] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ratified:
-    """One member as it was ratified: all that its publication needs.
-
-    Attributes:
-        head: The table after the commit.
-        commit: With all its actions.
-        definition: That holds at the commit's version.
-        prepared: Its published file, written while the commit was ratified.
-    """
-
-    head: Head
-    commit: Commit
-    definition: Definition
-    prepared: Prepared | None = None
-
-
 def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
     """Make the transaction true.
 
@@ -80,7 +61,10 @@ def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
     with _Discarding(members), parts.database.write() as session:
         close(session, intent.transaction_id)
         touched = sorted((*intent.changes, *intent.looked_at), key=lambda c: c.head.table_id)
-        current = [heads.lock(session, c.head.table_id, c.head.name) for c in touched]
+        current = [
+            drift.settled(parts, session, heads.lock(session, c.head.table_id, c.head.name))
+            for c in touched
+        ]
         reach("ratify.locked")
         for change, head in zip(touched, current, strict=True):
             conflict.check(session, change, head, intent.isolation)
@@ -91,37 +75,13 @@ def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
             if change.is_empty:
                 continue
             member = member_of(parts, intent, change, head, timestamp)
+            if head.format == iceberg.FORMAT:
+                member = iceberg.extend(parts, session, member, change.aside)
             insert(session, member, head)
-            members.append(_prepared(parts, member))
+            members.append(member if head.format == iceberg.FORMAT else _prepared(parts, member))
         reach("ratify.inserted")
     reach("ratify.committed")
     return members
-
-
-def insert(session: Session, member: Ratified, before: Head) -> None:
-    """Insert a member's commit behind its locked head."""
-    commit, table_id = member.commit, before.table_id
-    version = commit.version
-    new = [LoggedFile(f, version, n, LIVE) for n, f in enumerate(commit.added)]
-    changed = None if commit.definition is None else member.head.definition_id
-    if commit.definition is not None:
-        definitions.insert(session, table_id, member.head.definition_id, version, commit.definition)
-    commits.insert(session, table_id, commit, changed)
-    files.insert(session, table_id, new, member.definition.indexed)
-    if files.remove(session, table_id, version, commit.removed) != len(commit.removed):
-        # Conflict detection has seen to it that these files are live.
-        message = f"a file that version {version} of {before.name} removes is not live"
-        raise AssertionError(message)
-    head = audit.record(
-        session,
-        member.head,
-        at_ms=commit.timestamp_ms,
-        actor=commit.info.actor,
-        action=commit.info.operation,
-        transaction_id=commit.info.transaction_id,
-        version=version,
-    )
-    heads.advance(session, head)
 
 
 class _Discarding:

@@ -41,15 +41,3 @@ def survivors(
     if not kept.num_rows:
         return []
     return stager.stage([kept], Checks(str(change.head.name), {}))
-
-
-def check_deletable(change: Change) -> None:
-    """Refuse to remove rows of a table that only grows.
-
-    Raises:
-        UnsupportedFeature: The table is append-only.
-    """
-    if change.definition.properties.get("delta.appendOnly") == "true":
-        what = f"Table {change.head.name} is append-only."
-        hint = "Rows can only be added. Make a table without the policy for rows that change."
-        raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))

@@ -50,7 +50,8 @@ from lakeward.write.outcome import (
     recorded,
 )
 from lakeward.write.publish import checkpoint_if_due, publish_member
-from lakeward.write.ratify import Intent, Ratified, ratify
+from lakeward.write.ratify import Intent, ratify
+from lakeward.write.record import Ratified
 from lakeward.write.registered import Registered
 from lakeward.write.validate import Checks
 from lakeward.write.view import View
@@ -253,6 +254,7 @@ class Transaction:
         for member in self._view.members.values():
             with suppress(LakewardError):
                 member.stager.discard()
+                self._parts.storage.delete(member.change.aside)
 
     def __enter__(self) -> Self:
         return self

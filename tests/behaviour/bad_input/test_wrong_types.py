@@ -74,7 +74,7 @@ CALLS: dict[str, Call] = {
     ),
     **_each(
         "create(format={!r})",
-        (None, 5, "iceberg", "parquet", ""),
+        (None, 5, "hudi", "parquet", ""),
         lambda lake, v: _create(lake, format=v),
     ),
     **_each(

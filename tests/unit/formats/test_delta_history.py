@@ -15,15 +15,12 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake import Schema as DeltaSchema
 
-from lakeward.formats.delta.history import (
-    TableHistory,
-    newest_version,
-    read_history,
-)
+from lakeward.formats.delta.history import newest_version, read_history
 from lakeward.formats.delta.schema import physical_name
 from lakeward.model.commit import AppTransaction
 from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE, DataFile, FileStats, LoggedFile
+from lakeward.model.history import TableHistory
 from lakeward.model.types import Field
 from lakeward.model.values import from_neutral, to_neutral
 from lakeward.storage.local import LocalStorage

@@ -49,7 +49,7 @@ def encode(
 ) -> tuple[pa.Buffer, DataFile]:
     """A Parquet file in memory, and its entry for the log."""
     schema = definition.schema
-    stored = _stored_schema(schema, definition.partition_by)
+    stored = _stored_schema(schema, () if definition.whole_files else definition.partition_by)
     if not data.schema.equals(stored, check_metadata=False):
         data = data.cast(stored)
     unordered = with_nan(data)

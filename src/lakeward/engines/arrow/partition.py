@@ -26,7 +26,7 @@ _SHOWN: Final = 60
 def partitioned(
     data: pa.Table, definition: Definition, table: str
 ) -> Iterator[tuple[Mapping[int, Value], pa.Table]]:
-    """The data split by partition values, without the partition columns.
+    """The data split by partition values, without the partition columns unless files hold them.
 
     Raises:
         SchemaMismatch: A value that cannot name a partition.
@@ -36,7 +36,7 @@ def partitioned(
         return
     schema = definition.schema
     fields = [schema.by_id[i] for i in definition.partition_by]
-    rest = data.drop_columns([f.name for f in fields])
+    rest = data if definition.whole_files else data.drop_columns([f.name for f in fields])
     # Under names of our own, so that no column's name is in the way.
     keys = [f"key_{f.id}" for f in fields]
     rows = data.select([f.name for f in fields]).rename_columns(keys)

@@ -14,10 +14,14 @@ from sqlalchemy import bindparam
 from lakeward.errors import StoreCorrupt, StoreTooNew
 from lakeward.log import tables
 from lakeward.log.database import Database, Session
-from lakeward.log.migrations import m0001_initial, m0002_locks
+from lakeward.log.migrations import m0001_initial, m0002_locks, m0003_iceberg
 from lakeward.log.statement import Statement
 
-MIGRATIONS: Final[tuple[ModuleType, ...]] = (m0001_initial, m0002_locks)
+MIGRATIONS: Final[tuple[ModuleType, ...]] = (
+    m0001_initial,
+    m0002_locks,
+    m0003_iceberg,
+)
 CURRENT: Final = len(MIGRATIONS)
 
 _CREATE = (

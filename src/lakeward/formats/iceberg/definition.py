@@ -1,0 +1,179 @@
+"""A table's definition in its metadata document: schemas, specs, properties, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+from lakeward.errors import CorruptTable, UnsupportedFeature
+from lakeward.formats.iceberg.document import Document
+from lakeward.formats.iceberg.schema import parse_schema, schema_json, schema_notes
+from lakeward.formats.iceberg.spec import last_partition_id, parse_spec, spec_json
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
+
+FORMAT_VERSION: Final = "format-version"
+EVOLVED: Final = "evolved"
+"""Older files may hold a column under another name or type: they are read by field ids."""
+COMMENT: Final = "comment"
+NAME: Final = "lakeward.name"
+_COLUMNS: Final = "lakeward.columns"
+_CONSTRAINT: Final = "lakeward.constraint."
+_OWN: Final = (NAME, COMMENT, _COLUMNS)
+_UNSORTED: Final = {"order-id": 0, "fields": []}
+
+
+def new_protocol(properties: Mapping[str, str]) -> dict[str, Any]:
+    """What a new table demands of its readers and writers.
+
+    Raises:
+        UnsupportedFeature: The embedded engine cannot write that version of the format.
+    """
+    asked = properties.get(FORMAT_VERSION, "2")
+    if asked != "2":
+        what = f"Iceberg's format version {asked} cannot be written by the embedded engine."
+        raise UnsupportedFeature(what, hint="Use 2, or write the table with Spark.")
+    return {FORMAT_VERSION: 2}
+
+
+def new_document(head: Head, definition: Definition, location: str, *, at_ms: int) -> Document:
+    """The first document of a table, which has no snapshot yet.
+
+    Args:
+        head: Whose it is.
+        definition: Its first.
+        location: The table's directory.
+        at_ms: When.
+    """
+    body: dict[str, Any] = {
+        FORMAT_VERSION: definition.protocol[FORMAT_VERSION],
+        "table-uuid": head.uuid,
+        "location": location,
+        "last-sequence-number": 0,
+        "last-updated-ms": at_ms,
+        "last-column-id": definition.schema.last_id,
+        "current-schema-id": 0,
+        "schemas": [schema_json(definition.schema, 0)],
+        "default-spec-id": 0,
+        "partition-specs": [spec_json(definition, 0)],
+        "last-partition-id": last_partition_id(definition),
+        "default-sort-order-id": 0,
+        "sort-orders": [_UNSORTED],
+        "properties": properties_json(head, definition),
+        "current-snapshot-id": None,
+        "refs": {},
+        "statistics": [],
+        "partition-statistics": [],
+    }
+    return Document("", body)
+
+
+def properties_json(head: Head, definition: Definition) -> dict[str, str]:
+    """The table properties of a definition, with what Iceberg has no other place for."""
+    out = {k: v for k, v in definition.properties.items() if k != FORMAT_VERSION}
+    out[NAME] = str(head.name)
+    if definition.comment is not None:
+        out[COMMENT] = definition.comment
+    out |= {f"{_CONSTRAINT}{k}": v for k, v in definition.constraints.items()}
+    notes = schema_notes(definition.schema)
+    if notes:
+        out[_COLUMNS] = orjson.dumps(notes).decode()
+    return out
+
+
+def definition_of(document: Document, schema_id: int | None = None) -> Definition:
+    """The definition that a document describes, or that one of its older schemas did.
+
+    Raises:
+        CorruptTable: It contradicts itself.
+        UnsupportedFeature: It asks for what the lake does not know.
+    """
+    body = document.body
+    if document.format_version not in (1, 2, 3):
+        what = f"{document.location} has format version {document.format_version}."
+        raise UnsupportedFeature(what, hint="Upgrade lakeward.")
+    properties = document.properties
+    try:
+        source = _schema_of(body, schema_id)
+        notes = orjson.loads(properties.get(_COLUMNS, "{}"))
+        schema = parse_schema(source, body["last-column-id"], notes)
+        partition_by = parse_spec(_spec_of(body), schema)
+    except (KeyError, TypeError, StopIteration, orjson.JSONDecodeError) as error:
+        what = f"{document.location} does not describe a table: {error!r}."
+        raise CorruptTable(what, path=document.location) from error
+    return Definition(
+        schema=schema,
+        partition_by=partition_by,
+        properties={
+            k: v for k, v in properties.items() if k not in _OWN and not k.startswith(_CONSTRAINT)
+        },
+        constraints={
+            k.removeprefix(_CONSTRAINT): v
+            for k, v in properties.items()
+            if k.startswith(_CONSTRAINT)
+        },
+        protocol={
+            FORMAT_VERSION: document.format_version,
+            **({EVOLVED: True} if _has_evolved(body) else {}),
+        },
+        comment=properties.get(COMMENT),
+        whole_files=True,
+    )
+
+
+def specs_of(body: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+    """Every partition spec that the table ever had, by id."""
+    if "partition-specs" in body:
+        return {s["spec-id"]: s for s in body["partition-specs"]}
+    return {0: {"spec-id": 0, "fields": body.get("partition-spec", [])}}
+
+
+def schemas_of(body: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+    """Every schema that the table ever had, by id."""
+    if body.get("schemas"):
+        return {s["schema-id"]: s for s in body["schemas"]}
+    return {0: {**body["schema"], "schema-id": 0}}
+
+
+def _has_evolved(body: Mapping[str, Any]) -> bool:
+    """Whether a field ever had another name or type, or a name meant another field."""
+    seen: dict[int, tuple[str, str]] = {}
+    names: dict[str, int] = {}
+    for schema in schemas_of(body).values():
+        for number, path, kind in _walk(schema["fields"], ""):
+            if seen.setdefault(number, (path, kind)) != (path, kind):
+                return True
+            if names.setdefault(path, number) != number:
+                return True
+    return False
+
+
+def _walk(fields: list[Mapping[str, Any]], above: str) -> Iterator[tuple[int, str, str]]:
+    for field in fields:
+        path = f"{above}.{field['name']}"
+        kind = field["type"]
+        yield field["id"], path, kind if isinstance(kind, str) else kind["type"]
+        yield from _parts(kind, path)
+
+
+def _parts(kind: Any, path: str) -> Iterator[tuple[int, str, str]]:
+    if isinstance(kind, str):
+        return
+    if kind["type"] == "struct":
+        yield from _walk(kind["fields"], path)
+        return
+    for name in ("element",) if kind["type"] == "list" else ("key", "value"):
+        part = {"id": kind[f"{name}-id"], "name": name, "type": kind[name]}
+        yield from _walk([part], path)
+
+
+def _schema_of(body: Mapping[str, Any], schema_id: int | None) -> Mapping[str, Any]:
+    known = schemas_of(body)
+    wanted = body.get("current-schema-id", 0) if schema_id is None else schema_id
+    return known[wanted]
+
+
+def _spec_of(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    return specs_of(body)[body.get("default-spec-id", 0)]

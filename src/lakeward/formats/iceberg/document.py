@@ -1,0 +1,178 @@
+"""A table's metadata document, and the next one derived from it.
+
+A document grows with every snapshot, and a commit changes only a few words of it. So the lists that
+grow are kept as the JSON text of their parts: the next document takes them over as they are and
+adds one. Published documents never change, so what was read or written once is remembered.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Any, Final
+
+import orjson
+
+from lakeward.errors import CorruptTable
+
+PREVIOUS_VERSIONS: Final = "write.metadata.previous-versions-max"
+_LISTS: Final = ("snapshots", "snapshot-log", "metadata-log")
+_REMEMBERED: Final = 64
+
+
+@dataclass(frozen=True)
+class Document:
+    """One published metadata document.
+
+    Attributes:
+        location: Where it is published.
+        body: Everything but the lists that grow.
+        snapshots: Each as JSON text, oldest first.
+        snapshot_log: Which snapshot was current since when, as JSON text.
+        metadata_log: The documents before this one, as JSON text.
+        current: The current snapshot.
+    """
+
+    location: str
+    body: Mapping[str, Any]
+    snapshots: tuple[bytes, ...] = ()
+    snapshot_log: tuple[bytes, ...] = ()
+    metadata_log: tuple[bytes, ...] = ()
+    current: Mapping[str, Any] | None = field(default=None)
+
+    @property
+    def format_version(self) -> int:
+        """Of Iceberg's specification."""
+        return int(self.body["format-version"])
+
+    @property
+    def sequence_number(self) -> int:
+        """Of the newest snapshot."""
+        return int(self.body.get("last-sequence-number", 0))
+
+    @property
+    def updated_ms(self) -> int:
+        """When it was written, by its writer's clock."""
+        return int(self.body["last-updated-ms"])
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Table properties."""
+        return dict(self.body.get("properties") or {})
+
+    def encode(self) -> bytes:
+        """The document's bytes."""
+        lists = (self.snapshots, self.snapshot_log, self.metadata_log)
+        parts = [orjson.dumps(self.body)[:-1]]
+        for name, members in zip(_LISTS, lists, strict=True):
+            parts.append(b',"%s":[%s]' % (name.encode(), b",".join(members)))
+        parts.append(b"}")
+        return b"".join(parts)
+
+    def after(
+        self, location: str, updated_ms: int, changes: Mapping[str, Any] | None = None
+    ) -> Document:
+        """The next document, with some words of its body changed."""
+        entry = {"timestamp-ms": self.updated_ms, "metadata-file": self.location}
+        most = max(1, int(self.properties.get(PREVIOUS_VERSIONS, "100")))
+        return replace(
+            self,
+            location=location,
+            body={**self.body, **(changes or {}), "last-updated-ms": updated_ms},
+            metadata_log=(*self.metadata_log, orjson.dumps(entry))[-most:],
+        )
+
+    def with_snapshot(self, snapshot: Mapping[str, Any]) -> Document:
+        """The same document with one more snapshot, which is current on the main branch."""
+        number = snapshot["snapshot-id"]
+        main = {**(self.body.get("refs") or {}).get("main", {"type": "branch"})}
+        entry = {"timestamp-ms": snapshot["timestamp-ms"], "snapshot-id": number}
+        body = {
+            **self.body,
+            "current-snapshot-id": number,
+            "refs": {**(self.body.get("refs") or {}), "main": {**main, "snapshot-id": number}},
+            "last-sequence-number": snapshot["sequence-number"],
+        }
+        return replace(
+            self,
+            body=body,
+            snapshots=(*self.snapshots, orjson.dumps(snapshot)),
+            snapshot_log=(*self.snapshot_log, orjson.dumps(entry)),
+            current=snapshot,
+        )
+
+    def all_snapshots(self) -> dict[int, dict[str, Any]]:
+        """Every snapshot by its id, in the order of the document."""
+        found = [orjson.loads(text) for text in self.snapshots]
+        return {s["snapshot-id"]: s for s in found}
+
+
+def parse(location: str, data: bytes) -> Document:
+    """The document of a metadata file.
+
+    Raises:
+        CorruptTable: It is none.
+    """
+    try:
+        if location.endswith(".gz.metadata.json") or data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+        body = orjson.loads(data)
+        number = body.get("current-snapshot-id")
+        snapshots = body.get("snapshots") or []
+        current = next((s for s in snapshots if s["snapshot-id"] == number), None)
+        body["format-version"] = int(body["format-version"])
+        int(body["last-updated-ms"])
+        lists = {n: tuple(orjson.dumps(m) for m in body.pop(n, None) or ()) for n in _LISTS}
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        what = f"{location} is no Iceberg metadata: {error!r}."
+        raise CorruptTable(what, hint="Name a whole metadata file.", path=location) from error
+    return Document(
+        location,
+        body,
+        lists["snapshots"],
+        lists["snapshot-log"],
+        lists["metadata-log"],
+        current,
+    )
+
+
+class Documents:
+    """Documents and manifest lists that were read or written before; the oldest are forgotten.
+
+    Published files never change, so what is remembered stays true.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, Any] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, location: str, read: Callable[[str], bytes]) -> Document:
+        """The document at a location, read where it is not known."""
+        found: Document | None = self._known.get(location)
+        if found is None:
+            found = parse(location, read(location))
+            self._keep(location, found)
+        return found
+
+    def manifests(self, location: str, read: Callable[[str], list[Any]]) -> list[Any]:
+        """The manifests of the list at a location, read where it is not known."""
+        found: list[Any] | None = self._known.get(location)
+        if found is None:
+            found = read(location)
+            self._keep(location, found)
+        return found
+
+    def keep(self, document: Document, manifests: list[Any]) -> None:
+        """Remember a document that is written, and the manifests of its current snapshot."""
+        self._keep(document.location, document)
+        if document.current is not None:
+            self._keep(document.current["manifest-list"], manifests)
+
+    def _keep(self, location: str, value: Any) -> None:
+        with self._lock:
+            self._known[location] = value
+            while len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)

@@ -1,0 +1,267 @@
+"""Manifests and manifest lists, by pyiceberg's readers and writers.
+
+An append adds one manifest; a removal rewrites those manifests that hold a removed file; many small
+ones are merged, so that the list stays short however long the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import orjson
+
+from lakeward.errors import CorruptTable
+from lakeward.formats.iceberg.extra import pyiceberg
+from lakeward.formats.iceberg.files import output, source
+from lakeward.formats.iceberg.spec import partition_tuple
+from lakeward.formats.iceberg.values import to_bytes
+from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile
+
+FILE_PATH: Final = "file_path"
+"""The key of a file's `extra` that keeps how its manifest spells its path."""
+_FAN: Final = 16
+"""How many manifests of about one size are merged into one."""
+_TIER: Final = 16
+_LARGEST: Final = 20_000
+"""Files in a manifest that is not merged any more."""
+_CODEC: Final = "deflate"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a table's files are listed: its schema and partition spec, as its document has them."""
+
+    schema: bytes
+    spec: bytes
+    format_version: int
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Layout:
+        """The layout that new manifests get."""
+        schema = next(s for s in body["schemas"] if s["schema-id"] == body["current-schema-id"])
+        return cls.with_spec(body, schema, body["default-spec-id"])
+
+    @classmethod
+    def with_spec(cls, body: Mapping[str, Any], schema: Mapping[str, Any], spec_id: int) -> Layout:
+        """The layout of manifests under one of the table's specs."""
+        spec = next(s for s in body["partition-specs"] if s["spec-id"] == spec_id)
+        return cls(orjson.dumps(schema), orjson.dumps(spec), body["format-version"])
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A manifest that is ready to be put: its entry in the list, and its bytes."""
+
+    manifest: Any
+    data: bytes
+
+
+def written(
+    layout: Layout,
+    location: str,
+    snapshot_id: int,
+    *,
+    added: Iterable[Any] = (),
+    existing: Iterable[Any] = (),
+    deleted: Iterable[Any] = (),
+) -> Written:
+    """A manifest of entries.
+
+    Args:
+        layout: The table's.
+        location: Where it will be.
+        snapshot_id: Of the snapshot that adds it.
+        added: Data files.
+        existing: Entries of older manifests that stay.
+        deleted: Entries of older manifests that end with this snapshot.
+    """
+    api = pyiceberg("manifest")
+    file = output(location)
+    writer = api.write_manifest(
+        layout.format_version, _spec(layout.spec), _schema(layout.schema), file, snapshot_id, _CODEC
+    )
+    status = api.ManifestEntryStatus.ADDED
+    with writer:
+        for data_file in added:
+            writer.add_entry(
+                api.ManifestEntry.from_args(
+                    status=status,
+                    snapshot_id=snapshot_id,
+                    sequence_number=None,
+                    data_file=data_file,
+                )
+            )
+        for entry in existing:
+            writer.existing(entry)
+        for entry in deleted:
+            writer.delete(entry)
+    manifest = writer.to_manifest_file()
+    manifest[1] = len(file.data)
+    return Written(manifest, file.data)
+
+
+def data_file(file: DataFile, definition: Definition, path: str) -> Any:
+    """A file of the log as a manifest lists it.
+
+    Args:
+        file: The file.
+        definition: Whose fields its statistics and partition refer to.
+        path: Its full name.
+    """
+    api = pyiceberg("manifest")
+    stats = file.stats
+    by_id = definition.schema.by_id
+    bounds: list[dict[int, bytes]] = [{}, {}]
+    counts: dict[int, int] = {}
+    nulls: dict[int, int] = {}
+    if stats is not None:
+        nulls = {i: n for i, n in stats.nulls.items() if i in by_id}
+        counts = dict.fromkeys(nulls, file.rows or 0)
+        for side, values in zip(bounds, (stats.minimum, stats.maximum), strict=True):
+            for i, value in values.items():
+                bound = to_bytes(by_id[i].type, value) if i in by_id else None
+                if bound is not None:
+                    side[i] = bound
+    return api.DataFile.from_args(
+        content=api.DataFileContent.DATA,
+        file_path=path,
+        file_format=api.FileFormat.PARQUET,
+        partition=partition_tuple(definition, file.partition),
+        record_count=file.rows,
+        file_size_in_bytes=file.size,
+        column_sizes=None,
+        value_counts=counts,
+        null_value_counts=nulls,
+        nan_value_counts=None,
+        lower_bounds=bounds[0],
+        upper_bounds=bounds[1],
+        key_metadata=None,
+        split_offsets=[4],
+        equality_ids=None,
+        sort_order_id=None,
+    )
+
+
+def with_sequence(manifest: Any, sequence_number: int) -> Any:
+    """A manifest of the snapshot at hand, given the snapshot's sequence number."""
+    unassigned = pyiceberg("manifest").UNASSIGNED_SEQ
+    if manifest.sequence_number == unassigned:
+        manifest.sequence_number = sequence_number
+    if manifest.min_sequence_number == unassigned:
+        manifest.min_sequence_number = sequence_number
+    return manifest
+
+
+def list_bytes(
+    location: str,
+    manifests: Sequence[Any],
+    *,
+    snapshot_id: int,
+    parent_id: int | None,
+    sequence_number: int,
+    format_version: int,
+) -> bytes:
+    """A manifest list."""
+    file = output(location)
+    writer = pyiceberg("manifest").write_manifest_list(
+        format_version, file, snapshot_id, parent_id, sequence_number, _CODEC
+    )
+    with writer as out:
+        out.add_manifests(list(manifests))
+    data: bytes = file.data
+    return data
+
+
+def read_list(location: str, data: bytes) -> list[Any]:
+    """The manifests that a list names.
+
+    Raises:
+        CorruptTable: The list is damaged.
+    """
+    try:
+        return list(pyiceberg("manifest").read_manifest_list(source(location, data)))
+    except Exception as error:
+        raise _damaged(location, error) from error
+
+
+def read_entries(manifest: Any, data: bytes, *, deleted: bool = False) -> list[Any]:
+    """The entries of a manifest, with what they inherit from it; ended ones only where asked for.
+
+    Raises:
+        CorruptTable: The manifest is damaged.
+    """
+    reader = _Reader(data)
+    try:
+        return list(manifest.fetch_manifest_entry(reader, discard_deleted=not deleted))
+    except Exception as error:
+        raise _damaged(manifest.manifest_path, error) from error
+
+
+def is_data(manifest: Any) -> bool:
+    """Whether a manifest lists data files, not deletes."""
+    return bool(manifest.content == pyiceberg("manifest").ManifestContent.DATA)
+
+
+def is_live(manifest: Any) -> bool:
+    """Whether a manifest lists a file that has not ended."""
+    return bool((manifest.added_files_count or 0) + (manifest.existing_files_count or 0))
+
+
+def to_merge(manifests: Sequence[Any], spec_id: int) -> list[Any]:
+    """Manifests that should become one: as many of about one size as make the list too long."""
+    tiers: dict[int, list[Any]] = {}
+    for manifest in manifests:
+        count = (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+        if is_data(manifest) and manifest.partition_spec_id == spec_id and count < _LARGEST:
+            tiers.setdefault(_tier(count), []).append(manifest)
+    full = [members for _, members in sorted(tiers.items()) if len(members) >= _FAN]
+    return full[0] if full else []
+
+
+def merged(
+    layout: Layout,
+    location: str,
+    snapshot_id: int,
+    manifests: Sequence[Any],
+    read: Callable[[str], bytes],
+) -> Written:
+    """One manifest in place of several of older snapshots."""
+    entries = [e for m in manifests for e in read_entries(m, read(m.manifest_path))]
+    return written(layout, location, snapshot_id, existing=entries)
+
+
+def _tier(count: int) -> int:
+    tier = 0
+    while count >= _TIER:
+        count //= _TIER
+        tier += 1
+    return tier
+
+
+@lru_cache(maxsize=256)
+def _schema(text: bytes) -> Any:
+    return pyiceberg("schema").Schema.model_validate_json(text)
+
+
+@lru_cache(maxsize=256)
+def _spec(text: bytes) -> Any:
+    return pyiceberg("partitioning").PartitionSpec.model_validate_json(text)
+
+
+class _Reader:
+    """As much of pyiceberg's FileIO as reading one manifest takes."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def new_input(self, location: str) -> Any:
+        return source(location, self._data)
+
+
+def _damaged(location: str, error: Exception) -> CorruptTable:
+    what = f"The manifest file {location} cannot be read: {error!r}."
+    return CorruptTable(what, hint="`lakeward doctor` checks the table.", path=location)

@@ -1,0 +1,280 @@
+"""A commit of the log as Iceberg's files: what must be written before the pointer may move.
+
+The next metadata document is derived from the last one. Nothing of it is reachable until the
+catalog's pointer names it, and that happens inside the transaction that ratifies the commit.
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from lakeward.formats.iceberg import manifests as api
+from lakeward.formats.iceberg.definition import properties_json, schemas_of
+from lakeward.formats.iceberg.document import Document
+from lakeward.formats.iceberg.manifests import FILE_PATH, Layout
+from lakeward.formats.iceberg.schema import schema_json
+from lakeward.model.commit import AppTransaction, Commit, Head
+from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile
+
+METADATA_DIRECTORY: Final = "metadata"
+TRANSACTION_ID: Final = "lakeward.transaction-id"
+VERSION: Final = "lakeward.version"
+INFO: Final = "lakeward.info"
+APPLICATIONS: Final = "lakeward.applications"
+
+
+@dataclass
+class Next:
+    """What a commit becomes: the files to write, in order, and what they mean.
+
+    Attributes:
+        document: The new metadata document.
+        manifests: Of its current snapshot.
+        files: Full names and bytes; the document is the last.
+    """
+
+    document: Document
+    manifests: list[Any] = field(default_factory=list)
+    files: list[tuple[str, bytes]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a table's files are, and how they are read.
+
+    Attributes:
+        location: The table's directory, as other engines take it.
+        read: A file's bytes by its full name.
+    """
+
+    location: str
+    read: Callable[[str], bytes]
+
+    def full(self, file: DataFile) -> str:
+        """A data file's full name, as its manifest spells it."""
+        if file.extra and FILE_PATH in file.extra:
+            return str(file.extra[FILE_PATH])
+        return file.path if _is_full(file.path) else f"{self.location}/{file.path}"
+
+
+def metadata_name(location: str, version: int) -> str:
+    """A name for a document that nobody else takes."""
+    return f"{location}/{METADATA_DIRECTORY}/{version:05d}-{uuid.uuid4()}.metadata.json"
+
+
+def first_files(document: Document, place: Place) -> Next:
+    """The files of a new table."""
+    named = Document(metadata_name(place.location, 0), document.body)
+    return Next(named, [], [(named.location, named.encode())])
+
+
+def following(
+    document: Document,
+    manifests: Sequence[Any],
+    place: Place,
+    head: Head,
+    commit: Commit,
+    definition: Definition,
+    *,
+    info: Mapping[str, Any],
+    sequences: Mapping[int, int | None],
+) -> Next:
+    """The files that make a commit of a table.
+
+    Args:
+        document: The newest one.
+        manifests: Of its current snapshot.
+        place: Where the table is.
+        head: The table.
+        commit: What shall be true.
+        definition: At the commit.
+        info: What is told of the commit, as plain JSON values.
+        sequences: The sequence number of each version that added a removed file, where known.
+    """
+    # A snapshot must not be older than the one before, whatever the clocks do.
+    at_ms = max(commit.timestamp_ms, document.updated_ms)
+    location = metadata_name(place.location, commit.version)
+    renewed = document.after(location, at_ms, _changed(document, head, commit))
+    writing = _Writing(renewed, place, commit, definition)
+    if commit.definition is None or commit.added or commit.removed:
+        writing.snapshot(manifests, at_ms, info, sequences)
+    else:
+        writing.out.manifests = list(manifests)
+    out = writing.out
+    out.files.append((location, out.document.encode()))
+    return out
+
+
+class _Writing:
+    """One commit in the making."""
+
+    def __init__(
+        self, document: Document, place: Place, commit: Commit, definition: Definition
+    ) -> None:
+        self.out = Next(document)
+        self._place = place
+        self._commit = commit
+        self._definition = definition
+        self._layout = Layout.of(document.body)
+        self._id = secrets.randbits(62) + 1
+        self._directory = f"{place.location}/{METADATA_DIRECTORY}"
+        self._stem = f"{commit.info.transaction_id}-{secrets.token_hex(2)}"
+
+    def snapshot(
+        self,
+        manifests: Sequence[Any],
+        at_ms: int,
+        info: Mapping[str, Any],
+        sequences: Mapping[int, int | None],
+    ) -> None:
+        """Write the manifests that change, their list, and the snapshot that names it."""
+        document = self.out.document
+        sequence = document.sequence_number + 1
+        kept = self._without_removed([m for m in manifests if api.is_live(m)], sequences)
+        kept = self._merged(kept)
+        if self._commit.added:
+            entries = [
+                api.data_file(f, self._definition, self._place.full(f)) for f in self._commit.added
+            ]
+            kept.append(self._put_manifest(added=entries))
+        self.out.manifests = [api.with_sequence(m, sequence) for m in kept]
+        parent = None if document.current is None else document.current["snapshot-id"]
+        location = f"{self._directory}/snap-{self._id}-{self._stem}.avro"
+        data = api.list_bytes(
+            location,
+            self.out.manifests,
+            snapshot_id=self._id,
+            parent_id=parent,
+            sequence_number=sequence,
+            format_version=document.format_version,
+        )
+        self.out.files.append((location, data))
+        snapshot: dict[str, Any] = {"snapshot-id": self._id}
+        if parent is not None:
+            snapshot["parent-snapshot-id"] = parent
+        snapshot["sequence-number"] = sequence
+        snapshot["timestamp-ms"] = at_ms
+        snapshot["manifest-list"] = location
+        snapshot["summary"] = summary(self._commit, document, info)
+        snapshot["schema-id"] = document.body["current-schema-id"]
+        self.out.document = document.with_snapshot(snapshot)
+
+    def _without_removed(
+        self, manifests: Sequence[Any], sequences: Mapping[int, int | None]
+    ) -> list[Any]:
+        gone = {self._place.full(f.file): sequences.get(f.added) for f in self._commit.removed}
+        out: list[Any] = []
+        for manifest in manifests:
+            if not gone or not api.is_data(manifest) or not _may_hold(manifest, gone.values()):
+                out.append(manifest)
+                continue
+            entries = api.read_entries(manifest, self._place.read(manifest.manifest_path))
+            ended = [e for e in entries if e.data_file.file_path in gone]
+            if not ended:
+                out.append(manifest)
+                continue
+            stay = [e for e in entries if e.data_file.file_path not in gone]
+            out.append(self._put_manifest(manifest, existing=stay, deleted=ended))
+            for entry in ended:
+                gone.pop(entry.data_file.file_path, None)
+        if gone:
+            message = f"no manifest lists {next(iter(gone))}"
+            raise AssertionError(message)
+        return out
+
+    def _merged(self, manifests: list[Any]) -> list[Any]:
+        """Many small manifests as one, unless this snapshot wrote some of them."""
+        own = [m for m in manifests if m.added_snapshot_id == self._id]
+        old = [m for m in manifests if m.added_snapshot_id != self._id]
+        many = api.to_merge(old, self.out.document.body["default-spec-id"])
+        if not many:
+            return manifests
+        entries = [e for m in many for e in api.read_entries(m, self._place.read(m.manifest_path))]
+        paths = {m.manifest_path for m in many}
+        rest = [m for m in old if m.manifest_path not in paths]
+        return [*rest, self._put_manifest(existing=entries), *own]
+
+    def _put_manifest(self, like: Any = None, **entries: Any) -> Any:
+        layout = self._layout
+        if like is not None:
+            body = self.out.document.body
+            schema = schemas_of(body)[body["current-schema-id"]]
+            layout = Layout.with_spec(body, schema, like.partition_spec_id)
+        location = f"{self._directory}/{self._stem}-m{len(self.out.files)}.avro"
+        made = api.written(layout, location, self._id, **entries)
+        self.out.files.append((location, made.data))
+        return made.manifest
+
+
+def summary(commit: Commit, document: Document, info: Mapping[str, Any]) -> dict[str, str]:
+    """What a snapshot tells of itself: Iceberg's own counts, and the lake's transaction."""
+    added, removed = commit.added, commit.removed
+    if not commit.info.data_change:
+        operation = "replace"
+    elif removed:
+        operation = "overwrite" if added else "delete"
+    else:
+        operation = "append"
+    counts = {
+        "data-files": (len(added), len(removed)),
+        "records": (sum(f.rows or 0 for f in added), sum(f.rows or 0 for f in removed)),
+        "files-size": (sum(f.size for f in added), sum(f.size for f in removed)),
+    }
+    out = {"operation": operation}
+    for name, (plus, minus) in counts.items():
+        if plus:
+            out[f"added-{name}"] = str(plus)
+        if minus:
+            verb = "removed" if name == "files-size" else "deleted"
+            out[f"{verb}-{name}"] = str(minus)
+    before = {} if document.current is None else document.current.get("summary") or {}
+    for name, (plus, minus) in counts.items():
+        known = before.get(f"total-{name}") if document.current is not None else "0"
+        if known is not None:
+            out[f"total-{name}"] = str(int(known) + plus - minus)
+    for name in ("total-delete-files", "total-position-deletes", "total-equality-deletes"):
+        out[name] = before.get(name, "0")
+    out[TRANSACTION_ID] = commit.info.transaction_id
+    out[VERSION] = str(commit.version)
+    out[INFO] = orjson.dumps(info).decode()
+    if commit.app_transactions:
+        out[APPLICATIONS] = _applications(commit.app_transactions)
+    return out
+
+
+def _applications(source: Sequence[AppTransaction]) -> str:
+    return orjson.dumps([[a.app_id, a.version, a.updated_ms] for a in source]).decode()
+
+
+def _changed(document: Document, head: Head, commit: Commit) -> dict[str, Any]:
+    """The words of the document's body that a new definition changes."""
+    if commit.definition is None:
+        return {}
+    body = document.body
+    known = schemas_of(body)
+    current = body["current-schema-id"]
+    new = schema_json(commit.definition.schema, current)
+    out: dict[str, Any] = {"properties": properties_json(head, commit.definition)}
+    if new != {k: v for k, v in known[current].items() if k in new}:
+        number = max(known) + 1
+        out["schemas"] = [*known.values(), {**new, "schema-id": number}]
+        out["current-schema-id"] = number
+        out["last-column-id"] = max(commit.definition.schema.last_id, body["last-column-id"])
+    return out
+
+
+def _may_hold(manifest: Any, sequences: Any) -> bool:
+    """Whether a manifest may list a file that was added with one of these sequence numbers."""
+    low, high = manifest.min_sequence_number, manifest.sequence_number
+    return any(s is None or low <= s <= high for s in sequences)
+
+
+def _is_full(path: str) -> bool:
+    return path.startswith(("/", "file:")) or "://" in path

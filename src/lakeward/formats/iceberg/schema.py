@@ -1,0 +1,203 @@
+"""The neutral schema in Iceberg's JSON and back.
+
+Field ids are the same on both sides. What Iceberg has no word for (millisecond timestamps,
+defaults, which fields are indexed) is kept as notes beside the schema, in a table property, so that
+a lost store can be rebuilt from the published metadata alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from lakeward.errors import UnsupportedFeature
+from lakeward.model.schema import INDEXED_FIELDS, Schema, indexable
+from lakeward.model.types import Decimal, Field, ListOf, MapOf, Primitive, Struct, Type
+
+_NAMES: Final = {
+    "boolean": "boolean",
+    "int32": "int",
+    "int64": "long",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "binary": "binary",
+    "date": "date",
+    "timestamp": "timestamptz",
+    "timestamp_ntz": "timestamp",
+    "timestamp_ms": "timestamptz",
+    "timestamp_ms_ntz": "timestamp",
+}
+_NEUTRAL: Final = {
+    "boolean": "boolean",
+    "int": "int32",
+    "long": "int64",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "binary": "binary",
+    "date": "date",
+    "timestamptz": "timestamp",
+    "timestamp": "timestamp_ntz",
+}
+_DECIMAL: Final = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+
+
+def schema_json(schema: Schema, schema_id: int) -> dict[str, Any]:
+    """The schema as Iceberg's metadata has it.
+
+    Raises:
+        UnsupportedFeature: Iceberg has no such type.
+    """
+    return {
+        "type": "struct",
+        "schema-id": schema_id,
+        "fields": [_field_json(f, f.name) for f in schema.fields],
+    }
+
+
+def type_name(kind: Type) -> str:
+    """How Iceberg calls a type without parts."""
+    if isinstance(kind, Decimal):
+        return f"decimal({kind.precision}, {kind.scale})"
+    name = kind.name if isinstance(kind, Primitive) else str(kind)
+    return _NAMES.get(name, name)
+
+
+def parse_schema(
+    source: Mapping[str, Any], last_id: int, notes: Mapping[str, Mapping[str, Any]] | None = None
+) -> Schema:
+    """The neutral schema.
+
+    Args:
+        source: A schema of Iceberg's metadata.
+        last_id: The highest field id that the table ever gave out.
+        notes: What `schema_notes` kept.
+
+    Raises:
+        UnsupportedFeature: It has a type that the lake does not know.
+    """
+    known = notes or {}
+    fields = [_field(f, known, f["name"]) for f in source["fields"]]
+    return Schema(tuple(_indexed(fields, known)), last_id)
+
+
+def schema_notes(schema: Schema) -> dict[str, dict[str, Any]]:
+    """What Iceberg's JSON does not say, by field id."""
+    usual = {f.id: f.indexed for f in _indexed(list(schema.fields), {})}
+    notes: dict[str, dict[str, Any]] = {}
+    for field in schema.walk():
+        note: dict[str, Any] = {}
+        if isinstance(field.type, Primitive) and field.type.name.startswith("timestamp_ms"):
+            note["type"] = field.type.name
+        if field.default is not None:
+            note["default"] = field.default
+        if field.indexed != usual.get(field.id, False):
+            note["indexed"] = field.indexed
+        if note:
+            notes[str(field.id)] = note
+    return notes
+
+
+def _indexed(fields: list[Field], notes: Mapping[str, Mapping[str, Any]]) -> list[Field]:
+    out = []
+    for position, field in enumerate(fields):
+        usual = indexable(field.type) and position < INDEXED_FIELDS
+        out.append(replace(field, indexed=notes.get(str(field.id), {}).get("indexed", usual)))
+    return out
+
+
+def _field_json(field: Field, path: str) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "id": field.id,
+        "name": field.name,
+        "required": not field.nullable,
+        "type": _type_json(field.type, path),
+    }
+    if field.comment is not None:
+        out["doc"] = field.comment
+    return out
+
+
+def _type_json(kind: Type, path: str) -> Any:
+    match kind:
+        case Primitive(name) if name in _NAMES:
+            return _NAMES[name]
+        case Decimal():
+            return type_name(kind)
+        case Struct(fields):
+            return {
+                "type": "struct",
+                "fields": [_field_json(f, f"{path}.{f.name}") for f in fields],
+            }
+        case ListOf(element):
+            return {
+                "type": "list",
+                "element-id": element.id,
+                "element": _type_json(element.type, f"{path}.element"),
+                "element-required": not element.nullable,
+            }
+        case MapOf(key, value):
+            return {
+                "type": "map",
+                "key-id": key.id,
+                "key": _type_json(key.type, f"{path}.key"),
+                "value-id": value.id,
+                "value": _type_json(value.type, f"{path}.value"),
+                "value-required": not value.nullable,
+            }
+    what = f"Column {path} has the type {kind}, which Iceberg has not."
+    raise UnsupportedFeature(what, hint="Use int32 or wider.", column=path)
+
+
+def _field(source: Mapping[str, Any], notes: Mapping[str, Mapping[str, Any]], path: str) -> Field:
+    note = notes.get(str(source["id"]), {})
+    kind = _type(source["type"], notes, path)
+    if "type" in note:
+        kind = Primitive(note["type"])
+    return Field(
+        id=source["id"],
+        name=source["name"],
+        type=kind,
+        nullable=not source.get("required", False),
+        comment=source.get("doc"),
+        default=note.get("default"),
+    )
+
+
+def _type(source: Any, notes: Mapping[str, Mapping[str, Any]], path: str) -> Type:
+    if isinstance(source, str):
+        decimal = _DECIMAL.fullmatch(source)
+        if decimal:
+            return Decimal(int(decimal[1]), int(decimal[2]))
+        if source in _NEUTRAL:
+            return Primitive(_NEUTRAL[source])
+        what = f"Column {path} has the Iceberg type {source}, which the lake does not know."
+        raise UnsupportedFeature(what, hint="Read the table with Spark.", column=path)
+    if source["type"] == "struct":
+        return Struct(tuple(_field(f, notes, f"{path}.{f['name']}") for f in source["fields"]))
+    if source["type"] == "list":
+        return ListOf(_part(source, "element", notes, path, required=source["element-required"]))
+    return MapOf(
+        _part(source, "key", notes, path, required=True),
+        _part(source, "value", notes, path, required=source["value-required"]),
+    )
+
+
+def _part(
+    source: Mapping[str, Any],
+    name: str,
+    notes: Mapping[str, Mapping[str, Any]],
+    path: str,
+    *,
+    required: bool,
+) -> Field:
+    whole = {
+        "id": source[f"{name}-id"],
+        "name": name,
+        "type": source[name],
+        "required": required,
+    }
+    return _field(whole, notes, f"{path}.{name}")

@@ -1,0 +1,118 @@
+"""The Iceberg catalog inside the store: which metadata document is current, for every engine.
+
+These are the two tables that pyiceberg's `SqlCatalog` and Iceberg's `JdbcCatalog` share, so engines
+with either open the lake's Iceberg tables directly. Whoever commits moves a table's pointer by
+compare-and-set on its row; the lake does so inside the transaction that ratifies the commit.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+
+from lakeward.errors import AlreadyExists
+from lakeward.log.database import Session
+from lakeward.log.statement import Statement
+from lakeward.log.tables import iceberg_namespace, iceberg_table
+from lakeward.model.names import TableName
+
+CATALOG: Final = "lakeward"
+"""The catalog's name; engines give it when they open the catalog."""
+NAMESPACE: Final = "default"
+"""Where other engines find a table whose name has no namespace: they want one for every table."""
+
+_OF_TABLE = (
+    iceberg_table.c.catalog_name == CATALOG,
+    iceberg_table.c.table_namespace == bindparam("namespace"),
+    iceberg_table.c.table_name == bindparam("name"),
+)
+_POINTER = Statement(sa.select(iceberg_table.c.metadata_location).where(*_OF_TABLE))
+_LOCK = Statement(sa.select(iceberg_table.c.metadata_location).where(*_OF_TABLE).with_for_update())
+_ALL = Statement(
+    sa.select(
+        iceberg_table.c.table_namespace,
+        iceberg_table.c.table_name,
+        iceberg_table.c.metadata_location,
+    ).where(iceberg_table.c.catalog_name == CATALOG)
+)
+_INSERT = Statement(
+    """INSERT INTO iceberg_tables
+    (catalog_name, table_namespace, table_name, metadata_location, iceberg_type)
+    VALUES (:catalog, :namespace, :name, :location, 'TABLE') ON CONFLICT DO NOTHING"""
+)
+_SWAP = Statement(
+    sa.update(iceberg_table)
+    .where(*_OF_TABLE, iceberg_table.c.metadata_location == bindparam("old"))
+    .values(metadata_location=bindparam("new"), previous_metadata_location=bindparam("before"))
+)
+_DELETE = Statement(sa.delete(iceberg_table).where(*_OF_TABLE))
+_EXISTS = Statement(
+    """INSERT INTO iceberg_namespace_properties
+    (catalog_name, namespace, property_key, property_value)
+    VALUES (:catalog, :namespace, 'exists', 'true') ON CONFLICT DO NOTHING"""
+)
+_NAMESPACES = Statement(
+    sa.select(iceberg_namespace.c.namespace)
+    .where(iceberg_namespace.c.catalog_name == CATALOG)
+    .distinct()
+)
+
+
+def identifier(name: TableName) -> tuple[str, str]:
+    """Namespace and name under which other engines find a table."""
+    return name.namespace or NAMESPACE, name.name
+
+
+def pointer(session: Session, name: TableName) -> str | None:
+    """Where a table's current metadata document is, or None where the catalog has no such table."""
+    row = session.row(_POINTER, _key(name))
+    return row[0] if row else None
+
+
+def pointers(session: Session) -> dict[tuple[str, str], str | None]:
+    """Every table's current metadata document, by namespace and name."""
+    return {(namespace, name): place for namespace, name, place in session.rows(_ALL)}
+
+
+def lock(session: Session, name: TableName) -> str | None:
+    """The same, and nobody moves the pointer until the session ends."""
+    row = session.row(_LOCK, _key(name))
+    return row[0] if row else None
+
+
+def insert(session: Session, name: TableName, location: str) -> None:
+    """Enter a table.
+
+    Raises:
+        AlreadyExists: The catalog has one of that name.
+    """
+    namespace, table = identifier(name)
+    session.run(_EXISTS, {"catalog": CATALOG, "namespace": namespace})
+    row = {"catalog": CATALOG, "namespace": namespace, "name": table, "location": location}
+    if session.run(_INSERT, row) != 1:
+        what = f"The lake's Iceberg catalog has a table {namespace}.{table} already."
+        hint = "Choose another name, or drop that table with the engine that made it."
+        raise AlreadyExists(what, hint=hint, table=str(name))
+
+
+def swap(session: Session, name: TableName, old: str, new: str) -> bool:
+    """Move a table's pointer, if it still is where it was."""
+    params = {**_key(name), "old": old, "new": new, "before": old}
+    return session.run(_SWAP, params) == 1
+
+
+def delete(session: Session, name: TableName) -> None:
+    """Take a table out of the catalog; its files stay."""
+    session.run(_DELETE, _key(name))
+
+
+def namespaces(session: Session) -> list[str]:
+    """The namespaces that the catalog has."""
+    return sorted(row[0] for row in session.rows(_NAMESPACES))
+
+
+def _key(name: TableName) -> dict[str, str]:
+    namespace, table = identifier(name)
+    return {"namespace": namespace, "name": table}

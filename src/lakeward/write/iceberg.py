@@ -1,0 +1,192 @@
+"""The Iceberg side of a commit: metadata prepared aside, and the pointer moved as it is ratified.
+
+All of it happens while the table's head and its row in the catalog are locked, so the document that
+a commit continues is the newest, and moving the pointer cannot fail. Until the database transaction
+commits, nothing reaches the files; if it does not, they are litter that names its transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from lakeward.errors import CorruptTable, FileMissing, UnsupportedFeature
+from lakeward.formats.iceberg.definition import FORMAT_VERSION, new_document
+from lakeward.formats.iceberg.document import Document
+from lakeward.formats.iceberg.history import SEQUENCE, SNAPSHOT_ID, Source, read_drift
+from lakeward.formats.iceberg.manifests import read_list
+from lakeward.formats.iceberg.publication import Next, Place, first_files, following
+from lakeward.log import catalog, commits, heads
+from lakeward.log.codec import info_text, loads
+from lakeward.log.database import Session
+from lakeward.model.commit import Commit, Head
+from lakeward.model.definition import Definition
+from lakeward.model.history import ForeignActions
+from lakeward.model.steps import reach
+from lakeward.read.parts import Parts
+from lakeward.write.record import Ratified
+
+FORMAT: Final = "iceberg"
+_WRITABLE: Final = (2,)
+
+
+def check_writable(definition: Definition, table: str) -> None:
+    """Refuse what the embedded engine cannot write, before any byte is written.
+
+    Raises:
+        UnsupportedFeature: The table has a version of the format that needs Spark to write.
+    """
+    version = definition.protocol[FORMAT_VERSION]
+    if version not in _WRITABLE:
+        what = f"Table {table} has Iceberg's format version {version}."
+        hint = "The embedded engine writes version 2; write it with Spark."
+        raise UnsupportedFeature(what, hint=hint, table=table)
+
+
+def begin(parts: Parts, session: Session, head: Head, definition: Definition, at_ms: int) -> Head:
+    """Publish a new table's first document and enter it into the catalog; its head."""
+    place = place_of(parts, head)
+    made = first_files(new_document(head, definition, place.location, at_ms=at_ms), place)
+    _put(parts, made, [])
+    catalog.insert(session, head.name, made.document.location)
+    reach("iceberg.swapped")
+    return replace(head, pointer=made.document.location)
+
+
+def extend(parts: Parts, session: Session, member: Ratified, aside: list[str]) -> Ratified:
+    """Write a commit's metadata and move the pointer to it; the member as it is to be recorded.
+
+    Args:
+        parts: The lake's.
+        session: The ratifying one, which holds the locks.
+        member: What shall be true.
+        aside: Gets the names of the files written.
+
+    Raises:
+        StorageError: The metadata could not be written.
+    """
+    head, commit = member.head, member.commit
+    document = document_of(parts, head)
+    place = place_of(parts, head)
+    info = {"operation": commit.info.operation, "actor": commit.info.actor}
+    made = following(
+        document,
+        manifests_of(parts, document),
+        place,
+        head,
+        commit,
+        member.definition,
+        info={**info, **loads(info_text(commit.info))},
+        sequences=_sequences(session, head, commit),
+    )
+    _put(parts, made, aside)
+    if not catalog.swap(session, head.name, document.location, made.document.location):
+        # The row is locked, and it was read under the lock.
+        message = f"the pointer of {head.name} moved while it was locked"
+        raise AssertionError(message)
+    heads.set_published(session, head.table_id, commit.version)
+    reach("iceberg.swapped")
+    parts.documents.keep(made.document, made.manifests)
+    return Ratified(
+        replace(head, pointer=made.document.location),
+        replace(commit, info=replace(commit.info, extra=_told(made.document, commit))),
+        member.definition,
+    )
+
+
+def has_drifted(session: Session, head: Head) -> bool:
+    """Whether somebody else moved the table's pointer."""
+    return catalog.pointer(session, head.name) != head.pointer
+
+
+def foreign(
+    parts: Parts, head: Head, definition: Definition, pointer: str
+) -> tuple[Document, list[ForeignActions]]:
+    """What others committed since the head, and the document that it led to.
+
+    Raises:
+        CorruptTable: Their metadata cannot be understood.
+        UnsupportedFeature: It asks for what the lake does not know.
+    """
+    place = place_of(parts, head)
+    document = parts.documents.get(pointer, place.read)
+    source = Source(place.read, place.location)
+    found = read_drift(
+        document,
+        document_of(parts, head),
+        source,
+        definition,
+        version=head.version,
+        timestamp_ms=head.timestamp_ms,
+    )
+    return document, found
+
+
+def document_of(parts: Parts, head: Head) -> Document:
+    """The document that a head stands for."""
+    if head.pointer is None:
+        what = f"The log has no metadata document for table {head.name}."
+        raise CorruptTable(what, hint="Run `lakeward doctor`.", table=str(head.name))
+    return parts.documents.get(head.pointer, place_of(parts, head).read)
+
+
+def manifests_of(parts: Parts, document: Document) -> list[object]:
+    """The manifests of a document's current snapshot."""
+    if document.current is None:
+        return []
+    return parts.documents.manifests(
+        document.current["manifest-list"], lambda name: read_list(name, _read(parts, name))
+    )
+
+
+def place_of(parts: Parts, head: Head) -> Place:
+    """Where a table is."""
+    return Place(parts.storage.uri(head.location), lambda name: _read(parts, name))
+
+
+def _read(parts: Parts, name: str) -> bytes:
+    plain = "/" + name.removeprefix("file:").lstrip("/") if name.startswith("file:") else name
+    try:
+        return parts.storage.read(plain)
+    except FileMissing as error:
+        what = f"The metadata file {name} is missing."
+        raise CorruptTable(what, hint="`lakeward doctor` tells more.", path=name) from error
+
+
+def _put(parts: Parts, made: Next, aside: list[str]) -> None:
+    names = []
+    for name, data in made.files:
+        parts.storage.create(name, data)
+        aside.append(name)
+        names.append(name)
+        reach("iceberg.written")
+    parts.storage.settle(names)
+    reach("iceberg.prepared")
+
+
+def _sequences(session: Session, head: Head, commit: Commit) -> dict[int, int | None]:
+    return {v: _sequence(session, head, v) for v in _added_by(commit)}
+
+
+def _added_by(commit: Commit) -> Iterable[int]:
+    return {f.added for f in commit.removed}
+
+
+def _sequence(session: Session, head: Head, version: int) -> int | None:
+    found = commits.one(session, head.table_id, version)
+    told = None if found is None else found.info.extra
+    return None if told is None or commits_adopted(found) else told.get(SEQUENCE)
+
+
+def commits_adopted(found: commits.LoggedCommit | None) -> bool:
+    """Whether a version was made by others: its files may be older than itself."""
+    return found is None or found.info.adopted
+
+
+def _told(document: Document, commit: Commit) -> dict[str, object]:
+    told: dict[str, object] = dict(commit.info.extra or {})
+    if document.current is not None:
+        told[SNAPSHOT_ID] = document.current["snapshot-id"]
+        told[SEQUENCE] = document.current["sequence-number"]
+    return told
