@@ -163,6 +163,7 @@ def test_a_checkpoint_stands_for_the_commits_before_it(
     for _ in range(3):
         append(own_lake, name, sample("deep"))
     append(own_lake, name, sample("deep"))
+    own_lake.publish()
     for path in log_files(own_lake, name)[:3]:
         path.unlink()
 

@@ -105,6 +105,7 @@ def _with_checkpoint(lake: lw.Lake) -> Path:
     for number in range(3):
         with lake.transaction() as tx:
             tx.append(T, [{"id": number, "region": "n"}])
+    lake.publish()
     found = log_file(lake, 2).with_suffix(".checkpoint.parquet")
     assert found.exists()
     assert look(lake).findings == ()

@@ -31,6 +31,7 @@ from lakeward.read.parts import Parts
 from lakeward.storage.local import LocalStorage
 from lakeward.write import create as tables
 from lakeward.write.adopt import adopt
+from lakeward.write.behind import Behind
 from lakeward.write.lease import LeaseKeeper
 from lakeward.write.outcome import Outcome, outcome
 from lakeward.write.publish import publish_backlog, recover
@@ -85,6 +86,7 @@ class Lake:
         database = connect(target, create=arguments.flag(create, "create"))
         self._parts = Parts(database, LocalStorage(place), actor or _actor(), _engine())
         self._keeper = LeaseKeeper(database)
+        self._behind = Behind()
         self._repair = repair
         try:
             if repair:
@@ -292,9 +294,12 @@ class Lake:
     def publish(self) -> dict[str, int]:
         """Publish what is owed; how many versions of each table were looked at.
 
+        Checkpoints that commits left behind are written too when this returns.
+
         Raises:
             ForeignCommit: Somebody else's file is in the way.
         """
+        self._behind.wait()
         with self._parts.database.read() as session:
             owed = heads.unpublished(session)
         return {str(h.name): publish_backlog(self._parts, h) for h in owed}
@@ -326,6 +331,7 @@ class Lake:
 
     def close(self) -> None:
         """Give connections back. Nothing is lost without it."""
+        self._behind.wait()
         if self._repair:
             with suppress(LakewardError):
                 self.publish()
@@ -354,6 +360,7 @@ class Lake:
         return Transaction(
             self._parts,
             self._keeper,
+            self._behind,
             isolation=isolation,
             message=message,
             transaction_id=transaction_id,

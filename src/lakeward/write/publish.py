@@ -8,7 +8,7 @@ is not ours is left alone and reported, and nothing after it is published.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from lakeward.errors import FileMissing, ForeignCommit, LakewardError
 from lakeward.formats.delta.checkpoint import (
@@ -26,6 +26,7 @@ from lakeward.model.definition import Definition
 from lakeward.model.steps import reach
 from lakeward.read.parts import Parts
 from lakeward.write import iceberg
+from lakeward.write.behind import Behind, unhurried
 from lakeward.write.options import checkpoint_interval
 from lakeward.write.record import Ratified
 
@@ -34,8 +35,13 @@ _TOMBSTONES_MS = 7 * 24 * 3600 * 1000
 _NOTE_EVERY = 100
 
 
-def publish_member(parts: Parts, member: Ratified) -> None:
+def publish_member(parts: Parts, member: Ratified, behind: Behind | None = None) -> None:
     """Publish a commit just ratified, and before it whatever is still owed.
+
+    Args:
+        parts: The lake's.
+        member: What was ratified.
+        behind: Does what need not be waited for, a checkpoint above all; at once without.
 
     Raises:
         ForeignCommit: Somebody else's file is in the way.
@@ -56,18 +62,23 @@ def publish_member(parts: Parts, member: Ratified) -> None:
         if member.prepared is not None:
             member.prepared.discard()
     reach("publish.done")
-    if not checkpoint_if_due(parts, member) and version % _NOTE_EVERY == 0:
-        _note_published(parts, head, version)
+    if not checkpoint_if_due(parts, member, behind) and version % _NOTE_EVERY == 0:
+        _leave(behind, lambda: _note_published(parts, head, version))
 
 
-def checkpoint_if_due(parts: Parts, member: Ratified) -> bool:
-    """Write a checkpoint when the table's policy asks for one at this version."""
+def checkpoint_if_due(parts: Parts, member: Ratified, behind: Behind | None = None) -> bool:
+    """Write a checkpoint when the table's policy asks for one at this version.
+
+    Readers do not need it, so with `behind` it is written soon; a process that dies before leaves
+    it to the next version that is due.
+    """
+    head, definition = member.head, member.definition
     version = member.commit.version
-    interval = checkpoint_interval(member.definition.properties)
+    interval = checkpoint_interval(definition.properties)
     # A checkpoint must hold everything that a reader needs, features we do not know included.
-    due = interval and version and version % interval == 0 and is_writable(member.definition)
+    due = interval and version and version % interval == 0 and is_writable(definition)
     if due:
-        write_checkpoint(parts, member.head, version, member.definition)
+        _leave(behind, lambda: write_checkpoint(parts, head, version, definition))
     return bool(due)
 
 
@@ -110,19 +121,23 @@ def write_checkpoint(parts: Parts, head: Head, version: int, definition: Definit
         gone = files.removed_between(session, head.table_id, -1 if cut is None else cut, version)
         times = {v: commits.one(session, head.table_id, v) for v in {f.removed for f in gone}}
         tombstones = [(f, c.timestamp_ms) for f in gone if (c := times[f.removed]) is not None]
-        data, actions = checkpoint_bytes(
-            head,
-            definition,
-            files.at(session, head.table_id, version),
-            tombstones,
-            commits.app_transactions_at(session, head.table_id, version),
-        )
+        live = list(unhurried(files.at(session, head.table_id, version)))
+        applications = commits.app_transactions_at(session, head.table_id, version)
+    # Rendered after the session, which would keep the store's own log from being tidied up.
+    data, actions = checkpoint_bytes(head, definition, unhurried(live), tombstones, applications)
     storage.put(checkpoint_path(head.location, version), data)
     reach("checkpoint.written")
     pointer = last_checkpoint_path(head.location)
     storage.put(pointer, last_checkpoint_bytes(version, actions, len(data)))
     _note_published(parts, head, version)
     reach("checkpoint.done")
+
+
+def _leave(behind: Behind | None, job: Callable[[], None]) -> None:
+    if behind is None:
+        job()
+    else:
+        behind.do(job)
 
 
 def _note_published(parts: Parts, head: Head, version: int) -> None:

@@ -37,6 +37,7 @@ from lakeward.model.where import parse
 from lakeward.read.parts import Parts
 from lakeward.read.scan import check_columns
 from lakeward.write import adding
+from lakeward.write.behind import Behind
 from lakeward.write.change import Change, Operation
 from lakeward.write.drift import take_over
 from lakeward.write.lease import LeaseKeeper
@@ -93,6 +94,7 @@ class Transaction:
         self,
         parts: Parts,
         keeper: LeaseKeeper,
+        behind: Behind,
         *,
         isolation: str = "snapshot",
         message: str | None = None,
@@ -100,6 +102,7 @@ class Transaction:
         attempts: int = 1,
     ) -> None:
         self._parts = parts
+        self._behind = behind
         self.transaction_id = _checked_id(transaction_id)
         self.isolation = _checked_isolation(isolation)
         self.message = arguments.optional_text(message, "message")
@@ -356,9 +359,9 @@ class Transaction:
         for member in ratified:
             try:
                 if member.head.guarded:
-                    publish_member(self._parts, member)
+                    publish_member(self._parts, member, self._behind)
                 else:
-                    checkpoint_if_due(self._parts, member)
+                    checkpoint_if_due(self._parts, member, self._behind)
             except LakewardError as error:
                 published = False
                 _LOG.warning(

@@ -67,6 +67,7 @@ def table(shared_lake: lw.Lake, name: str) -> lw.Table:
         tx.record(name, "one", 7)
     append(shared_lake, name, data)
     append(shared_lake, name, data)
+    shared_lake.publish()
     return table
 
 
@@ -123,6 +124,7 @@ def test_no_checkpoints_when_the_policy_says_never(shared_lake: lw.Lake, name: s
     table = shared_lake.create(name, {"id": "int64"}, policy={"checkpoint_interval": 0})
     for number in range(3):
         append(shared_lake, name, {"id": [number]})
+    shared_lake.publish()
 
     assert _checkpoints(table) == []
 
@@ -130,6 +132,7 @@ def test_no_checkpoints_when_the_policy_says_never(shared_lake: lw.Lake, name: s
 def test_an_empty_table_can_have_a_checkpoint(shared_lake: lw.Lake, name: str) -> None:
     table = shared_lake.create(name, {"id": "int64"}, policy={"checkpoint_interval": 1})
     append(shared_lake, name, [])
+    shared_lake.publish()
 
     (path,) = _checkpoints(table)
     assert _read(path)["add"] == []

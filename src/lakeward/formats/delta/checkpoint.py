@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import orjson
@@ -14,6 +15,7 @@ from lakeward.model.commit import AppTransaction, Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
 
+_AT_ONCE: Final = 256
 _STRINGS: Final = pa.map_(pa.string(), pa.string())
 _VECTOR: Final = pa.struct(
     [
@@ -109,27 +111,23 @@ def checkpoint_bytes(
         applications: The newest number of each application.
     """
     schema = definition.schema
-    protocol = dict(definition.protocol)
-    parts: dict[str, list[Any]] = {
-        "protocol": [protocol],
-        "metaData": [_with_maps(metadata(head, definition), "configuration")],
-        "txn": [app_transaction(a) for a in applications],
-        "remove": [
-            _with_maps(remove(f, at, schema, changed=False), "partitionValues")
-            for f, at in tombstones
+    parts: dict[str, list[pa.Array]] = {
+        "protocol": [pa.array([dict(definition.protocol)], _PROTOCOL)],
+        "metaData": [
+            pa.array([_with_maps(metadata(head, definition), "configuration")], _METADATA)
         ],
-        "add": [
-            _with_maps(add(f.file, schema, changed=False), "partitionValues", "tags") for f in files
-        ],
+        "txn": [pa.array([app_transaction(a) for a in applications], _TXN)],
+        "remove": _arrays((remove(f, at, schema, changed=False) for f, at in tombstones), _REMOVE),
+        "add": _arrays((add(f.file, schema, changed=False) for f in files), _ADD),
     }
-    total = sum(len(rows) for rows in parts.values())
+    counts = {name: sum(map(len, arrays)) for name, arrays in parts.items()}
+    total = sum(counts.values())
     columns, before = [], 0
     for name, kind in _COLUMNS:
-        rows = parts[name]
-        after = total - before - len(rows)
-        chunks = [pa.nulls(before, kind), pa.array(rows, kind), pa.nulls(after, kind)]
+        after = total - before - counts[name]
+        chunks = [pa.nulls(before, kind), *parts[name], pa.nulls(after, kind)]
         columns.append(pa.chunked_array([c for c in chunks if len(c)] or [pa.nulls(0, kind)]))
-        before += len(rows)
+        before += counts[name]
     table = pa.Table.from_arrays(columns, names=[name for name, _ in _COLUMNS])
     sink = pa.BufferOutputStream()
     # Paths and statistics do not repeat, so dictionaries of them would be waste.
@@ -140,6 +138,15 @@ def checkpoint_bytes(
 def last_checkpoint_bytes(version: int, actions: int, size: int) -> bytes:
     """The pointer that readers follow."""
     return orjson.dumps({"version": version, "size": actions, "sizeInBytes": size})
+
+
+def _arrays(actions: Iterable[dict[str, Any]], kind: pa.DataType) -> list[pa.Array]:
+    """Actions as arrays of moderate length, because Arrow makes one in one go."""
+    waiting = iter(actions)
+    out = []
+    while some := list(islice(waiting, _AT_ONCE)):
+        out.append(pa.array([_with_maps(a, "partitionValues", "tags") for a in some], kind))
+    return out
 
 
 def _with_maps(action: dict[str, Any], *names: str) -> dict[str, Any]:
