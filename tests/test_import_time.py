@@ -62,6 +62,6 @@ with lw.open({str(tmp_path)!r}) as lake:
     assert _loaded(code) & unused == set()
 
 
-@pytest.mark.parametrize("name", ["Lake", "Retry", "Table", "Transaction", "CommitResult"])
+@pytest.mark.parametrize("name", ["Lake", "Table", "Transaction", "CommitResult", "Collision"])
 def test_public_classes_load_when_they_are_asked_for(name: str) -> None:
     assert "pyarrow" in _loaded(f"import lakeward; lakeward.{name}")

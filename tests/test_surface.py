@@ -33,7 +33,16 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 def test_every_public_method_is_documented() -> None:
     undocumented = [
         f"{owner.__name__}.{name}"
-        for owner in (lw.Lake, lw.Table, lw.Transaction, lw.CommitResult, lw.Retry)
+        for owner in (
+            lw.Lake,
+            lw.Table,
+            lw.Transaction,
+            lw.CommitResult,
+            lw.Retry,
+            lw.LastWriterWins,
+            lw.Collision,
+            lw.StagedCommit,
+        )
         for name, member in vars(owner).items()
         if not name.startswith("_")
         and (callable(member) or isinstance(member, property))

@@ -20,16 +20,36 @@ from typing import TYPE_CHECKING, Any
 from lakeward import errors as errors
 
 if TYPE_CHECKING:
-    from lakeward.lake.lake import Lake, Retry
+    from lakeward.lake.lake import Lake
     from lakeward.lake.table import Table
+    from lakeward.write.collision import Collision
+    from lakeward.write.retry import Retry
+    from lakeward.write.staged import StagedCommit
+    from lakeward.write.strategy import LastWriterWins, Replace
     from lakeward.write.transaction import CommitResult, Transaction
 
-__all__ = ["CommitResult", "Lake", "Retry", "Table", "Transaction", "errors", "open"]
+__all__ = [
+    "Collision",
+    "CommitResult",
+    "Lake",
+    "LastWriterWins",
+    "Replace",
+    "Retry",
+    "StagedCommit",
+    "Table",
+    "Transaction",
+    "errors",
+    "open",
+]
 
 _HOMES = {
+    "Collision": "lakeward.write.collision",
     "CommitResult": "lakeward.write.transaction",
     "Lake": "lakeward.lake.lake",
-    "Retry": "lakeward.lake.lake",
+    "LastWriterWins": "lakeward.write.strategy",
+    "Replace": "lakeward.write.strategy",
+    "Retry": "lakeward.write.retry",
+    "StagedCommit": "lakeward.write.staged",
     "Table": "lakeward.lake.table",
     "Transaction": "lakeward.write.transaction",
 }

@@ -16,6 +16,7 @@ A class exists where a caller would act differently::
     │   └── TransactionNotFound
     ├── AlreadyExists
     ├── Conflict                  another commit changed what this one touched; run it again
+    ├── Refused                   a function of the user did not let the commit pass
     ├── TransactionClosed         committed, rolled back, failed or expired before
     ├── OutcomeUnknown            the store did not answer; ask again by transaction id
     ├── StoreError                the log's database cannot be used
@@ -135,6 +136,15 @@ class Conflict(LakewardError):
 
     retryable = True
     exit_code = 5
+
+
+class Refused(LakewardError):
+    """A commit hook did not let the transaction pass. Nothing was committed.
+
+    Raise it in a hook to refuse; any other exception of a hook becomes one, with its cause.
+    """
+
+    exit_code = 14
 
 
 class TransactionClosed(LakewardError):

@@ -11,7 +11,6 @@ from typing import Any, Final
 import lakeward as lw
 from lakeward.lake.lake import Stats
 from lakeward.lake.snapshot import LakeSnapshot
-from lakeward.lake.table import Version
 from lakeward.log.audit import AuditEntry
 from lakeward.log.transactions import Registration
 from lakeward.maintain.backup import StoreCopy
@@ -22,8 +21,11 @@ from lakeward.model.file import LoggedFile
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field
 from lakeward.read.diff import Diff, SchemaChange
+from lakeward.read.history import Version
 from lakeward.read.snapshot import TableSnapshot, Totals
+from lakeward.write.hooks import Hooks
 from lakeward.write.outcome import Outcome
+from lakeward.write.staged import StagedTable
 from tests.docs.pages import ROOT
 
 PAGE: Final = ROOT / "docs" / "python-api.md"
@@ -36,6 +38,14 @@ own. This page is made from the code by `python -m tests.docs.api_page`, and a t
 """
 _PARTS: Final[dict[str, tuple[Any, ...]]] = {
     "What you begin with": (lw.Lake, lw.Table, lw.Transaction, lw.CommitResult, lw.Retry),
+    "Conflicts and hooks": (
+        lw.LastWriterWins,
+        lw.Collision,
+        lw.Replace,
+        Hooks,
+        lw.StagedCommit,
+        StagedTable,
+    ),
     "Reading": (TableSnapshot, LakeSnapshot, Totals, LoggedFile, Schema, Field, Definition),
     "History": (Version, Diff, SchemaChange, AuditEntry),
     "Outcomes": (Outcome, TransactionState, Isolation, Registration),
@@ -43,7 +53,7 @@ _PARTS: Final[dict[str, tuple[Any, ...]]] = {
 }
 _SECTION: Final = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):$")
 # How a class is used, where it is not by calling it.
-_GIVEN: Final = (lw.Lake, lw.Table, lw.Transaction, TableSnapshot, LakeSnapshot)
+_GIVEN: Final = (lw.Lake, lw.Table, lw.Transaction, Hooks, TableSnapshot, LakeSnapshot)
 # Members that serve the lake's own layers.
 _INTERNAL: Final = frozenset({"parts", "head", "plan", "to_json", "from_json"})
 

@@ -30,6 +30,7 @@ EXITS: Final = {
     11: "an optional library is not installed",
     UNHEALTHY: "doctor found an error",
     DEMO_FAILED: "a check of the demo failed",
+    14: "a commit hook refused",
     INTERRUPTED: "interrupted with Ctrl-C",
 }
 

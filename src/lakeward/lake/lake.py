@@ -14,9 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import tenacity
-
-from lakeward.errors import Conflict, InvalidInput, LakewardError, UnsupportedFeature
+from lakeward.errors import InvalidInput, LakewardError, UnsupportedFeature
 from lakeward.lake.snapshot import LakeSnapshot
 from lakeward.lake.table import Table
 from lakeward.log import commits, files, heads, pins, transactions
@@ -32,26 +30,16 @@ from lakeward.storage.local import LocalStorage
 from lakeward.write import create as tables
 from lakeward.write.adopt import adopt
 from lakeward.write.behind import Behind
+from lakeward.write.hooks import Hooks
 from lakeward.write.lease import LeaseKeeper
 from lakeward.write.outcome import Outcome, outcome
 from lakeward.write.publish import publish_backlog, recover
-from lakeward.write.transaction import CommitResult, Transaction
+from lakeward.write.rerun import reruns
+from lakeward.write.retry import Retry
+from lakeward.write.strategy import OnConflict, Strategies
+from lakeward.write.transaction import CommitResult, Transaction, checked_isolation
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """How often and how patiently a transaction is run again after a conflict."""
-
-    attempts: int = 20
-    first_delay_seconds: float = 0.01
-    longest_delay_seconds: float = 2.0
-
-    def __post_init__(self) -> None:
-        arguments.whole(self.attempts, "attempts", least=1)
-        arguments.number(self.first_delay_seconds, "first_delay_seconds")
-        arguments.number(self.longest_delay_seconds, "longest_delay_seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +56,9 @@ class Lake:
 
     With `repair=False` nothing that an earlier process left undone is done, neither when it is
     opened nor when it is closed: for those who want to see the lake as it is.
+
+    Attributes:
+        hooks: Functions that see every commit of this object before it is ratified.
     """
 
     def __init__(
@@ -87,6 +78,7 @@ class Lake:
         self._parts = Parts(database, LocalStorage(place), actor or _actor(), _engine())
         self._keeper = LeaseKeeper(database)
         self._behind = Behind()
+        self.hooks = Hooks()
         self._repair = repair
         try:
             if repair:
@@ -214,6 +206,7 @@ class Lake:
         spark: Any = None,
         message: str | None = None,
         transaction_id: str | None = None,
+        on_conflict: OnConflict | None = None,
     ) -> Transaction:
         """Begin a transaction over any number of tables.
 
@@ -222,17 +215,26 @@ class Lake:
             spark: Not yet.
             message: Why; kept with the commit.
             transaction_id: An id of your own choice, by which a replay is known.
+            on_conflict: What to do where others were faster: `fail`; a `LastWriterWins`; a function
+                of a `Collision` that answers `fail`, `retry`, `theirs`, `ours` or a `Replace`; or a
+                mapping of table names to these, with `fail` for the other tables.
         """
         if spark is not None:
             what = "Transactions on Spark are not built yet."
             raise UnsupportedFeature(what)
-        return self._begin(isolation=isolation, message=message, transaction_id=transaction_id)
+        return self._begin(
+            isolation=isolation,
+            message=message,
+            transaction_id=transaction_id,
+            on_conflict=on_conflict,
+        )
 
     def run(
         self,
         fn: Callable[[Transaction], T],
         *,
         retry: Retry | None = None,
+        on_conflict: OnConflict | None = None,
         isolation: str = "snapshot",
         message: str | None = None,
         transaction_id: str | None = None,
@@ -241,29 +243,20 @@ class Lake:
 
         Args:
             fn: Called with a fresh transaction each time; it should have no other effects.
-            retry: How often and how patiently.
+            retry: How often and how patiently; as the table's policy says unless given.
+            on_conflict: `retry` unless given; else as in `transaction`.
             isolation: As in `transaction`.
             message: Why; kept with the commit.
             transaction_id: An id of your own choice: however often this is run, it commits once.
 
         Raises:
-            Conflict: It lost every time.
+            Conflict: It lost every time, or `on_conflict` did not want it to be run again.
         """
         if not callable(fn):
             what = f"`fn` must be a function of a transaction, not {type(fn).__name__}."
             raise InvalidInput(what, hint="Write lake.run(lambda tx: ...).")
-        policy = Retry() if retry is None else retry
-        if not isinstance(policy, Retry):
-            what = f"`retry` must be a lakeward.Retry, not {type(policy).__name__}."
-            raise InvalidInput(what, hint="Write retry=lw.Retry(attempts=5).")
-        attempts = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(Conflict),
-            stop=tenacity.stop_after_attempt(policy.attempts),
-            wait=tenacity.wait_random_exponential(
-                multiplier=policy.first_delay_seconds, max=policy.longest_delay_seconds
-            ),
-            reraise=True,
-        )
+        strategies = Strategies.of(on_conflict, checked_isolation(isolation), reruns=True)
+        attempts = reruns(self._parts, retry, strategies)
         for attempt in attempts:
             with attempt:
                 with self._begin(
@@ -271,6 +264,8 @@ class Lake:
                     message=message,
                     transaction_id=transaction_id,
                     attempts=attempt.retry_state.attempt_number,
+                    on_conflict=on_conflict,
+                    reruns=True,
                 ) as tx:
                     fn(tx)
                 return tx.commit()
@@ -320,6 +315,14 @@ class Lake:
         """Fill this lake's empty store from what is published in its warehouse."""
         return rebuild(self._parts)
 
+    def counters(self) -> dict[str, int]:
+        """What happened through this object so far.
+
+        `commits`; `conflicts` that were met; how many of them were `settled` without running a
+        function again; and `reruns` of functions.
+        """
+        return self._parts.counters.read()
+
     def stats(self) -> Stats:
         """How much the log holds."""
         with self._parts.database.read() as session:
@@ -356,6 +359,8 @@ class Lake:
         message: str | None,
         transaction_id: str | None = None,
         attempts: int = 1,
+        on_conflict: OnConflict | None = None,
+        reruns: bool = False,
     ) -> Transaction:
         return Transaction(
             self._parts,
@@ -365,6 +370,9 @@ class Lake:
             message=message,
             transaction_id=transaction_id,
             attempts=attempts,
+            on_conflict=on_conflict,
+            reruns=reruns,
+            hooks=self.hooks,
         )
 
     def _clean(self) -> None:

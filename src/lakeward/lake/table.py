@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 
 from lakeward.errors import InvalidInput
 from lakeward.log import audit, commits
 from lakeward.log.audit import AuditEntry
-from lakeward.log.commits import LoggedCommit
 from lakeward.model import arguments
-from lakeward.model.clock import now_ms, to_datetime, to_ms
+from lakeward.model.clock import now_ms, to_ms
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE, LoggedFile
@@ -23,27 +20,10 @@ from lakeward.model.schema import Schema
 from lakeward.read import snapshot as snapshots
 from lakeward.read.diff import Diff, diff
 from lakeward.read.entries import Entry, entries
+from lakeward.read.history import Version, version_of
 from lakeward.read.parts import Parts
 from lakeward.read.snapshot import TableSnapshot, Totals
 from lakeward.write.drift import current
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A version in a table's history."""
-
-    version: int
-    timestamp: datetime
-    transaction_id: str
-    operation: str
-    parameters: dict[str, Any]
-    metrics: dict[str, Any]
-    actor: str
-    engine: str
-    message: str | None
-    members: int
-    attempts: int
-    adopted: bool
 
 
 class Table:
@@ -133,7 +113,7 @@ class Table:
         head = self._head()
         with self._parts.database.read() as session:
             found = commits.history(session, head.table_id, low=low, high=high, limit=most)
-        return [_version(c) for c in found]
+        return [version_of(c) for c in found]
 
     def versions(
         self, *, since: datetime | str | None = None, until: datetime | str | None = None
@@ -144,7 +124,7 @@ class Table:
         head = self._head()
         with self._parts.database.read() as session:
             found = commits.between(session, head.table_id, low, high)
-        return [_version(c) for c in found]
+        return [version_of(c) for c in found]
 
     def at(
         self,
@@ -223,21 +203,3 @@ class Table:
 
     def _head(self) -> Head:
         return current(self._parts, self._name)
-
-
-def _version(source: LoggedCommit) -> Version:
-    info = source.info
-    return Version(
-        version=source.version,
-        timestamp=to_datetime(source.timestamp_ms),
-        transaction_id=info.transaction_id,
-        operation=info.operation,
-        parameters=dict(info.parameters),
-        metrics=dict(info.metrics),
-        actor=info.actor,
-        engine=info.engine,
-        message=info.message,
-        members=info.members,
-        attempts=info.attempts,
-        adopted=info.adopted,
-    )

@@ -8,6 +8,7 @@ from lakeward.formats.iceberg.document import Documents
 from lakeward.log import definitions
 from lakeward.log.database import Database, Session
 from lakeward.model.commit import Head
+from lakeward.model.counters import Counters
 from lakeward.model.definition import Definition
 from lakeward.storage.base import Storage
 
@@ -22,6 +23,7 @@ class Parts:
         actor: Who; recorded with everything that is done.
         engine: What program; recorded with commits.
         documents: Iceberg metadata that was read or written before.
+        counters: What happened through this lake object so far.
     """
 
     database: Database
@@ -29,6 +31,7 @@ class Parts:
     actor: str
     engine: str
     documents: Documents = field(default_factory=Documents, repr=False)
+    counters: Counters = field(default_factory=Counters)
     _definitions: dict[tuple[int, int], Definition] = field(default_factory=dict, repr=False)
 
     def definition(self, session: Session, head: Head) -> Definition:

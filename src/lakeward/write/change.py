@@ -94,6 +94,17 @@ class Operation:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
+def write_operation(mode: str, change: Change, where: str | None = None) -> Operation:
+    """What history shows of rows that were written."""
+    parameters = {"mode": mode}
+    names = change.definition.partition_names
+    if names:
+        parameters["partitionBy"] = ",".join(names)
+    if where is not None:
+        parameters["predicate"] = where
+    return Operation("WRITE", parameters)
+
+
 def summary(change: Change) -> Operation:
     """One operation that stands for all that was asked for."""
     if len(change.operations) == 1:

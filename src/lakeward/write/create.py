@@ -32,7 +32,7 @@ from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Primitive
 from lakeward.read.parts import Parts
-from lakeward.write import iceberg
+from lakeward.write import iceberg, retry
 from lakeward.write.options import (
     APPEND_ONLY,
     CHECKPOINT_INTERVAL,
@@ -49,17 +49,20 @@ from lakeward.write.record import Ratified, insert
 from lakeward.write.validate import check_constraints
 
 _LOG = logging.getLogger(__name__)
+_RETRY_POLICY = {f"retry_{name}": key for name, key in retry.PROPERTIES.items()}
 _POLICY = {
     "target_file_size": TARGET_FILE_SIZE,
     "compression": COMPRESSION,
     "checkpoint_interval": CHECKPOINT_INTERVAL,
     "append_only": "delta.appendOnly",
     "change_data_feed": "delta.enableChangeDataFeed",
+    **_RETRY_POLICY,
 }
 _ICEBERG_POLICY = {
     "target_file_size": ICEBERG_TARGET_FILE_SIZE,
     "compression": ICEBERG_COMPRESSION,
     "append_only": APPEND_ONLY,
+    **_RETRY_POLICY,
 }
 _FORMATS = ("delta", iceberg.FORMAT)
 

@@ -12,13 +12,16 @@ from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
-from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.file import LIVE, DataFile, LoggedFile
+from lakeward.model.keys import keys_of
+from lakeward.model.types import Field
+from lakeward.model.where import parse
 from lakeward.read.parts import Parts
 from lakeward.read.plan import file_always_matches, file_may_match, to_prune_by
 from lakeward.read.scan import needs_engine, read_files
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write import rewrite
-from lakeward.write.change import Added, Change, RowsRemoved
+from lakeward.write.change import Added, Change, RowsRemoved, write_operation
 from lakeward.write.options import parquet_options
 from lakeward.write.stage import Stager
 from lakeward.write.validate import Checks
@@ -34,12 +37,18 @@ class Member:
         change: What shall become of the table.
         stager: Writes its files.
         before_writing: Called before a file is written, so that it is known whose it is.
+        key: Tells rows apart, where the last writer of a key wins.
+        touched: The keys that were written or removed, once a conflict had to be settled by them.
+        known: Files that are younger than this version are left alone when rows are removed.
     """
 
     parts: Parts
     change: Change
     stager: Stager
     before_writing: Callable[[], None]
+    key: tuple[Field, ...] = ()
+    touched: pa.Table | None = None
+    known: int = LIVE
     _all: list[LoggedFile] | None = field(default=None)
 
     @classmethod
@@ -66,6 +75,21 @@ class Member:
         """Add files that were staged, or that lie there already."""
         self.change.added.extend(files)
         self.change.steps.append(Added(tuple(files)))
+        if self.key and files:
+            self.change.scopes.append(keys_of(files, self.key))
+
+    def overwrite(self, data: Any, where: str | None) -> None:
+        """Replace all rows, or those for which a condition is true."""
+        change = self.change
+        scope = None if where is None else parse(where, change.definition.schema)
+        checks = Checks.of(change.definition, str(change.head.name))
+        if scope is not None and where is not None:
+            # No check of the table can have this name.
+            checks.also("overwrite where", where, scope)
+        staged = self.stage(data, checks)
+        self.remove_rows(scope)
+        self.add(staged)
+        change.operations.append(write_operation("Overwrite", change, where))
 
     def remove_rows(self, scope: Expression | None) -> None:
         """Take the rows of a scope out: whole files, or rewritten ones where some rows stay."""
@@ -103,6 +127,12 @@ class Member:
         self.change.head = head
         self._all = None
 
+    def reset(self, head: Head) -> None:
+        """Forget everything that was done to the table, and see it at another version."""
+        self.change = Change(head, self.change.definition)
+        self.touched, self.known = None, LIVE
+        self.move(head)
+
     def replan(self, head: Head) -> None:
         """Do all that was done to rows again, on top of another version.
 
@@ -139,7 +169,9 @@ class Member:
             found = base.plan(scope)
             if scope is None:
                 self._all = found
-        return [f for f in found if (f.added, f.ordinal) not in change.removed]
+        return [
+            f for f in found if (f.added, f.ordinal) not in change.removed and f.added <= self.known
+        ]
 
     def read(self, columns: Sequence[str] | None, scope: Expression | None) -> pa.Table:
         """The rows as the transaction sees them, its own changes included."""

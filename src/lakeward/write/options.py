@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakeward.engines.arrow.parquet import ParquetOptions
 from lakeward.errors import InvalidInput
+from lakeward.write.retry import Retry
 
 TARGET_FILE_SIZE: Final = "delta.targetFileSize"
 COMPRESSION: Final = "delta.parquet.compression.codec"
@@ -83,6 +84,7 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
         what = f"Property {CHECKPOINT_INTERVAL} is {interval!r}, which is no whole number."
         raise InvalidInput(what, property=CHECKPOINT_INTERVAL)
     _check_flags(out)
+    Retry.of(out)
     return out
 
 

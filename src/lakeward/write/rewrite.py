@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 from lakeward.engines.arrow.input import tables_of
 from lakeward.errors import UnsupportedFeature
 from lakeward.model.expression import Expression
@@ -32,12 +34,24 @@ def survivors(
         UnsupportedFeature: The file's rows need another engine.
         InvalidExpression: The expression cannot be computed for a row.
     """
+    rows = rows_of(storage, change, file)
+    kept = matching(rows, violates(gone), f"The condition on {change.head.name}")
+    return write_again(stager, kept)
+
+
+def rows_of(storage: Storage, change: Change, file: LoggedFile) -> pa.Table:
+    """The rows of a file that is to be written again.
+
+    Raises:
+        UnsupportedFeature: They need another engine.
+    """
     if needs_engine([file], change.definition):
         what = f"File {file.path} of {change.head.name} has deletion vectors."
         hint = "Change its rows with Spark, or replace whole partitions."
         raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
-    rows = read_files(storage, change.head, change.definition, [file]).read_all()
-    kept = matching(rows, violates(gone), f"The condition on {change.head.name}")
-    if not kept.num_rows:
-        return []
-    return stager.stage([kept], Checks(str(change.head.name), {}))
+    return read_files(storage, change.head, change.definition, [file]).read_all()
+
+
+def write_again(stager: Stager, kept: pa.Table) -> list[DataFile]:
+    """Write rows again that were checked when they were new."""
+    return stager.stage([kept], Checks(str(stager.head.name), {})) if kept.num_rows else []

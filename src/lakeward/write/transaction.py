@@ -38,8 +38,9 @@ from lakeward.read.parts import Parts
 from lakeward.read.scan import check_columns
 from lakeward.write import adding
 from lakeward.write.behind import Behind
-from lakeward.write.change import Change, Operation
+from lakeward.write.change import Operation, write_operation
 from lakeward.write.drift import take_over
+from lakeward.write.hooks import Hooks
 from lakeward.write.lease import LeaseKeeper
 from lakeward.write.member import Member
 from lakeward.write.open_table import ratify_open
@@ -54,12 +55,15 @@ from lakeward.write.publish import checkpoint_if_due, publish_member
 from lakeward.write.ratify import Intent, ratify
 from lakeward.write.record import Ratified
 from lakeward.write.registered import Registered
-from lakeward.write.validate import Checks
+from lakeward.write.resolve import Resolver
+from lakeward.write.staged import staged_commit
+from lakeward.write.strategy import LastWriterWins, OnConflict, Strategies
 from lakeward.write.view import View
 
 _LOG = logging.getLogger(__name__)
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_REPLANS: Final = 100
+_SETTLED: Final = 100
+"""How often a conflict is settled before it is taken for one that never ends."""
 _ISOLATIONS: Final = ", ".join(i.value for i in Isolation)
 
 
@@ -100,11 +104,16 @@ class Transaction:
         message: str | None = None,
         transaction_id: str | None = None,
         attempts: int = 1,
+        on_conflict: OnConflict | None = None,
+        reruns: bool = False,
+        hooks: Hooks | None = None,
     ) -> None:
         self._parts = parts
         self._behind = behind
         self.transaction_id = _checked_id(transaction_id)
-        self.isolation = _checked_isolation(isolation)
+        self.isolation = checked_isolation(isolation)
+        self._strategies = Strategies.of(on_conflict, self.isolation, reruns=reruns)
+        self._hooks = hooks
         self.message = arguments.optional_text(message, "message")
         self.attempts = attempts
         self._chosen_id = transaction_id is not None
@@ -112,6 +121,7 @@ class Transaction:
             parts, keeper, self.transaction_id, isolation=self.isolation, message=self.message
         )
         self._view = View(parts, self.transaction_id, self.isolation, self._registered.ensure)
+        self._resolver = Resolver(parts, self.transaction_id, self._view, self._strategies)
         self._state = TransactionState.OPEN
         self._result: CommitResult | None = None
         self._failure: BaseException | None = None
@@ -134,23 +144,14 @@ class Transaction:
         with self._operation(name) as member:
             change = member.change
             member.add(member.stage(data))
-            change.operations.append(_write("Append", change))
+            change.operations.append(write_operation("Append", change))
 
     def overwrite(self, name: str, data: Any, *, where: str | None = None) -> None:
         """Replace all rows, or those for which `where` is true, which new rows must satisfy too."""
         if self._is_replay():
             return
         with self._operation(name, reads=True) as member:
-            change = member.change
-            scope = None if where is None else parse(where, change.definition.schema)
-            checks = Checks.of(change.definition, str(change.head.name))
-            if scope is not None and where is not None:
-                # No check of the table can have this name.
-                checks.also("overwrite where", where, scope)
-            staged = member.stage(data, checks)
-            member.remove_rows(scope)
-            member.add(staged)
-            change.operations.append(_write("Overwrite", change, where))
+            member.overwrite(data, where)
 
     def delete(self, name: str, *, where: str) -> None:
         """Delete the rows for which `where` is true."""
@@ -220,24 +221,19 @@ class Transaction:
         if self._result is not None:
             return self._result
         self._check_open()
-        members = {n: m for n, m in self._view.members.items() if not m.change.is_empty}
-        if not members:
-            self.rollback()
-            self._result = CommitResult(self.transaction_id, {}, attempts=self.attempts)
-            return self._result
         try:
-            for member in members.values():
-                member.stager.settle()
-            reach("stage.done")
-            self._registered.ensure()
-            reach("validate.done")
-            ratified = self._ratify(members)
+            ratified = self._ratify()
         except OutcomeUnknown:
             # It stays open: `commit` may be called again and settles it, by its id.
             raise
         except BaseException:
             self.rollback()
             raise
+        if not ratified:
+            self.rollback()
+            self._result = CommitResult(self.transaction_id, {}, attempts=self.attempts)
+            return self._result
+        self._parts.counters.add("commits")
         self._state = TransactionState.RATIFIED
         self._registered.let_go()
         self._discard_unused(ratified)
@@ -301,7 +297,15 @@ class Transaction:
 
     def _operation(self, name: str, *, reads: bool = False) -> _Guarded:
         self._check_open()
-        member = self._view.member(TableName.parse(name), reads=reads)
+        table = TableName.parse(name)
+        strategy = self._strategies.for_table(table)
+        keyed = isinstance(strategy, LastWriterWins)
+        # What others do to a key counts from the cut on, so that must be taken before rows are.
+        member = self._view.member(table, reads=reads or keyed)
+        if isinstance(strategy, LastWriterWins) and not member.key:
+            schema = member.change.definition.schema
+            strategy.check(schema, name)
+            member.key = tuple(schema.by_name[column] for column in strategy.key)
         return _Guarded(self, member)
 
     def _find_published(self, session: Session) -> None:
@@ -319,7 +323,30 @@ class Transaction:
             with suppress(LakewardError):
                 member.stager.discard(keep=used)
 
-    def _ratify(self, members: Mapping[TableName, Member]) -> list[Ratified]:
+    def _ratify(self) -> list[Ratified]:
+        """Ratify, after settling what can be settled; nothing where nothing is left to commit."""
+        last = self.attempts + _SETTLED
+        while True:
+            members = {n: m for n, m in self._view.members.items() if not m.change.is_empty}
+            if not members:
+                return []
+            for member in members.values():
+                member.stager.settle()
+            reach("stage.done")
+            self._registered.ensure()
+            if self._hooks:
+                self._hooks.run(staged_commit(self, self._parts.actor, members))
+            reach("validate.done")
+            try:
+                return self._ratify_once(members)
+            except Conflict as error:
+                self._parts.counters.add("conflicts")
+                if self.attempts == last or not self._resolver.settle(error):
+                    raise
+                self._parts.counters.add("settled")
+                self.attempts += 1
+
+    def _ratify_once(self, members: Mapping[TableName, Member]) -> list[Ratified]:
         looked = self._looked_at(members)
         touched = {**members, **looked}
         unguarded = [n for n, m in touched.items() if not m.change.head.guarded]
@@ -328,25 +355,17 @@ class Transaction:
             hint = "Adopt it with guard=True, or commit it alone."
             raise UnsupportedFeature(what, hint=hint, table=str(unguarded[0]))
         way = ratify_open if unguarded else ratify
-        # Only a serializable transaction depends on what was not there.
-        absent = self._view.missed if self.isolation is Isolation.SERIALIZABLE else ()
-        last = self.attempts + _REPLANS
-        while True:
-            intent = Intent(
-                self.transaction_id,
-                self.isolation,
-                self.message,
-                self.attempts,
-                [m.change for m in members.values()],
-                [m.change for m in looked.values()],
-                absent,
-            )
-            try:
-                return ratify_surely(self._parts, intent, way)
-            except Conflict as error:
-                if self.attempts == last or not self._view.settle(error):
-                    raise
-                self.attempts += 1
+        intent = Intent(
+            self.transaction_id,
+            self.isolation,
+            self.message,
+            self.attempts,
+            [m.change for m in members.values()],
+            [m.change for m in looked.values()],
+            # Only a serializable transaction depends on what was not there.
+            self._view.missed if self.isolation is Isolation.SERIALIZABLE else (),
+        )
+        return ratify_surely(self._parts, intent, way)
 
     def _looked_at(self, members: Mapping[TableName, Member]) -> dict[TableName, Member]:
         """The tables that were only read, as far as that matters."""
@@ -413,17 +432,12 @@ class _Guarded:
             self._transaction._failure = error
 
 
-def _write(mode: str, change: Change, where: str | None = None) -> Operation:
-    parameters = {"mode": mode}
-    names = change.definition.partition_names
-    if names:
-        parameters["partitionBy"] = ",".join(names)
-    if where is not None:
-        parameters["predicate"] = where
-    return Operation("WRITE", parameters)
+def checked_isolation(text: str) -> Isolation:
+    """The level of this name, in small letters or capitals.
 
-
-def _checked_isolation(text: str) -> Isolation:
+    Raises:
+        InvalidInput: There is none.
+    """
     try:
         return Isolation(str(text).lower())
     except ValueError as error:

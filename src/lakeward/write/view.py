@@ -69,18 +69,15 @@ class View:
         found = self.members.get(name)
         return self._join(name) if found is None else found
 
-    def settle(self, error: Conflict) -> bool:
+    def catch_up(self, name: TableName) -> bool:
         """Bring a table that lost up to date where the level allows it; False where it does not.
 
         ``read_committed`` promises nothing about what was there before, so its changes are made
         again on top of the newest version.
         """
-        name = TableName.parse(error.table)
-        if self._isolation is not Isolation.READ_COMMITTED:
+        if self._isolation is not Isolation.READ_COMMITTED or self.members[name].change.picked:
             return False
-        if not _replannable(error, self.members[name]):
-            return False
-        self._newest(name).stager.settle()
+        self._newest(name)
         return True
 
     def _take_cut(self) -> None:

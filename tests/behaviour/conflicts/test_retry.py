@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import orjson
 import pytest
 
 import lakeward as lw
-from lakeward.errors import Conflict, SchemaMismatch
+from lakeward.errors import Conflict, InvalidInput, SchemaMismatch
 from tests.behaviour.lakes import append, data_files, ids, log_files, overwrite, unchanged
 
 _QUICK = lw.Retry(attempts=5, first_delay_seconds=0.001, longest_delay_seconds=0.002)
@@ -116,3 +117,97 @@ def test_many_threads_count_right(shared_lake: lw.Lake, counter: lw.Table) -> No
 
     assert ids(shared_lake, counter.name) == [20]
     assert counter.version == 21
+
+
+def test_a_tables_policy_says_how_often_it_is_tried(shared_lake: lw.Lake, name: str) -> None:
+    table = shared_lake.create(
+        name,
+        {"id": "int64"},
+        policy={"retry_attempts": 3, "retry_first_delay_seconds": 0.001, "retry_jitter": 0.5},
+    )
+    append(shared_lake, name, {"id": [0]})
+    calls: list[int] = []
+
+    def work(tx: lw.Transaction) -> None:
+        _increase(tx, name)
+        calls.append(1)
+        overwrite(shared_lake, name, {"id": [0]})
+
+    with pytest.raises(Conflict):
+        shared_lake.run(work)
+    assert len(calls) == 3
+    assert table.properties["lakeward.retry.attempts"] == "3"
+
+    calls.clear()
+    with pytest.raises(Conflict):
+        shared_lake.run(work, retry=lw.Retry(attempts=2, first_delay_seconds=0.001))
+    assert len(calls) == 2
+
+
+def test_the_policy_of_the_table_that_the_conflict_is_over_counts(
+    shared_lake: lw.Lake, counter: lw.Table, new_name: Callable[[], str]
+) -> None:
+    hasty = new_name()
+    shared_lake.create(hasty, {"id": "int64"}, properties={"lakeward.retry.attempts": "1"})
+    append(shared_lake, hasty, {"id": [0]})
+    calls: list[int] = []
+
+    def work(tx: lw.Transaction) -> None:
+        _increase(tx, hasty)
+        _increase(tx, counter.name)
+        calls.append(1)
+        if len(calls) == 1:
+            overwrite(shared_lake, counter.name, {"id": [5]})
+        else:
+            overwrite(shared_lake, hasty, {"id": [5]})
+
+    with pytest.raises(Conflict) as caught:
+        shared_lake.run(work)
+    assert (caught.value.table, len(calls)) == (hasty, 2)
+
+
+@pytest.mark.parametrize(
+    ("policy", "value"),
+    [
+        ("retry_attempts", 0),
+        ("retry_attempts", "many"),
+        ("retry_jitter", 1.5),
+        ("retry_first_delay_seconds", -1),
+        ("retry_longest_delay_seconds", "nan"),
+    ],
+)
+def test_a_policy_that_makes_no_sense_is_refused(
+    shared_lake: lw.Lake, name: str, policy: str, value: object
+) -> None:
+    with unchanged(shared_lake), pytest.raises(InvalidInput) as caught:
+        shared_lake.create(name, {"id": "int64"}, policy={policy: value})
+    assert caught.value.property.startswith("lakeward.retry.")
+
+
+def test_delays_double_up_to_the_longest_and_chance_takes_its_share() -> None:
+    steady = lw.Retry(first_delay_seconds=0.5, longest_delay_seconds=3.0, jitter=0)
+    assert [steady.delay(n) for n in range(1, 6)] == [0.5, 1.0, 2.0, 3.0, 3.0]
+    assert steady.delay(10_000) == 3.0
+
+    half = lw.Retry(first_delay_seconds=1.0, longest_delay_seconds=1.0, jitter=0.5)
+    found = [half.delay(1) for _ in range(200)]
+    assert 0.5 <= min(found) < 0.75 < max(found) <= 1.0
+
+
+def test_what_happens_is_counted(lake: lw.Lake) -> None:
+    lake.create("t", {"id": "int64"})
+    append(lake, "t", {"id": [1, 2]})
+    calls: list[int] = []
+
+    def work(tx: lw.Transaction) -> None:
+        tx.delete("t", where="id = 1")
+        calls.append(1)
+        if len(calls) == 1:
+            overwrite(lake, "t", {"id": [1, 2]})
+
+    lake.run(work)
+    with lake.transaction(isolation="read_committed") as tx:
+        tx.delete("t", where="id = 2")
+        overwrite(lake, "t", {"id": [2]})
+
+    assert lake.counters() == {"commits": 5, "conflicts": 2, "reruns": 1, "settled": 1}

@@ -26,8 +26,8 @@ from lakeward.cli.demo.shop import (
 )
 from lakeward.cli.demo.story import Stage, Step
 from lakeward.errors import Conflict, ConstraintViolation
-from lakeward.lake.table import Version
 from lakeward.maintain.doctor import Severity, examine
+from lakeward.read.history import Version
 from lakeward.write.transaction import Transaction
 
 _OPENING: Final = 5000

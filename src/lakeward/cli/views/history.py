@@ -12,11 +12,11 @@ from rich.text import Text
 
 from lakeward.cli.output import words
 from lakeward.cli.output.base import View
-from lakeward.lake.table import Version
 from lakeward.model.file import LoggedFile
 from lakeward.model.schema import Schema
 from lakeward.model.values import from_neutral
 from lakeward.read.diff import Diff
+from lakeward.read.history import Version
 from lakeward.read.snapshot import Totals
 
 _LISTED: Final = 20

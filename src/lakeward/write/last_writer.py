@@ -1,0 +1,84 @@
+"""Last writer wins, key by key: a table that lost is brought onto the newest version alone.
+
+The keys that the transaction touched are those of the rows it added, and of the rows it removed.
+Its work is done again on those files of its base version that are still there; the touched keys are
+then taken out of the files that others added since. So a touched key ends as the transaction left
+it, and every other key as others left it, without anybody's function being run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lakeward.engines.arrow import keys
+from lakeward.model.commit import Head
+from lakeward.model.expression import Expression
+from lakeward.model.file import LoggedFile
+from lakeward.model.keys import between
+from lakeward.model.types import Field
+from lakeward.model.values import Value, to_neutral
+from lakeward.read.plan import plan
+from lakeward.read.scan import read_files
+from lakeward.write import rewrite
+from lakeward.write.change import Added, RowsRemoved
+from lakeward.write.member import Member
+
+
+def settle(member: Member, head: Head) -> None:
+    """Make the change again on top of a newer version, with the last say over its keys.
+
+    Raises:
+        UnsupportedFeature: Somebody added a file whose rows need another engine.
+    """
+    if member.touched is None:
+        member.touched = _touched(member)
+        member.known = member.change.head.version
+    member.replan(head)
+    _take_out(member, member.touched, member.known)
+
+
+def _touched(member: Member) -> pa.Table:
+    change = member.change
+    names = [f.name for f in member.key]
+    removed = list(change.removed.values())
+    found = []
+    for step in change.steps:
+        match step:
+            case Added(files):
+                staged = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(files)]
+                found.append(_read(member, staged, names, None))
+            case RowsRemoved(gone):
+                found.append(_read(member, removed, names, gone))
+    return keys.distinct(found, names)
+
+
+def _read(
+    member: Member, files: Sequence[LoggedFile], columns: Sequence[str], where: Expression | None
+) -> pa.Table:
+    change = member.change
+    return read_files(
+        member.parts.storage, change.head, change.definition, files, columns=columns, where=where
+    ).read_all()
+
+
+def _take_out(member: Member, touched: pa.Table, known: int) -> None:
+    if not touched.num_rows:
+        return
+    change = member.change
+    spans = keys.span(touched)
+    where = between({f: _neutral(f, *spans[f.name]) for f in member.key})
+    table_id, version = change.head.table_id, change.head.version
+    with member.parts.database.read() as session:
+        found = list(plan(session, table_id, version, where, after=known))
+    for file in sorted(found, key=lambda f: (f.added, f.ordinal)):
+        rows = rewrite.rows_of(member.parts.storage, change, file)
+        kept = keys.without(rows, touched)
+        if kept.num_rows < rows.num_rows:
+            change.added.extend(rewrite.write_again(member.stager, kept))
+            change.remove(file)
+
+
+def _neutral(field: Field, low: object, high: object) -> tuple[Value, Value]:
+    return to_neutral(field.type, low), to_neutral(field.type, high)
