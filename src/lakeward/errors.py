@@ -16,7 +16,9 @@ A class exists where a caller would act differently::
     │   └── TransactionNotFound
     ├── AlreadyExists
     ├── Conflict                  another commit changed what this one touched; run it again
+    │   └── Deadlock              transactions that wait for each other; this one gave way
     ├── Refused                   a function of the user did not let the commit pass
+    ├── Locked                    another transaction holds the table; try again later
     ├── TransactionClosed         committed, rolled back, failed or expired before
     ├── OutcomeUnknown            the store did not answer; ask again by transaction id
     ├── StoreError                the log's database cannot be used
@@ -138,6 +140,14 @@ class Conflict(LakewardError):
     exit_code = 5
 
 
+class Deadlock(Conflict):
+    """Transactions waited for each other's locks in a circle, and this one gave way.
+
+    It is rolled back, so that the others go on; `cycle` and `tables` name who and what. Running it
+    again may succeed.
+    """
+
+
 class Refused(LakewardError):
     """A commit hook did not let the transaction pass. Nothing was committed.
 
@@ -145,6 +155,13 @@ class Refused(LakewardError):
     """
 
     exit_code = 14
+
+
+class Locked(LakewardError):
+    """Another transaction holds the table: `holders`, `held_seconds` and `waited_seconds` tell."""
+
+    retryable = True
+    exit_code = 15
 
 
 class TransactionClosed(LakewardError):

@@ -18,6 +18,7 @@ from lakeward.maintain.rebuild import Rebuilt
 from lakeward.model.commit import Isolation, TransactionState
 from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
+from lakeward.model.locks import LockMode, LockWait, TableLock
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field
 from lakeward.read.diff import Diff, SchemaChange
@@ -49,6 +50,7 @@ _PARTS: Final[dict[str, tuple[Any, ...]]] = {
     "Reading": (TableSnapshot, LakeSnapshot, Totals, LoggedFile, Schema, Field, Definition),
     "History": (Version, Diff, SchemaChange, AuditEntry),
     "Outcomes": (Outcome, TransactionState, Isolation, Registration),
+    "Locks": (TableLock, LockWait, LockMode),
     "Operations": (StoreCopy, Rebuilt, Stats),
 }
 _SECTION: Final = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):$")

@@ -30,6 +30,7 @@ _VARYING = (
     (re.compile(r"\d+(?:\.\d+)? (?:bytes|[kMG]B)"), "SIZE"),
     (re.compile(r"\d+\.\d+ s\b"), "SECONDS"),
     (re.compile(r"[\w.-]+@[\w.-]+"), "ACTOR"),
+    (re.compile(r"\b[\w.-]+:\d+\b"), "PROCESS"),
     (re.compile(r"(?<![\w.])/[\w./-]*?(?=lake|[\w-]+\.(?:db|zip))"), ""),
     (re.compile(r"[─\s]+"), " "),
 )

@@ -275,6 +275,78 @@ SAFEGUARDS: Final = (
         ),
         "test_clock.py",
     ),
+    Safeguard(
+        "X7: whoever waits for a lock looks for a circle",
+        (
+            Edit(
+                "write/locking.py",
+                "        circle = claims.circle(self._transaction_id)\n",
+                "        circle: Circle = ()\n",
+            ),
+        ),
+        "test_deadlock.py",
+        "three_processes",
+    ),
+    Safeguard(
+        "X7: a commit honours the locks of others",
+        (
+            Edit(
+                "write/ratify.py",
+                "    honour(parts, session, needs(intent.changes), by=intent.transaction_id)\n",
+                "",
+            ),
+        ),
+        "test_deadlock.py",
+        "counter",
+    ),
+    Safeguard(
+        "X7: a lock that excludes others is held by one alone",
+        (
+            Edit(
+                "model/locks.py",
+                "        return LockMode.WRITE in (self, other)\n",
+                "        return False\n",
+            ),
+        ),
+        "test_deadlock.py",
+        "counter",
+    ),
+    Safeguard(
+        "X7: whoever asks for a lock has locked the table's head (PostgreSQL)",
+        (
+            Edit(
+                "write/locking.py",
+                "            head = heads.lock(session, found.table_id, self._name)\n",
+                "            head = found\n",
+            ),
+        ),
+        "test_deadlock.py",
+        "counter and postgres",
+    ),
+    Safeguard(
+        "X7: whoever takes a lock from the dead closes their transaction",
+        (
+            Edit(
+                "log/locks.py",
+                "            transactions.end(session, dead, TransactionState.EXPIRED, now)\n",
+                "",
+            ),
+        ),
+        "test_deadlock.py",
+        "stopped_process",
+    ),
+    Safeguard(
+        "X7: a lock lasts no longer than the lease of its transaction",
+        (
+            Edit(
+                "log/locks.py",
+                " if c.lease_until_ms < now})\n",
+                " if c.lease_until_ms < 0})\n",
+            ),
+        ),
+        "test_deadlock.py",
+        "killed_process",
+    ),
 )
 
 

@@ -16,6 +16,7 @@ from lakeward.errors import TransactionClosed
 from lakeward.model.commit import TransactionState
 from tests.support import processes
 from tests.support.invariants import check_lake, published_path
+from tests.support.leases import run_out
 from tests.support.sizes import sizes
 from tests.support.target import LakeTarget
 
@@ -195,15 +196,3 @@ def in_commit_timestamp(lake: lw.Lake, name: str, version: int) -> int:
     first = published_path(lake, name, version).read_bytes().splitlines()[0]
     stamp: int = orjson.loads(first)["commitInfo"]["inCommitTimestamp"]
     return stamp
-
-
-def run_out(lake: lw.Lake, transaction_id: str) -> None:
-    """Let a lease be over, as if its holder had been silent for long."""
-    from lakeward.log.statement import Statement
-
-    statement = Statement(
-        "UPDATE lakeward_transaction SET lease_until_ms = :past WHERE transaction_id = :id"
-    )
-    with lake.parts.database.write() as session:
-        past = lake.parts.database.clock_ms(session) - 1
-        assert session.run(statement, {"past": past, "id": transaction_id}) == 1

@@ -301,12 +301,14 @@ def test_an_expired_transaction_and_pin_are_warnings(lake: lw.Lake) -> None:
 
 def test_leases_that_are_held_are_information(lake: lw.Lake) -> None:
     fill(lake)
-    tx = lake.transaction()
+    tx = lake.transaction(locks={T: "write"})
     tx.append(T, [{"id": 1, "region": "n"}])
     with lake.snapshot():
         report = look(lake)
     tx.rollback()
     assert the(report, "transaction-open").severity is Severity.INFO
+    assert tx.transaction_id in the(report, "lock-held").what
+    assert the(report, "lock-held").table == T
     assert the(report, "pin-held").severity is Severity.INFO
     assert codes(report) == set()
 

@@ -31,6 +31,7 @@ EXITS: Final = {
     UNHEALTHY: "doctor found an error",
     DEMO_FAILED: "a check of the demo failed",
     14: "a commit hook refused",
+    15: "another transaction holds the table: try again later",
     INTERRUPTED: "interrupted with Ctrl-C",
 }
 

@@ -4,7 +4,8 @@ Exit codes are those of `lakeward.cli.exits`: 0 when it was done, 2 for wrong us
 something is not found, 4 when it exists already, 5 for a conflict, 6 for an unknown outcome, 7 when
 the store cannot be used, 8 when files cannot, 9 when publication is blocked, 10 for a table that
 cannot be understood, 11 for a missing library, 12 when doctor found an error, 13 when the demo
-failed, 130 after Ctrl-C, and 1 for anything else.
+failed, 14 when a commit hook refused, 15 when another transaction holds the table, 130 after
+Ctrl-C, and 1 for anything else.
 
 Only what parsing needs is imported here; a command loads the lake when it runs.
 """

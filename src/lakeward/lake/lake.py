@@ -17,13 +17,14 @@ from typing import Any, Self, TypeVar
 from lakeward.errors import InvalidInput, LakewardError, UnsupportedFeature
 from lakeward.lake.snapshot import LakeSnapshot
 from lakeward.lake.table import Table
-from lakeward.log import commits, files, heads, pins, transactions
+from lakeward.log import commits, files, heads, locks, pins, transactions
 from lakeward.log.connect import connect
 from lakeward.log.transactions import Registration
 from lakeward.maintain import backup
 from lakeward.maintain.backup import StoreCopy
 from lakeward.maintain.rebuild import Rebuilt, rebuild
 from lakeward.model import arguments
+from lakeward.model.locks import TableLock, table_locks
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
 from lakeward.storage.local import LocalStorage
@@ -32,6 +33,7 @@ from lakeward.write.adopt import adopt
 from lakeward.write.behind import Behind
 from lakeward.write.hooks import Hooks
 from lakeward.write.lease import LeaseKeeper
+from lakeward.write.locking import PATIENCE_SECONDS
 from lakeward.write.outcome import Outcome, outcome
 from lakeward.write.publish import publish_backlog, recover
 from lakeward.write.rerun import reruns
@@ -196,7 +198,12 @@ class Lake:
             return [Table(self._parts, h.name) for h in heads.all_heads(session)]
 
     def drop(self, name: str) -> None:
-        """Take a table out of the lake. Its files stay until they are vacuumed."""
+        """Take a table out of the lake. Its files stay until they are vacuumed.
+
+        Raises:
+            TableNotFound: There is no such table.
+            Locked: A transaction holds it.
+        """
         tables.drop(self._parts, TableName.parse(name))
 
     def transaction(
@@ -207,6 +214,8 @@ class Lake:
         message: str | None = None,
         transaction_id: str | None = None,
         on_conflict: OnConflict | None = None,
+        locks: Mapping[str, str] | None = None,
+        lock_timeout: float = PATIENCE_SECONDS,
     ) -> Transaction:
         """Begin a transaction over any number of tables.
 
@@ -218,6 +227,13 @@ class Lake:
             on_conflict: What to do where others were faster: `fail`; a `LastWriterWins`; a function
                 of a `Collision` that answers `fail`, `retry`, `theirs`, `ours` or a `Replace`; or a
                 mapping of table names to these, with `fail` for the other tables.
+            locks: Tables to hold from the start, each for `read` or `write`: see
+                `Transaction.lock`. They are taken by the order of their names.
+            lock_timeout: How many seconds to wait for each of them, and at the commit for tables
+                that others hold.
+
+        Raises:
+            Locked: Others held one of the tables to the end.
         """
         if spark is not None:
             what = "Transactions on Spark are not built yet."
@@ -227,6 +243,8 @@ class Lake:
             message=message,
             transaction_id=transaction_id,
             on_conflict=on_conflict,
+            locks=locks,
+            lock_timeout=lock_timeout,
         )
 
     def run(
@@ -238,6 +256,8 @@ class Lake:
         isolation: str = "snapshot",
         message: str | None = None,
         transaction_id: str | None = None,
+        locks: Mapping[str, str] | None = None,
+        lock_timeout: float = PATIENCE_SECONDS,
     ) -> CommitResult:
         """Run `fn(transaction)` and commit, again from the start when others were in the way.
 
@@ -248,9 +268,12 @@ class Lake:
             isolation: As in `transaction`.
             message: Why; kept with the commit.
             transaction_id: An id of your own choice: however often this is run, it commits once.
+            locks: As in `transaction`.
+            lock_timeout: As in `transaction`.
 
         Raises:
             Conflict: It lost every time, or `on_conflict` did not want it to be run again.
+            Locked: Others held a table for longer than it waited.
         """
         if not callable(fn):
             what = f"`fn` must be a function of a transaction, not {type(fn).__name__}."
@@ -266,6 +289,8 @@ class Lake:
                     attempts=attempt.retry_state.attempt_number,
                     on_conflict=on_conflict,
                     reruns=True,
+                    locks=locks,
+                    lock_timeout=lock_timeout,
                 ) as tx:
                     fn(tx)
                 return tx.commit()
@@ -285,6 +310,12 @@ class Lake:
         limit = arguments.whole(limit, "limit")
         with self._parts.database.read() as session:
             return transactions.newest(session, limit)
+
+    def locks(self) -> list[TableLock]:
+        """Which tables are locked, by whom, and who waits for them; by name."""
+        with self._parts.database.read() as session:
+            now = self._parts.database.clock_ms(session)
+            return table_locks(locks.claims(session), now)
 
     def publish(self) -> dict[str, int]:
         """Publish what is owed; how many versions of each table were looked at.
@@ -361,8 +392,10 @@ class Lake:
         attempts: int = 1,
         on_conflict: OnConflict | None = None,
         reruns: bool = False,
+        locks: Mapping[str, str] | None = None,
+        lock_timeout: float = PATIENCE_SECONDS,
     ) -> Transaction:
-        return Transaction(
+        begun = Transaction(
             self._parts,
             self._keeper,
             self._behind,
@@ -373,7 +406,14 @@ class Lake:
             on_conflict=on_conflict,
             reruns=reruns,
             hooks=self.hooks,
+            lock_timeout=lock_timeout,
         )
+        try:
+            begun.lock_all(locks or {})
+        except BaseException:
+            begun.rollback()
+            raise
+        return begun
 
     def _clean(self) -> None:
         """Close what dead processes left open."""
@@ -385,6 +425,7 @@ class Lake:
             with database.write() as session:
                 transactions.expire(session, now)
                 pins.expire(session, now)
+                locks.sweep(session)
 
 
 def _warehouse(

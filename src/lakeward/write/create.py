@@ -28,11 +28,13 @@ from lakeward.model.commit import (
     new_transaction_id,
 )
 from lakeward.model.definition import Definition
+from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Primitive
 from lakeward.read.parts import Parts
 from lakeward.write import iceberg, retry
+from lakeward.write.honour import honour
 from lakeward.write.options import (
     APPEND_ONLY,
     CHECKPOINT_INTERVAL,
@@ -117,10 +119,16 @@ def create(
 
 
 def drop(parts: Parts, name: TableName) -> None:
-    """Take a table out of the lake. Its files stay where they are."""
+    """Take a table out of the lake. Its files stay where they are.
+
+    Raises:
+        TableNotFound: There is no such table.
+        Locked: A transaction holds it.
+    """
     with parts.database.write() as session:
         found = heads.get(session, name)
         head = heads.lock(session, found.table_id, name)
+        honour(parts, session, [(head, LockMode.WRITE)])
         now = now_ms()
         head = audit.record(session, head, at_ms=now, actor=parts.actor, action="DROP TABLE")
         heads.advance(session, head)

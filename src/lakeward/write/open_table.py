@@ -22,7 +22,7 @@ from lakeward.read.parts import Parts
 from lakeward.write import conflict
 from lakeward.write.drift import adopt_drift
 from lakeward.write.outcome import recorded
-from lakeward.write.ratify import Intent, close, member_of, timestamp_after
+from lakeward.write.ratify import Intent, close, honour_locks, member_of, timestamp_after
 from lakeward.write.record import Ratified, insert
 
 _RACES: Final = 100
@@ -37,11 +37,13 @@ def ratify_open(parts: Parts, intent: Intent) -> list[Ratified]:
 
     Raises:
         Conflict: Others changed what it touched. Nothing was committed.
+        Locked: Another transaction holds the table. Nothing was committed.
         StorageError: The published file could not be written. Nothing was committed.
     """
     (change,) = intent.changes
 
     def build(session: Session, head: Head) -> Ratified:
+        honour_locks(parts, session, intent)
         conflict.check(session, change, head, intent.isolation)
         conflict.check_absent(session, intent.absent)
         reach("ratify.checked")

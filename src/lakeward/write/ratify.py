@@ -14,7 +14,7 @@ from types import TracebackType
 
 from lakeward.errors import TransactionClosed
 from lakeward.formats.delta.publication import commit_bytes, commit_path
-from lakeward.log import heads, transactions
+from lakeward.log import heads, locks, transactions
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Commit, CommitInfo, Head, Isolation, TransactionState
@@ -23,6 +23,7 @@ from lakeward.model.steps import reach
 from lakeward.read.parts import Parts
 from lakeward.write import conflict, drift, iceberg
 from lakeward.write.change import Change, metrics, summary
+from lakeward.write.honour import honour, needs
 from lakeward.write.record import Ratified, insert
 
 
@@ -38,6 +39,7 @@ class Intent:
         changes: Of each table that it changes.
         looked_at: Of each table that it only read, where what it read must still hold.
         absent: Tables that must still not be there.
+        holds_locks: Whether the store may know of locks of its own.
     """
 
     transaction_id: str
@@ -47,6 +49,7 @@ class Intent:
     changes: Sequence[Change]
     looked_at: Sequence[Change] = ()
     absent: Collection[TableName] = ()
+    holds_locks: bool = False
 
 
 def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
@@ -54,6 +57,7 @@ def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
 
     Raises:
         Conflict: Others changed what it touched. Nothing was committed; it stays open.
+        Locked: Another transaction holds a table that it changes. Nothing was committed.
         TransactionClosed: It was closed before: `state` says how.
         OutcomeUnknown: The store did not answer; ask by id.
     """
@@ -66,6 +70,7 @@ def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
             for c in touched
         ]
         reach("ratify.locked")
+        honour_locks(parts, session, intent)
         for change, head in zip(touched, current, strict=True):
             conflict.check(session, change, head, intent.isolation)
         conflict.check_absent(session, intent.absent)
@@ -109,6 +114,17 @@ def _prepared(parts: Parts, member: Ratified) -> Ratified:
     path = commit_path(member.head.location, member.commit.version)
     data = commit_bytes(member.head, member.commit, member.definition)
     return replace(member, prepared=parts.storage.prepare(path, data))
+
+
+def honour_locks(parts: Parts, session: Session, intent: Intent) -> None:
+    """Pass unless another transaction holds a table that this one changes; its own locks end here.
+
+    Raises:
+        Locked: One does.
+    """
+    honour(parts, session, needs(intent.changes), by=intent.transaction_id)
+    if intent.holds_locks:
+        locks.release(session, intent.transaction_id)
 
 
 def timestamp_after(current: Sequence[Head]) -> int:

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 
 from lakeward.errors import LakewardError, TransactionClosed
-from lakeward.log import transactions
+from lakeward.log import locks, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import Isolation, TransactionState
 from lakeward.model.steps import reach
@@ -90,11 +90,15 @@ class Registered:
                     isolation=self._isolation.value,
                     message=self._message,
                 )
-            elif found.state is not TransactionState.OPEN and not transactions.reopen(
-                session, self._transaction_id, self._parts.database.clock_ms(session)
-            ):
+            elif found.state is not TransactionState.OPEN and not self._reopen(session):
                 what = f"Transaction {self._transaction_id} is {found.state.value} already."
                 hint = "lake.outcome tells what it did."
                 raise TransactionClosed(
                     what, hint=hint, transaction_id=self._transaction_id, state=found.state
                 )
+
+    def _reopen(self, session: Session) -> bool:
+        # Others may hold by now what this id held when it ended.
+        locks.release(session, self._transaction_id)
+        now = self._parts.database.clock_ms(session)
+        return transactions.reopen(session, self._transaction_id, now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from lakeward.errors import (
     Conflict,
     InvalidInput,
     LakewardError,
+    Locked,
     OutcomeUnknown,
     TransactionClosed,
     UnsupportedFeature,
@@ -31,6 +33,7 @@ from lakeward.model.commit import (
     TransactionState,
     new_transaction_id,
 )
+from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
 from lakeward.model.where import parse
@@ -42,6 +45,7 @@ from lakeward.write.change import Operation, write_operation
 from lakeward.write.drift import take_over
 from lakeward.write.hooks import Hooks
 from lakeward.write.lease import LeaseKeeper
+from lakeward.write.locking import PATIENCE_SECONDS, TableLocks
 from lakeward.write.member import Member
 from lakeward.write.open_table import ratify_open
 from lakeward.write.outcome import (
@@ -107,6 +111,7 @@ class Transaction:
         on_conflict: OnConflict | None = None,
         reruns: bool = False,
         hooks: Hooks | None = None,
+        lock_timeout: float = PATIENCE_SECONDS,
     ) -> None:
         self._parts = parts
         self._behind = behind
@@ -122,6 +127,8 @@ class Transaction:
         )
         self._view = View(parts, self.transaction_id, self.isolation, self._registered.ensure)
         self._resolver = Resolver(parts, self.transaction_id, self._view, self._strategies)
+        self._lock_timeout = arguments.number(lock_timeout, "lock_timeout")
+        self._locks = TableLocks(parts, self.transaction_id, self._registered.ensure)
         self._state = TransactionState.OPEN
         self._result: CommitResult | None = None
         self._failure: BaseException | None = None
@@ -209,13 +216,67 @@ class Transaction:
             change.reads.append(scope)
             return member.read(columns, scope)
 
+    def lock(self, name: str, *, mode: str = "write", timeout: float = PATIENCE_SECONDS) -> None:
+        """Keep others from changing a table until this transaction ends.
+
+        While it is held for writing nobody else locks or commits a change to the table. While it is
+        held for reading others may read-lock it and append without looking at it. Reading needs no
+        lock and is never kept waiting. A transaction may ask again, and may go from reading to
+        writing. Lock before you look: what was read before may be old by the time the lock is had.
+
+        Args:
+            name: The table.
+            mode: `read`, shared with other readers, or `write`, alone.
+            timeout: How many seconds to wait for others; 0 tries once.
+
+        Raises:
+            Locked: Others held it to the end. The transaction stays open, without the lock.
+            Deadlock: Transactions wait for each other in a circle, and this one must give way. It
+                is rolled back; `lake.run` runs it again.
+            Conflict: The table changed since this transaction looked at it. It is rolled back.
+        """
+        table, wanted = TableName.parse(name), LockMode.of(mode)
+        patience = arguments.number(timeout, "timeout")
+        if self._is_replay():
+            return
+        self._check_open()
+        try:
+            head = self._locks.take(table, wanted, patience)
+            if head is not None:
+                self._view.locked(head)
+        except Locked:
+            raise
+        except BaseException as error:
+            self.rollback()
+            self._failure = error
+            raise
+
+    def lock_all(self, locks: Mapping[str, str]) -> None:
+        """Lock several tables, by the order of their names: who all do so never deadlock.
+
+        Args:
+            locks: `read` or `write` for each table. Each is waited for as long as the transaction
+                was begun with.
+
+        Raises:
+            Locked: Others held one to the end. The transaction stays open.
+        """
+        wanted = {
+            TableName.parse(name): LockMode.of(mode)
+            for name, mode in arguments.mapping(locks, "locks").items()
+        }
+        for name in sorted(wanted):
+            self.lock(str(name), mode=wanted[name], timeout=self._lock_timeout)
+
     def commit(self) -> CommitResult:
         """Make every change true at once, and publish it.
 
-        Calling it again returns the same result.
+        A table that another transaction holds is waited for. Calling it again returns the same
+        result.
 
         Raises:
             Conflict: Others changed what this transaction touched. Nothing was committed.
+            Locked: Another transaction held a table to the end. Nothing was committed.
             OutcomeUnknown: The store stayed silent. Ask `lake.outcome` by the transaction's id.
         """
         if self._result is not None:
@@ -247,7 +308,7 @@ class Transaction:
         if self._state is not TransactionState.OPEN:
             return
         self._state = TransactionState.ROLLED_BACK
-        if not self._registered.roll_back(self._find_published):
+        if not self._registered.roll_back(self._before_rolled_back):
             # Ratified after all, or nobody knows: then every file stays.
             return
         for member in self._view.members.values():
@@ -308,6 +369,10 @@ class Transaction:
             member.key = tuple(schema.by_name[column] for column in strategy.key)
         return _Guarded(self, member)
 
+    def _before_rolled_back(self, session: Session) -> None:
+        self._find_published(session)
+        self._locks.release(session)
+
     def _find_published(self, session: Session) -> None:
         """On an open table its file may be there already: then it happened, whatever came after."""
         for member in self._view.members.values():
@@ -355,17 +420,26 @@ class Transaction:
             hint = "Adopt it with guard=True, or commit it alone."
             raise UnsupportedFeature(what, hint=hint, table=str(unguarded[0]))
         way = ratify_open if unguarded else ratify
-        intent = Intent(
-            self.transaction_id,
-            self.isolation,
-            self.message,
-            self.attempts,
-            [m.change for m in members.values()],
-            [m.change for m in looked.values()],
-            # Only a serializable transaction depends on what was not there.
-            self._view.missed if self.isolation is Isolation.SERIALIZABLE else (),
-        )
-        return ratify_surely(self._parts, intent, way)
+        deadline = time.monotonic() + self._lock_timeout
+        while True:
+            intent = Intent(
+                self.transaction_id,
+                self.isolation,
+                self.message,
+                self.attempts,
+                [m.change for m in members.values()],
+                [m.change for m in looked.values()],
+                # Only a serializable transaction depends on what was not there.
+                self._view.missed if self.isolation is Isolation.SERIALIZABLE else (),
+                self._locks.in_store,
+            )
+            try:
+                return ratify_surely(self._parts, intent, way)
+            except Locked as error:
+                # In the queue it comes to its turn, however busy the table is.
+                left = max(0.0, deadline - time.monotonic())
+                name, mode = TableName.parse(error.table), LockMode.of(error.mode)
+                self._locks.queue(name, mode, left)
 
     def _looked_at(self, members: Mapping[TableName, Member]) -> dict[TableName, Member]:
         """The tables that were only read, as far as that matters."""

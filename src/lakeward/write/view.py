@@ -69,6 +69,26 @@ class View:
         found = self.members.get(name)
         return self._join(name) if found is None else found
 
+    def locked(self, head: Head) -> None:
+        """Go on from the head of a table that was just locked, which nobody else changes now.
+
+        Raises:
+            Conflict: The transaction looked at an older version, which it cannot leave.
+        """
+        member = self.members.get(head.name)
+        if self._isolation is Isolation.READ_COMMITTED:
+            if member is not None:
+                self._newest(head.name)
+            return
+        base = member.change.head if member is not None else (self._cut or {}).get(head.name)
+        if base is None or (base.table_id, base.version) == (head.table_id, head.version):
+            return
+        if self._cut is not None or member is None:
+            raise _looked_before(base, head)
+        with self._parts.database.read() as session:
+            conflict.check(session, member.change, head, self._isolation)
+        member.move(head)
+
     def catch_up(self, name: TableName) -> bool:
         """Bring a table that lost up to date where the level allows it; False where it does not.
 
@@ -146,3 +166,20 @@ def _replannable(error: Conflict, member: Member) -> bool:
 def _dropped(name: TableName) -> TableNotFound:
     what = f"The table {name} was dropped meanwhile."
     return TableNotFound(what, table=str(name))
+
+
+def _looked_before(base: Head, head: Head) -> Conflict:
+    what = (
+        f"Table {head.name} is at version {head.version}; this transaction looked at version"
+        f" {base.version} before it had the lock."
+    )
+    hint = "Nothing was committed. Lock before you look, and run the transaction again."
+    return Conflict(
+        what,
+        hint=hint,
+        table=str(head.name),
+        base_version=base.version,
+        version=head.version,
+        kind=conflict.Kind.READ,
+        reason="changed the table before it was locked",
+    )

@@ -1,4 +1,4 @@
-"""Commands on the lake as a whole: `init`, `tables`, `publish`, `outcome`."""
+"""Commands on the lake as a whole: `init`, `tables`, `publish`, `outcome`, `locks`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def register(app: typer.Typer) -> None:
     command(app, rich_help_panel="Lake")(tables)
     command(app, rich_help_panel="Lake")(publish)
     command(app, rich_help_panel="Lake")(outcome)
+    command(app, rich_help_panel="Lake")(locks)
 
 
 def init(
@@ -82,4 +83,13 @@ def outcome(
         from lakeward.cli.views.outcome import OutcomeView
 
         view = OutcomeView(lake.outcome(transaction))
+    cli.show(view)
+
+
+def locks(cli: Cli) -> None:
+    """List the tables that are locked: by whom, since when, and who waits for them."""
+    with cli.lake(repair=False) as lake:
+        from lakeward.cli.views.locks import LocksView
+
+        view = LocksView(tuple(lake.locks()))
     cli.show(view)

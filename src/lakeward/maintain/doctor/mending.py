@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from lakeward.errors import LakewardError
-from lakeward.log import heads, pins, transactions
+from lakeward.log import heads, locks, pins, transactions
 from lakeward.maintain.doctor.report import Report
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
@@ -39,6 +39,7 @@ def mend(parts: Parts, report: Report) -> Mended:
         now = parts.database.clock_ms(session)
         expired = transactions.expire(session, now)
         pins.expire(session, now)
+        locks.sweep(session)
     recover(parts)
     lost: dict[str, list[int]] = defaultdict(list)
     for finding in report.findings:

@@ -7,12 +7,13 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from lakeward.log import transactions
+from lakeward.log import locks, transactions
 from lakeward.log.codec import loads
 from lakeward.log.statement import Statement
 from lakeward.maintain.doctor.patient import RESTORE
 from lakeward.maintain.doctor.report import Finding, Severity
 from lakeward.model.clock import to_datetime
+from lakeward.model.locks import table_locks
 from lakeward.read.parts import Parts
 
 # Dropped tables keep their commits, so they count as members too.
@@ -45,11 +46,12 @@ def whole_transactions(parts: Parts) -> Iterator[Finding]:
 
 
 def leases(parts: Parts) -> Iterator[Finding]:
-    """Who holds a lease, and whose ran out."""
+    """Who holds a lease or a lock, and whose lease ran out."""
     with parts.database.read() as session:
         now = parts.database.clock_ms(session)
         still_open = transactions.still_open(session)
         pins = session.rows(_PINS)
+        held = table_locks(locks.claims(session), now)
     for found in still_open:
         since = to_datetime(found.opened_ms).isoformat(timespec="seconds")
         who = f"Transaction {found.transaction_id} of {found.actor} ({found.process})"
@@ -59,6 +61,12 @@ def leases(parts: Parts) -> Iterator[Finding]:
         else:
             what = f"{who} is open since {since}."
             yield Finding(Severity.INFO, "transaction-open", what)
+    for lock in held:
+        what = (
+            f"Table {lock.table} is locked ({lock.mode.value}) by transaction"
+            f" {lock.transaction_id} of {lock.actor} ({lock.process})."
+        )
+        yield Finding(Severity.INFO, "lock-held", what, table=lock.table)
     for pin_id, actor, tables, until in pins:
         who = f"Pin {pin_id} of {actor}, on {tables} table{'' if tables == 1 else 's'},"
         if until < now:

@@ -1,0 +1,17 @@
+"""Leases that end when a test wants it, and not a minute later."""
+
+from __future__ import annotations
+
+import lakeward as lw
+from lakeward.log.statement import Statement
+
+_RUN_OUT = Statement(
+    "UPDATE lakeward_transaction SET lease_until_ms = :past WHERE transaction_id = :id"
+)
+
+
+def run_out(lake: lw.Lake, transaction_id: str) -> None:
+    """Let a lease be over, as if its holder had been silent for long."""
+    with lake.parts.database.write() as session:
+        past = lake.parts.database.clock_ms(session) - 1
+        assert session.run(_RUN_OUT, {"past": past, "id": transaction_id}) == 1
