@@ -10,7 +10,7 @@ import orjson
 from lakeward.errors import CorruptTable, UnsupportedFeature
 from lakeward.formats.iceberg.document import Document
 from lakeward.formats.iceberg.schema import parse_schema, schema_json, schema_notes
-from lakeward.formats.iceberg.spec import last_partition_id, parse_spec, spec_json
+from lakeward.formats.iceberg.spec import last_partition_id, parse_specs, spec_json
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 
@@ -99,7 +99,7 @@ def definition_of(document: Document, schema_id: int | None = None) -> Definitio
         source = _schema_of(body, schema_id)
         notes = orjson.loads(properties.get(_COLUMNS, "{}"))
         schema = parse_schema(source, body["last-column-id"], notes)
-        partition_by = parse_spec(_spec_of(body), schema)
+        partition_by, derived = parse_specs(specs_of(body).values(), _spec_of(body), schema)
     except (KeyError, TypeError, StopIteration, orjson.JSONDecodeError) as error:
         what = f"{document.location} does not describe a table: {error!r}."
         raise CorruptTable(what, path=document.location) from error
@@ -119,6 +119,7 @@ def definition_of(document: Document, schema_id: int | None = None) -> Definitio
             **({EVOLVED: True} if _has_evolved(body) else {}),
         },
         comment=properties.get(COMMENT),
+        derived=derived,
         whole_files=True,
     )
 

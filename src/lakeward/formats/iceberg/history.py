@@ -341,7 +341,7 @@ def _file(
         size=found.file_size_in_bytes,
         rows=found.record_count,
         modified_ms=0,
-        partition=partition_values(spec, definition.schema, list(_values(found.partition))),
+        partition=partition_values(spec, definition, list(_values(found.partition))),
         stats=_stats(found, definition),
         deletion_vector={"delete_files": applied} if applied else None,
         extra=None

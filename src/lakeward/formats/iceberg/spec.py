@@ -1,70 +1,90 @@
-"""Partition specs, and the tuples of values that stand for them in manifests."""
+"""Partition specs, and the tuples of values that stand for them in manifests.
+
+Every partition field is a hidden value of the definition, under its own id negated: a column that a
+table is partitioned by as it is, too. Files of older specs keep the values that these asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from lakeward.errors import UnsupportedFeature
 from lakeward.formats.iceberg.extra import pyiceberg
 from lakeward.formats.iceberg.values import from_tuple, to_tuple
 from lakeward.model.definition import Definition
-from lakeward.model.schema import Schema
+from lakeward.model.derived import Derived
+from lakeward.model.schema import Schema, indexable
+from lakeward.model.transform import Transform
 from lakeward.model.values import Value
 
-FIRST_ID: Final = 1000
-"""Where Iceberg begins to count partition fields."""
+_BEFORE_FIRST: Final = 999
+"""Iceberg counts partition fields from 1000 on."""
 
 
 def spec_json(definition: Definition, spec_id: int) -> dict[str, Any]:
     """The spec of a table's definition."""
-    return {"spec-id": spec_id, "fields": list(_fields(definition))}
+    fields = []
+    for own_id in definition.partition_by:
+        derived = definition.derived[own_id]
+        fields.append(
+            {
+                "source-id": derived.source,
+                "field-id": -own_id,
+                "transform": str(derived.transform),
+                "name": derived.name,
+            }
+        )
+    return {"spec-id": spec_id, "fields": fields}
 
 
 def last_partition_id(definition: Definition) -> int:
-    """The highest id of a partition field; Iceberg counts from one below the first."""
-    return max((f["field-id"] for f in _fields(definition)), default=FIRST_ID - 1)
+    """The highest id of a partition field that the table ever had."""
+    return max((-i for i in definition.derived), default=_BEFORE_FIRST)
 
 
-def parse_spec(source: Mapping[str, Any], schema: Schema) -> tuple[int, ...]:
-    """The ids of the partition values, in order."""
-    return tuple(_id(f, schema) for f in source["fields"] if f["transform"] != "void")
+def parse_specs(
+    specs: Iterable[Mapping[str, Any]], current: Mapping[str, Any], schema: Schema
+) -> tuple[tuple[int, ...], dict[int, Derived]]:
+    """The ids of the partition values in order, and what every one ever used is derived from.
+
+    Args:
+        specs: All of the table's.
+        current: The one that new files get.
+        schema: The columns.
+
+    Raises:
+        InvalidInput: A transform is not known.
+    """
+    derived: dict[int, Derived] = {}
+    for spec in specs:
+        for field in _fields(spec, schema):
+            transform = Transform.parse(field["transform"])
+            source = schema.by_id[field["source-id"]]
+            indexed = indexable(transform.result(source.type))
+            derived[-field["field-id"]] = Derived(source.id, transform, field["name"], indexed)
+    return tuple(-f["field-id"] for f in _fields(current, schema)), derived
 
 
 def partition_tuple(definition: Definition, values: Mapping[int, Value]) -> Any:
     """A partition's values as pyiceberg writes them."""
-    by_id = definition.schema.by_id
-    parts = [to_tuple(by_id[i].type, values.get(i)) for i in definition.partition_by]
+    parts = [to_tuple(definition.field(i).type, values.get(i)) for i in definition.partition_by]
     return pyiceberg("typedef").Record(*parts)
 
 
 def partition_values(
-    spec: Mapping[str, Any], schema: Schema, parts: Sequence[Any]
+    spec: Mapping[str, Any], definition: Definition, parts: Sequence[Any]
 ) -> dict[int, Value]:
     """A partition's values from its tuple."""
-    out: dict[int, Value] = {}
-    for field, part in zip(spec["fields"], parts, strict=True):
-        if field["transform"] == "void":
-            continue
-        number = _id(field, schema)
-        out[number] = from_tuple(schema.by_id[number].type, part)
-    return out
+    known = {f["field-id"] for f in _fields(spec, definition.schema)}
+    return {
+        -field["field-id"]: from_tuple(definition.field(-field["field-id"]).type, part)
+        for field, part in zip(spec["fields"], parts, strict=True)
+        if field["field-id"] in known
+    }
 
 
-def _fields(definition: Definition) -> Sequence[dict[str, Any]]:
+def _fields(spec: Mapping[str, Any], schema: Schema) -> list[Mapping[str, Any]]:
+    """The fields that still mean something: not those that were given up, or lost their column."""
     return [
-        {
-            "source-id": i,
-            "field-id": FIRST_ID + n,
-            "transform": "identity",
-            "name": definition.schema.by_id[i].name,
-        }
-        for n, i in enumerate(definition.partition_by)
+        f for f in spec["fields"] if f["transform"] != "void" and f["source-id"] in schema.by_id
     ]
-
-
-def _id(field: Mapping[str, Any], schema: Schema) -> int:
-    if field["transform"] == "identity" and field["source-id"] in schema.by_id:
-        return int(field["source-id"])
-    what = f"The partition transform {field['transform']} is not known."
-    raise UnsupportedFeature(what, hint="Read the table with Spark.")
