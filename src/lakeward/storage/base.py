@@ -55,6 +55,15 @@ class Storage(ABC):
             StorageError: It could not be written; nothing is left of it.
         """
 
+    def create_all(self, files: Iterable[tuple[str, bytes]]) -> None:
+        """Write several new files; all are safe, names too, when the call returns.
+
+        Raises:
+            StorageError: One could not be written.
+        """
+        for pending in [self.create(path, data) for path, data in files]:
+            pending.wait()
+
     @abstractmethod
     def settle(self, paths: Iterable[str]) -> None:
         """Make the names of files that were put safe against a power cut."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.fs
 
-from lakeward.errors import FileMissing, InvalidInput, StorageError
+from lakeward.errors import FileMissing, InvalidInput, LakewardError, StorageError
 from lakeward.model.steps import reach
 from lakeward.storage.base import Prepared, Storage, StoredFile
 from lakeward.storage.helper import HELPER, Pending
@@ -53,6 +53,30 @@ class LocalStorage(Storage):
             finally:
                 os.close(handle)
         return named
+
+    def create_all(self, files: Iterable[tuple[str, bytes]]) -> None:
+        """Write several new files, then sync them and the directories that hold their names."""
+        begun: list[tuple[str, int]] = []
+        try:
+            for path, data in files:
+                with _translated(path):
+                    begun.append((path, os.open(self._full(path), _NEW, 0o644)))
+                    reach("stage.file-created")
+                    _write_all(begun[-1][1], data)
+                    reach("stage.file-written")
+            paths = [path for path, _ in begun]
+            named = HELPER.begin(lambda: self.settle(paths))
+            for path, handle in begun:
+                with _translated(path):
+                    os.fsync(handle)
+            named.wait()
+        except BaseException:
+            with suppress(LakewardError):
+                self.delete(path for path, _ in begun)
+            raise
+        finally:
+            for _, handle in begun:
+                os.close(handle)
 
     def settle(self, paths: Iterable[str]) -> None:
         """Sync the directories that hold the files."""

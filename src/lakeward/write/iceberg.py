@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from lakeward.errors import CorruptTable, FileMissing, UnsupportedFeature
 from lakeward.formats.iceberg.definition import FORMAT_VERSION, new_document
 from lakeward.formats.iceberg.document import Document
 from lakeward.formats.iceberg.history import SEQUENCE, SNAPSHOT_ID, Source, read_drift
-from lakeward.formats.iceberg.manifests import read_list
+from lakeward.formats.iceberg.manifests import read_entries, read_list
 from lakeward.formats.iceberg.publication import Next, Place, first_files, following
 from lakeward.log import catalog, commits, heads
 from lakeward.log.codec import info_text, loads
@@ -69,7 +69,8 @@ def extend(parts: Parts, session: Session, member: Ratified, aside: list[str]) -
     head, commit = member.head, member.commit
     document = document_of(parts, head)
     place = place_of(parts, head)
-    info = {"operation": commit.info.operation, "actor": commit.info.actor}
+    # Its metrics are the snapshot's own counts.
+    told = loads(info_text(replace(commit.info, metrics={}, extra=None)))
     made = following(
         document,
         manifests_of(parts, document),
@@ -77,7 +78,7 @@ def extend(parts: Parts, session: Session, member: Ratified, aside: list[str]) -
         head,
         commit,
         member.definition,
-        info={**info, **loads(info_text(commit.info))},
+        info={"operation": commit.info.operation, "actor": commit.info.actor, **told},
         sequences=_sequences(session, head, commit),
     )
     _put(parts, made, aside)
@@ -87,7 +88,7 @@ def extend(parts: Parts, session: Session, member: Ratified, aside: list[str]) -
         raise AssertionError(message)
     heads.set_published(session, head.table_id, commit.version)
     reach("iceberg.swapped")
-    parts.documents.keep(made.document, made.manifests)
+    parts.documents.keep(made.document, made.manifests, made.entries)
     return Ratified(
         replace(head, pointer=made.document.location),
         replace(commit, info=replace(commit.info, extra=_told(made.document, commit))),
@@ -142,7 +143,16 @@ def manifests_of(parts: Parts, document: Document) -> list[object]:
 
 def place_of(parts: Parts, head: Head) -> Place:
     """Where a table is."""
-    return Place(parts.storage.uri(head.location), lambda name: _read(parts, name))
+
+    def read(name: str) -> bytes:
+        return _read(parts, name)
+
+    def entries(manifest: Any) -> list[Any]:
+        return parts.documents.entries(
+            manifest.manifest_path, lambda name: read_entries(manifest, read(name))
+        )
+
+    return Place(parts.storage.uri(head.location), read, entries)
 
 
 def _read(parts: Parts, name: str) -> bytes:
@@ -155,13 +165,8 @@ def _read(parts: Parts, name: str) -> bytes:
 
 
 def _put(parts: Parts, made: Next, aside: list[str]) -> None:
-    names = []
-    for name, data in made.files:
-        parts.storage.create(name, data)
-        aside.append(name)
-        names.append(name)
-        reach("iceberg.written")
-    parts.storage.settle(names)
+    aside.extend(name for name, _ in made.files)
+    parts.storage.create_all(made.files)
     reach("iceberg.prepared")
 
 

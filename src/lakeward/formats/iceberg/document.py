@@ -20,7 +20,8 @@ from lakeward.errors import CorruptTable
 
 PREVIOUS_VERSIONS: Final = "write.metadata.previous-versions-max"
 _LISTS: Final = ("snapshots", "snapshot-log", "metadata-log")
-_REMEMBERED: Final = 64
+_REMEMBERED: Final = 512
+_SHORT: Final = 256
 
 
 @dataclass(frozen=True)
@@ -30,16 +31,16 @@ class Document:
     Attributes:
         location: Where it is published.
         body: Everything but the lists that grow.
-        snapshots: Each as JSON text, oldest first.
-        snapshot_log: Which snapshot was current since when, as JSON text.
-        metadata_log: The documents before this one, as JSON text.
+        snapshots: Oldest first, as JSON text with commas between them.
+        snapshot_log: Which snapshot was current since when, in the same form.
+        metadata_log: The documents before this one, each as JSON text.
         current: The current snapshot.
     """
 
     location: str
     body: Mapping[str, Any]
-    snapshots: tuple[bytes, ...] = ()
-    snapshot_log: tuple[bytes, ...] = ()
+    snapshots: bytes = b""
+    snapshot_log: bytes = b""
     metadata_log: tuple[bytes, ...] = ()
     current: Mapping[str, Any] | None = field(default=None)
 
@@ -65,12 +66,18 @@ class Document:
 
     def encode(self) -> bytes:
         """The document's bytes."""
-        lists = (self.snapshots, self.snapshot_log, self.metadata_log)
-        parts = [orjson.dumps(self.body)[:-1]]
-        for name, members in zip(_LISTS, lists, strict=True):
-            parts.append(b',"%s":[%s]' % (name.encode(), b",".join(members)))
-        parts.append(b"}")
-        return b"".join(parts)
+        return b"".join(
+            (
+                orjson.dumps(self.body)[:-1],
+                b',"snapshots":[',
+                self.snapshots,
+                b'],"snapshot-log":[',
+                self.snapshot_log,
+                b'],"metadata-log":[',
+                b",".join(self.metadata_log),
+                b"]}",
+            )
+        )
 
     def after(
         self, location: str, updated_ms: int, changes: Mapping[str, Any] | None = None
@@ -99,15 +106,14 @@ class Document:
         return replace(
             self,
             body=body,
-            snapshots=(*self.snapshots, orjson.dumps(snapshot)),
-            snapshot_log=(*self.snapshot_log, orjson.dumps(entry)),
+            snapshots=_longer(self.snapshots, orjson.dumps(snapshot)),
+            snapshot_log=_longer(self.snapshot_log, orjson.dumps(entry)),
             current=snapshot,
         )
 
     def all_snapshots(self) -> dict[int, dict[str, Any]]:
         """Every snapshot by its id, in the order of the document."""
-        found = [orjson.loads(text) for text in self.snapshots]
-        return {s["snapshot-id"]: s for s in found}
+        return {s["snapshot-id"]: s for s in orjson.loads(b"[%s]" % self.snapshots)}
 
 
 def parse(location: str, data: bytes) -> Document:
@@ -125,18 +131,22 @@ def parse(location: str, data: bytes) -> Document:
         current = next((s for s in snapshots if s["snapshot-id"] == number), None)
         body["format-version"] = int(body["format-version"])
         int(body["last-updated-ms"])
-        lists = {n: tuple(orjson.dumps(m) for m in body.pop(n, None) or ()) for n in _LISTS}
+        lists = {n: [orjson.dumps(m) for m in body.pop(n, None) or ()] for n in _LISTS}
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
         what = f"{location} is no Iceberg metadata: {error!r}."
         raise CorruptTable(what, hint="Name a whole metadata file.", path=location) from error
     return Document(
         location,
         body,
-        lists["snapshots"],
-        lists["snapshot-log"],
-        lists["metadata-log"],
+        b",".join(lists["snapshots"]),
+        b",".join(lists["snapshot-log"]),
+        tuple(lists["metadata-log"]),
         current,
     )
+
+
+def _longer(text: bytes, new: bytes) -> bytes:
+    return b"%s,%s" % (text, new) if text else new
 
 
 class Documents:
@@ -165,8 +175,18 @@ class Documents:
             self._keep(location, found)
         return found
 
-    def keep(self, document: Document, manifests: list[Any]) -> None:
-        """Remember a document that is written, and the manifests of its current snapshot."""
+    def entries(self, location: str, read: Callable[[str], list[Any]]) -> list[Any]:
+        """The entries of the manifest at a location, read where they are not known."""
+        found: list[Any] | None = self._known.get(location)
+        return read(location) if found is None else found
+
+    def keep(
+        self, document: Document, manifests: list[Any], entries: Mapping[str, list[Any]]
+    ) -> None:
+        """Remember a document that is written, its manifests, and short new ones' entries."""
+        for location, members in entries.items():
+            if len(members) <= _SHORT:
+                self._keep(location, members)
         self._keep(document.location, document)
         if document.current is not None:
             self._keep(document.current["manifest-list"], manifests)

@@ -164,7 +164,7 @@ def commit_info(snapshot: Mapping[str, Any] | None, document: Document, version:
             transaction_id=told[TRANSACTION_ID],
             operation=body.get("operation", "WRITE"),
             parameters=body.get("parameters", {}),
-            metrics=body.get("metrics", {}),
+            metrics=_metrics(told),
             actor=body.get("actor", ""),
             engine=body.get("engine", ""),
             message=body.get("message"),
@@ -185,6 +185,19 @@ def commit_info(snapshot: Mapping[str, Any] | None, document: Document, version:
         adopted=True,
         extra=extra,
     )
+
+
+def _metrics(told: Mapping[str, str]) -> dict[str, int]:
+    """A commit's metrics, from the counts of its snapshot."""
+    counts = {
+        "numFiles": told.get("added-data-files", "0"),
+        "numOutputRows": told.get("added-records", "0"),
+        "numOutputBytes": told.get("added-files-size", "0"),
+    }
+    if "deleted-data-files" in told:
+        counts["numRemovedFiles"] = told["deleted-data-files"]
+        counts["numRemovedBytes"] = told.get("removed-files-size", "0")
+    return {name: int(count) for name, count in counts.items()}
 
 
 def vector_id(vector: Mapping[str, Any] | None) -> str | None:

@@ -6,14 +6,14 @@ ones are merged, so that the list stays short however long the history.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 import orjson
 
 from lakeward.errors import CorruptTable
+from lakeward.formats.iceberg.avro import Layout, list_writer, manifest_writer
 from lakeward.formats.iceberg.extra import pyiceberg
 from lakeward.formats.iceberg.files import output, source
 from lakeward.formats.iceberg.spec import partition_tuple
@@ -28,36 +28,29 @@ _FAN: Final = 16
 _TIER: Final = 16
 _LARGEST: Final = 20_000
 """Files in a manifest that is not merged any more."""
-_CODEC: Final = "deflate"
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How a table's files are listed: its schema and partition spec, as its document has them."""
-
-    schema: bytes
-    spec: bytes
-    format_version: int
-
-    @classmethod
-    def of(cls, body: Mapping[str, Any]) -> Layout:
-        """The layout that new manifests get."""
-        schema = next(s for s in body["schemas"] if s["schema-id"] == body["current-schema-id"])
-        return cls.with_spec(body, schema, body["default-spec-id"])
-
-    @classmethod
-    def with_spec(cls, body: Mapping[str, Any], schema: Mapping[str, Any], spec_id: int) -> Layout:
-        """The layout of manifests under one of the table's specs."""
-        spec = next(s for s in body["partition-specs"] if s["spec-id"] == spec_id)
-        return cls(orjson.dumps(schema), orjson.dumps(spec), body["format-version"])
+def layout_of(body: Mapping[str, Any], spec_id: int | None = None) -> Layout:
+    """How new manifests of a table are laid out, under one of its specs."""
+    schema = next(s for s in body["schemas"] if s["schema-id"] == body["current-schema-id"])
+    wanted = body["default-spec-id"] if spec_id is None else spec_id
+    spec = next(s for s in body["partition-specs"] if s["spec-id"] == wanted)
+    return Layout(orjson.dumps(schema), orjson.dumps(spec), body["format-version"])
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A manifest that is ready to be put: its entry in the list, and its bytes."""
+    """A manifest that is ready to be put.
+
+    Attributes:
+        manifest: As its list names it.
+        data: Its bytes.
+        entries: Those that have not ended.
+    """
 
     manifest: Any
     data: bytes
+    entries: list[Any]
 
 
 def written(
@@ -66,7 +59,7 @@ def written(
     snapshot_id: int,
     *,
     added: Iterable[Any] = (),
-    existing: Iterable[Any] = (),
+    existing: Sequence[Any] = (),
     deleted: Iterable[Any] = (),
 ) -> Written:
     """A manifest of entries.
@@ -81,27 +74,24 @@ def written(
     """
     api = pyiceberg("manifest")
     file = output(location)
-    writer = api.write_manifest(
-        layout.format_version, _spec(layout.spec), _schema(layout.schema), file, snapshot_id, _CODEC
-    )
+    writer = manifest_writer(layout, file, snapshot_id)
     status = api.ManifestEntryStatus.ADDED
+    new = [
+        api.ManifestEntry.from_args(
+            status=status, snapshot_id=snapshot_id, sequence_number=None, data_file=data_file
+        )
+        for data_file in added
+    ]
     with writer:
-        for data_file in added:
-            writer.add_entry(
-                api.ManifestEntry.from_args(
-                    status=status,
-                    snapshot_id=snapshot_id,
-                    sequence_number=None,
-                    data_file=data_file,
-                )
-            )
+        for entry in new:
+            writer.add_entry(entry)
         for entry in existing:
             writer.existing(entry)
         for entry in deleted:
             writer.delete(entry)
     manifest = writer.to_manifest_file()
     manifest[1] = len(file.data)
-    return Written(manifest, file.data)
+    return Written(manifest, file.data, [*new, *existing])
 
 
 def data_file(file: DataFile, definition: Definition, path: str) -> Any:
@@ -146,6 +136,14 @@ def data_file(file: DataFile, definition: Definition, path: str) -> Any:
     )
 
 
+def with_sequences(entries: Iterable[Any], sequence_number: int) -> None:
+    """Give the entries that a snapshot added what they would inherit from it."""
+    for entry in entries:
+        if entry.sequence_number is None:
+            entry.sequence_number = sequence_number
+            entry.file_sequence_number = sequence_number
+
+
 def with_sequence(manifest: Any, sequence_number: int) -> Any:
     """A manifest of the snapshot at hand, given the snapshot's sequence number."""
     unassigned = pyiceberg("manifest").UNASSIGNED_SEQ
@@ -167,9 +165,7 @@ def list_bytes(
 ) -> bytes:
     """A manifest list."""
     file = output(location)
-    writer = pyiceberg("manifest").write_manifest_list(
-        format_version, file, snapshot_id, parent_id, sequence_number, _CODEC
-    )
+    writer = list_writer(format_version, file, snapshot_id, parent_id, sequence_number)
     with writer as out:
         out.add_manifests(list(manifests))
     data: bytes = file.data
@@ -222,34 +218,12 @@ def to_merge(manifests: Sequence[Any], spec_id: int) -> list[Any]:
     return full[0] if full else []
 
 
-def merged(
-    layout: Layout,
-    location: str,
-    snapshot_id: int,
-    manifests: Sequence[Any],
-    read: Callable[[str], bytes],
-) -> Written:
-    """One manifest in place of several of older snapshots."""
-    entries = [e for m in manifests for e in read_entries(m, read(m.manifest_path))]
-    return written(layout, location, snapshot_id, existing=entries)
-
-
 def _tier(count: int) -> int:
     tier = 0
     while count >= _TIER:
         count //= _TIER
         tier += 1
     return tier
-
-
-@lru_cache(maxsize=256)
-def _schema(text: bytes) -> Any:
-    return pyiceberg("schema").Schema.model_validate_json(text)
-
-
-@lru_cache(maxsize=256)
-def _spec(text: bytes) -> Any:
-    return pyiceberg("partitioning").PartitionSpec.model_validate_json(text)
 
 
 class _Reader:

@@ -17,7 +17,7 @@ import orjson
 from lakeward.formats.iceberg import manifests as api
 from lakeward.formats.iceberg.definition import properties_json, schemas_of
 from lakeward.formats.iceberg.document import Document
-from lakeward.formats.iceberg.manifests import FILE_PATH, Layout
+from lakeward.formats.iceberg.manifests import FILE_PATH
 from lakeward.formats.iceberg.schema import schema_json
 from lakeward.model.commit import AppTransaction, Commit, Head
 from lakeward.model.definition import Definition
@@ -37,11 +37,13 @@ class Next:
     Attributes:
         document: The new metadata document.
         manifests: Of its current snapshot.
+        entries: Of the manifests that are among the files, by their names.
         files: Full names and bytes; the document is the last.
     """
 
     document: Document
     manifests: list[Any] = field(default_factory=list)
+    entries: dict[str, list[Any]] = field(default_factory=dict)
     files: list[tuple[str, bytes]] = field(default_factory=list)
 
 
@@ -52,10 +54,12 @@ class Place:
     Attributes:
         location: The table's directory, as other engines take it.
         read: A file's bytes by its full name.
+        entries: A manifest's entries that have not ended.
     """
 
     location: str
     read: Callable[[str], bytes]
+    entries: Callable[[Any], list[Any]]
 
     def full(self, file: DataFile) -> str:
         """A data file's full name, as its manifest spells it."""
@@ -72,7 +76,7 @@ def metadata_name(location: str, version: int) -> str:
 def first_files(document: Document, place: Place) -> Next:
     """The files of a new table."""
     named = Document(metadata_name(place.location, 0), document.body)
-    return Next(named, [], [(named.location, named.encode())])
+    return Next(named, files=[(named.location, named.encode())])
 
 
 def following(
@@ -122,7 +126,6 @@ class _Writing:
         self._place = place
         self._commit = commit
         self._definition = definition
-        self._layout = Layout.of(document.body)
         self._id = secrets.randbits(62) + 1
         self._directory = f"{place.location}/{METADATA_DIRECTORY}"
         self._stem = f"{commit.info.transaction_id}-{secrets.token_hex(2)}"
@@ -140,13 +143,15 @@ class _Writing:
         kept = self._without_removed([m for m in manifests if api.is_live(m)], sequences)
         kept = self._merged(kept)
         if self._commit.added:
-            entries = [
+            new = [
                 api.data_file(f, self._definition, self._place.full(f)) for f in self._commit.added
             ]
-            kept.append(self._put_manifest(added=entries))
+            kept.append(self._put_manifest(added=new))
         self.out.manifests = [api.with_sequence(m, sequence) for m in kept]
+        for entries in self.out.entries.values():
+            api.with_sequences(entries, sequence)
         parent = None if document.current is None else document.current["snapshot-id"]
-        location = f"{self._directory}/snap-{self._id}-{self._stem}.avro"
+        location = f"{self._directory}/snap-{self._id}-{self._commit.info.transaction_id}.avro"
         data = api.list_bytes(
             location,
             self.out.manifests,
@@ -175,7 +180,7 @@ class _Writing:
             if not gone or not api.is_data(manifest) or not _may_hold(manifest, gone.values()):
                 out.append(manifest)
                 continue
-            entries = api.read_entries(manifest, self._place.read(manifest.manifest_path))
+            entries = self._place.entries(manifest)
             ended = [e for e in entries if e.data_file.file_path in gone]
             if not ended:
                 out.append(manifest)
@@ -196,20 +201,18 @@ class _Writing:
         many = api.to_merge(old, self.out.document.body["default-spec-id"])
         if not many:
             return manifests
-        entries = [e for m in many for e in api.read_entries(m, self._place.read(m.manifest_path))]
+        entries = [e for m in many for e in self._place.entries(m)]
         paths = {m.manifest_path for m in many}
         rest = [m for m in old if m.manifest_path not in paths]
         return [*rest, self._put_manifest(existing=entries), *own]
 
     def _put_manifest(self, like: Any = None, **entries: Any) -> Any:
-        layout = self._layout
-        if like is not None:
-            body = self.out.document.body
-            schema = schemas_of(body)[body["current-schema-id"]]
-            layout = Layout.with_spec(body, schema, like.partition_spec_id)
+        spec_id = None if like is None else like.partition_spec_id
+        layout = api.layout_of(self.out.document.body, spec_id)
         location = f"{self._directory}/{self._stem}-m{len(self.out.files)}.avro"
         made = api.written(layout, location, self._id, **entries)
         self.out.files.append((location, made.data))
+        self.out.entries[location] = made.entries
         return made.manifest
 
 
@@ -240,7 +243,8 @@ def summary(commit: Commit, document: Document, info: Mapping[str, Any]) -> dict
         if known is not None:
             out[f"total-{name}"] = str(int(known) + plus - minus)
     for name in ("total-delete-files", "total-position-deletes", "total-equality-deletes"):
-        out[name] = before.get(name, "0")
+        if name in before:
+            out[name] = before[name]
     out[TRANSACTION_ID] = commit.info.transaction_id
     out[VERSION] = str(commit.version)
     out[INFO] = orjson.dumps(info).decode()
