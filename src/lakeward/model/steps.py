@@ -17,6 +17,8 @@ STEPS: Final = (
     "validate.done",
     "ratify.locked",
     "ratify.checked",
+    "iceberg.prepared",
+    "iceberg.swapped",
     "ratify.inserted",
     "ratify.committed",
     "publish.started",
