@@ -59,11 +59,25 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/ratify.py",
-                "            members.append(_prepared(parts, member))\n",
-                "            members.append(_prepared(parts, member))\n"
+                "            members.append(member if head.format == iceberg.FORMAT else "
+                "_prepared(parts, member))\n",
+                "            members.append(member if head.format == iceberg.FORMAT else "
+                "_prepared(parts, member))\n"
                 '            session.script("COMMIT")\n'
                 '            session.script("BEGIN")\n'
                 '            reach("ratify.inserted")\n',
+            ),
+        ),
+        "test_kill.py",
+    ),
+    Safeguard(
+        "R1: an Iceberg table's pointer moves in the transaction that ratifies the commit",
+        (
+            Edit(
+                "write/iceberg.py",
+                '    reach("iceberg.swapped")\n    parts.documents.keep',
+                '    session.script("COMMIT")\n    session.script("BEGIN")\n'
+                '    reach("iceberg.swapped")\n    parts.documents.keep',
             ),
         ),
         "test_kill.py",
