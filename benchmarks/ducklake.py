@@ -43,6 +43,10 @@ class DuckLake:
         """Append once; the seconds that the worker measured."""
         return float(self._ask("append"))
 
+    def append_two(self) -> float:
+        """Append to two tables in one transaction; the seconds that the worker measured."""
+        return float(self._ask("append_two"))
+
     def count(self) -> int:
         """How many rows the table has."""
         return int(self._ask("count"))

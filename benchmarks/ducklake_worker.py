@@ -3,7 +3,8 @@
 It imports nothing of ours but the sync, because it runs where Lakeward is not installed. It
 measures its own work, so that the pipe is in no number.
 
-A request is `{"do": "open", …}`, `{"do": "append"}` or `{"do": "count"}`, and gets one line back.
+A request is `{"do": "open", …}`, or does `append`, `append_two` or `count` without anything more,
+and gets one line back.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Worker:
             where = f"ducklake:sqlite:{root}/catalog.sqlite"
         self._connection.execute(f"ATTACH '{where}' AS lake (DATA_PATH '{root}/data')")
         self._connection.execute("USE lake")
-        self._connection.execute("CREATE TABLE t (id BIGINT, v DOUBLE, s VARCHAR)")
+        for name in ("t", "u"):
+            self._connection.execute(f"CREATE TABLE {name} (id BIGINT, v DOUBLE, s VARCHAR)")
         with pa.ipc.open_file(rows) as source:
             self._connection.register("incoming", source.read_all())
         self._data = root / "data"
@@ -49,8 +51,18 @@ class Worker:
 
     def append(self) -> float:
         """Append and commit, then sync what DuckLake did not; the seconds it took."""
+        return self._timed("INSERT INTO t FROM incoming")
+
+    def append_two(self) -> float:
+        """The same to two tables in one transaction."""
+        return self._timed(
+            "BEGIN", "INSERT INTO t FROM incoming", "INSERT INTO u FROM incoming", "COMMIT"
+        )
+
+    def _timed(self, *statements: str) -> float:
         started = perf_counter()
-        self._connection.execute("INSERT INTO t FROM incoming")
+        for statement in statements:
+            self._connection.execute(statement)
         taken = perf_counter() - started
         found = set(self._data.rglob("*.parquet"))
         new, self._seen = found - self._seen, found
@@ -76,6 +88,8 @@ def main() -> None:
                 answer: float = 0
             case "append" if worker is not None:
                 answer = worker.append()
+            case "append_two" if worker is not None:
+                answer = worker.append_two()
             case "count" if worker is not None:
                 answer = worker.count()
             case other:

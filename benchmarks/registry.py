@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from benchmarks import append, concurrent, plan, scan, timestamp
+from benchmarks import append, concurrent, iceberg, plan, scan, tables, timestamp
 from benchmarks.result import Benchmark
 
 BENCHMARKS: dict[str, Benchmark] = {
     "append": append.run,
+    "tables": tables.run,
+    "iceberg": iceberg.run,
     "concurrent": concurrent.run,
     "plan": plan.run,
     "timestamp": timestamp.run,
