@@ -75,8 +75,8 @@ def run(settings: Settings) -> Result:
             exactly("failed appends, Iceberg", lost["Lakeward, Iceberg"], 0),
         ],
         (
-            f"{repeats} runs of {PROCESSES} × {each} commits a side in turn; the median counts."
-            f" pyiceberg is asked for {PROCESSES} × {_commits('pyiceberg', each)}.",
+            f"{repeats} runs of {PROCESSES} × {each} commits a side in turn; the median counts.",
+            f"pyiceberg is asked for {PROCESSES} × {_commits('pyiceberg', each)}.",
             *(
                 f"{side}: {lost[side]} of {PROCESSES * _commits(side, each) * repeats} appends"
                 " failed; commits/s by run: " + ", ".join(f"{r.rate:.0f}" for r in runs[side])
