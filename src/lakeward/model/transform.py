@@ -119,7 +119,7 @@ class Transform:
             what = f"Column {column} of type {source} cannot partition a table."
         else:
             what = f"{self.of(column)} cannot partition a table: column {column} is {source}."
-        raise InvalidInput(what, hint=_HINTS[self.name], column=column, transform=str(self))
+        raise InvalidInput(what, hint=_HINTS.get(self.name), column=column, transform=str(self))
 
     def result(self, source: Type) -> Type:
         """The type of the values, for a column's type that the transform has a meaning for."""

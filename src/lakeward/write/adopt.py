@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lakeward.errors import AlreadyExists, InvalidInput
+from lakeward.formats.delta.generated import derived_of, without_marks
 from lakeward.formats.delta.history import read_history
 from lakeward.formats.delta.protocol import ICT, ICT_PROPERTY, guarded, is_guarded, writer_features
 from lakeward.log import audit, commits, definitions, files, heads, transactions
@@ -221,4 +222,12 @@ def _guarded(before: Definition, version: int, timestamp_ms: int) -> Definition:
         # Readers take the files' own times for what was committed before this.
         properties["delta.inCommitTimestampEnablementVersion"] = str(version)
         properties["delta.inCommitTimestampEnablementTimestamp"] = str(timestamp_ms)
-    return replace(before, properties=properties, protocol=guarded(before.protocol))
+    protocol = guarded(before.protocol)
+    schema = without_marks(before.schema)
+    return replace(
+        before,
+        schema=schema,
+        properties=properties,
+        protocol=protocol,
+        derived=derived_of(schema, protocol),
+    )

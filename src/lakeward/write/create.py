@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from lakeward.errors import AlreadyExists, InvalidInput, LakewardError, UnsupportedFeature
+from lakeward.formats.delta.generated import derived_of
 from lakeward.formats.delta.protocol import ICT_PROPERTY, new_protocol
 from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_path
 from lakeward.formats.iceberg.definition import new_protocol as new_iceberg_protocol
@@ -31,7 +32,6 @@ from lakeward.model.definition import Definition
 from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
-from lakeward.model.types import Decimal, Primitive
 from lakeward.read.parts import Parts
 from lakeward.write import iceberg, retry
 from lakeward.write.honour import honour
@@ -45,6 +45,7 @@ from lakeward.write.options import (
     check_properties,
 )
 from lakeward.write.outcome import ratify_surely, recorded
+from lakeward.write.partitioning import partitioning
 from lakeward.write.publish import publish_member
 from lakeward.write.ratify import Intent
 from lakeward.write.record import Ratified, insert
@@ -233,13 +234,15 @@ def _definition(
     guard: bool,
 ) -> Definition:
     columns = Schema.of(schema)
+    parts = partitioning(columns, partition_by, format=format, guard=guard)
     settings = check_properties(properties)
     if format == iceberg.FORMAT:
         # Refuses what Iceberg has no type for.
         schema_json(columns, 0)
         return Definition(
             schema=columns,
-            partition_by=_partition_ids(partition_by, columns),
+            partition_by=parts.partition_by,
+            derived=parts.derived,
             properties=settings,
             constraints=check_constraints(constraints, columns),
             comment=comment,
@@ -249,33 +252,16 @@ def _definition(
     if guard:
         settings[ICT_PROPERTY] = "true"
     definition = Definition(
-        schema=columns,
-        partition_by=_partition_ids(partition_by, columns),
+        schema=parts.schema,
+        partition_by=parts.partition_by,
         properties=settings,
-        constraints=check_constraints(constraints, columns),
+        constraints=check_constraints(constraints, parts.schema),
         comment=comment,
+        derived=parts.derived,
     )
-    return replace(definition, protocol=new_protocol(definition, guard=guard))
-
-
-def _partition_ids(names: Sequence[str], schema: Schema) -> tuple[int, ...]:
-    for name in names:
-        field = schema.by_name.get(name)
-        if field is None:
-            what = f"There is no column {name!r} to partition by."
-            hint = f"The columns are {', '.join(schema.names)}."
-            raise InvalidInput(what, hint=hint, column=name)
-        kind = field.type
-        if not isinstance(kind, Primitive | Decimal) or str(kind) in ("binary", "float", "double"):
-            what = f"Column {name} of type {kind} cannot partition a table."
-            raise InvalidInput(what, hint="Use a column of exact values.", column=name)
-    if len(set(names)) != len(names):
-        what = "A column is named twice in partition_by."
-        raise InvalidInput(what)
-    if len(names) >= len(schema):
-        what = "A table needs a column that it is not partitioned by."
-        raise InvalidInput(what)
-    return tuple(schema.by_name[n].id for n in names)
+    protocol = new_protocol(definition, guard=guard)
+    derived = {**parts.derived, **derived_of(parts.schema, protocol)}
+    return replace(definition, protocol=protocol, derived=derived)
 
 
 def _from_policy(policy: Mapping[str, Any], format: str) -> dict[str, Any]:  # noqa: A002

@@ -54,4 +54,6 @@ def rows_of(storage: Storage, change: Change, file: LoggedFile) -> pa.Table:
 
 def write_again(stager: Stager, kept: pa.Table) -> list[DataFile]:
     """Write rows again that were checked when they were new."""
-    return stager.stage([kept], Checks(str(stager.head.name), {})) if kept.num_rows else []
+    if not kept.num_rows:
+        return []
+    return stager.stage([kept], Checks(str(stager.head.name), {}), trusted=True)

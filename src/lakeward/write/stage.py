@@ -15,7 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakeward.engines.arrow.conform import conform
+from lakeward.engines.arrow.derived import completed
 from lakeward.engines.arrow.parquet import ParquetOptions, encode
 from lakeward.engines.arrow.partition import partition_directory, partitioned
 from lakeward.model.commit import Head
@@ -45,8 +45,15 @@ class Stager:
     # Somebody may have died under the same, self-chosen, id and left files of these names.
     _token: str = field(default_factory=lambda: secrets.token_hex(2))
 
-    def stage(self, tables: Iterable[pa.Table], checks: Checks) -> list[DataFile]:
+    def stage(
+        self, tables: Iterable[pa.Table], checks: Checks, *, trusted: bool = False
+    ) -> list[DataFile]:
         """Write rows that are checked as they pass; the files, once all rows have passed.
+
+        Args:
+            tables: The rows.
+            checks: What they must satisfy.
+            trusted: The rows are the table's own, with generated columns as they were.
 
         Raises:
             SchemaMismatch: Rows that do not fit the schema.
@@ -55,7 +62,7 @@ class Stager:
         before = len(self.written)
         waiting: dict[tuple[tuple[int, Value], ...], _Waiting] = {}
         for table in tables:
-            rows = conform(table, self.definition.schema, str(self.head.name))
+            rows = completed(table, self.definition, str(self.head.name), trusted=trusted)
             checks.look_at(rows)
             if checks.violated:
                 continue
@@ -97,7 +104,7 @@ class Stager:
         ordinal = len(self.created)
         codec = "" if self.options.compression == "none" else f".{self.options.compression}"
         name = f"part-{ordinal:05d}-{self.transaction_id}-{self._token}{codec}.parquet"
-        path = partition_directory(entry.values, self.definition.schema) + name
+        path = partition_directory(entry.values, self.definition) + name
         rows = pa.concat_tables(entry.rows) if len(entry.rows) > 1 else entry.rows[0]
         buffer, file = encode(rows, self.definition, entry.values, path, self.options)
         full = f"{self.head.location}/{path}"

@@ -191,7 +191,7 @@ def test_without_derived_values_a_condition_stays_as_it_is() -> None:
     assert implied(condition, Definition(SCHEMA)) is condition
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(Texts().conditions(), rows, st.data())
 def test_a_projection_never_loses_a_row(text: str, row: Row, data: st.DataObject) -> None:
     column, transform, rules = data.draw(st.sampled_from(possible()))
@@ -202,7 +202,7 @@ def test_a_projection_never_loses_a_row(text: str, row: Row, data: st.DataObject
     assert found or evaluate(expression, row) is not True, (column, transform, rules, row[column])
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from(["year", "month", "day", "hour"]),
     st.sampled_from(["<", "<=", ">", ">=", "=", "IN"]),

@@ -1,7 +1,8 @@
 """Partitions: rows split by their values, and the directories that are named for them.
 
-Some readers take a partition's value from its directory and not from the log, and Delta takes an
-empty text for a missing value. A value that they would read as another one is refused.
+Some readers take a column's value from its directory and not from the log, and Delta takes an empty
+text for a missing value. A value that they would read as another one is refused. Hidden partition
+values are no columns: nobody reads them from a directory, which only people look at.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from lakeward.engines.arrow.derived import derived_values
 from lakeward.errors import SchemaMismatch
 from lakeward.model.definition import Definition
-from lakeward.model.schema import Schema
+from lakeward.model.derived import Derived
 from lakeward.model.types import Field
 from lakeward.model.values import Value, from_neutral, to_neutral
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+NULL_HIDDEN: Final = "null"
 _LONGEST_NAME: Final = 255
 _SHOWN: Final = 60
 
@@ -34,12 +37,12 @@ def partitioned(
     if not definition.partition_by:
         yield {}, data
         return
-    schema = definition.schema
-    fields = [schema.by_id[i] for i in definition.partition_by]
-    rest = data if definition.whole_files else data.drop_columns([f.name for f in fields])
+    fields = definition.partition_fields
+    stored = [] if definition.whole_files else [f.name for f in fields if f.id > 0]
+    rest = data.drop_columns(stored)
     # Under names of our own, so that no column's name is in the way.
-    keys = [f"key_{f.id}" for f in fields]
-    rows = data.select([f.name for f in fields]).rename_columns(keys)
+    keys = [f"key_{abs(f.id)}_{f.id > 0}" for f in fields]
+    rows = pa.table([_values(f, data, definition, table) for f in fields], names=keys)
     rows = rows.append_column("row", pa.array(range(data.num_rows), pa.int64()))
     groups = rows.group_by(keys, use_threads=False).aggregate([("row", "list")])
     columns = [_neutral(f, groups.column(k), table) for f, k in zip(fields, keys, strict=True)]
@@ -48,9 +51,12 @@ def partitioned(
         yield by_id, rest.take(members.values)
 
 
-def partition_directory(values: Mapping[int, Value], schema: Schema) -> str:
+def partition_directory(values: Mapping[int, Value], definition: Definition) -> str:
     """The directory of a partition, `a=1/b=x/`, with nothing in it that a path cannot hold."""
-    return "".join(f"{_name(schema.by_id[i], value)}/" for i, value in values.items())
+    return "".join(
+        f"{_name(definition.field(i), value, definition.derived.get(i))}/"
+        for i, value in values.items()
+    )
 
 
 def check_partition(field: Field, value: Value, table: str) -> None:
@@ -59,9 +65,9 @@ def check_partition(field: Field, value: Value, table: str) -> None:
     Raises:
         SchemaMismatch: It is such a value.
     """
-    if value in ("", NULL_PARTITION):
+    if field.id > 0 and value in ("", NULL_PARTITION):
         reason = "readers take for a missing value"
-    elif len(_name(field, value)) > _LONGEST_NAME:
+    elif len(_name(field, value, None)) > _LONGEST_NAME:
         reason = "is too long to name a directory"
     else:
         return
@@ -71,8 +77,19 @@ def check_partition(field: Field, value: Value, table: str) -> None:
     raise SchemaMismatch(what, hint=hint, table=table, column=field.name, value=shown)
 
 
-def _name(field: Field, value: Value) -> str:
-    text = NULL_PARTITION if value is None else str(from_neutral(field.type, value))
+def _values(field: Field, data: pa.Table, definition: Definition, table: str) -> pa.ChunkedArray:
+    if field.id > 0:
+        return data.column(field.name)
+    return derived_values(data, definition.derived[field.id], definition, table)
+
+
+def _name(field: Field, value: Value, derived: Derived | None) -> str:
+    if value is None:
+        text = NULL_PARTITION if field.id > 0 else NULL_HIDDEN
+    elif derived is not None:
+        text = derived.transform.text(field.type, value)
+    else:
+        text = str(from_neutral(field.type, value))
     return f"{quote(field.name, safe=' ')}={quote(text, safe=' ')}"
 
 

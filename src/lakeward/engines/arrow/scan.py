@@ -150,8 +150,12 @@ def _format(repeating: frozenset[str]) -> ds.ParquetFileFormat:
 def _partition(file: LoggedFile, definition: Definition) -> pc.Expression:
     out = pc.scalar(True)
     for field_id, value in file.partition.items():
-        field = definition.schema.by_id[field_id]
-        out = out & _equals(field, value)
+        derived = definition.derived.get(field_id)
+        if field_id > 0:
+            out = out & _equals(definition.schema.by_id[field_id], value)
+        elif derived is not None and derived.transform.name == "identity":
+            # Files that came from elsewhere may lack the column itself.
+            out = out & _equals(definition.schema.by_id[derived.source], value)
     return out
 
 

@@ -15,6 +15,7 @@ import orjson
 
 from lakeward.errors import UnsupportedFeature
 from lakeward.formats.delta.evolution import evolved
+from lakeward.formats.delta.generated import derived_of
 from lakeward.formats.delta.schema import physical_name
 from lakeward.formats.delta.statistics import StatsReader
 from lakeward.formats.delta.values import encode_path, file_path, partition_value, vector_id
@@ -157,7 +158,7 @@ def definition_of(
         raise ValueError(message)
     demands = previous.protocol if protocol is None and previous else _protocol(protocol or {})
     if metadata is None and previous is not None:
-        return replace(previous, protocol=demands)
+        return replace(previous, protocol=demands, derived=derived_of(previous.schema, demands))
     source = metadata or {}
     text = source.get("schemaString")
     schema = evolved(
@@ -181,6 +182,7 @@ def definition_of(
         protocol=demands,
         created_ms=None if created is None else _integer(created, "createdTime"),
         comment=None if comment is None else str(comment),
+        derived=derived_of(schema, demands),
     )
 
 

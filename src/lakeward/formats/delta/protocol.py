@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lakeward.errors import UnsupportedFeature
-from lakeward.formats.delta.schema import has_timestamp_ntz
+from lakeward.formats.delta.schema import has_timestamp_ntz, is_generated
 from lakeward.model.definition import Definition
 
 GUARD: Final = "lakewardManaged"
@@ -32,6 +32,7 @@ _WRITABLE: Final = frozenset(
         "changeDataFeed",
         "checkConstraints",
         "deletionVectors",
+        "generatedColumns",
         "invariants",
         "timestampNtz",
         "v2Checkpoint",
@@ -53,10 +54,13 @@ def new_protocol(definition: Definition, *, guard: bool) -> dict[str, Any]:
         writer.add("appendOnly")
     if definition.properties.get("delta.enableChangeDataFeed") == "true":
         writer.add("changeDataFeed")
+    if any(map(is_generated, definition.schema.walk())):
+        writer.add("generatedColumns")
     if not writer and not reader:
         return {"minReaderVersion": 1, "minWriterVersion": 2}
     if not guard and not reader:
-        version = 4 if "changeDataFeed" in writer else 3 if "checkConstraints" in writer else 2
+        fourth = writer & {"changeDataFeed", "generatedColumns"}
+        version = 4 if fourth else 3 if "checkConstraints" in writer else 2
         return {"minReaderVersion": 1, "minWriterVersion": version}
     return _with_features(reader, writer | reader)
 
@@ -109,7 +113,7 @@ def active_features(definition: Definition) -> set[str]:
         idle.add("columnMapping")
     else:
         idle.discard("columnMapping")
-    if any("delta.generationExpression" in f.metadata for f in fields):
+    if any(map(is_generated, fields)):
         idle.discard("generatedColumns")
     else:
         idle.add("generatedColumns")
@@ -145,6 +149,10 @@ def needs_engine(definition: Definition) -> bool:
 
 def _unknown(definition: Definition) -> list[str]:
     unknown = sorted(active_features(definition) - _WRITABLE)
+    generated = [f for f in definition.schema.walk() if is_generated(f)]
+    strange = [f.name for f in generated if f.id not in definition.derived]
+    if strange:
+        unknown.append(f"the generated column {strange[0]}")
     if any("delta.invariants" in f.metadata for f in definition.schema.walk()):
         unknown.append("column invariants")
     return unknown

@@ -25,6 +25,7 @@ INDEXED: Final = "lakeward.indexed"
 NESTED_IDS: Final = "lakeward.nestedIds"
 NESTED_TYPES: Final = "lakeward.nestedTypes"
 COMMENT: Final = "comment"
+EXPRESSION: Final = "delta.generationExpression"
 
 _TO_DELTA: Final = {
     "boolean": "boolean",
@@ -82,6 +83,11 @@ def physical_name(field: Field) -> str:
 def has_timestamp_ntz(schema: Schema) -> bool:
     """Whether a column is a timestamp without zone, which Delta calls a feature."""
     return any(isinstance(f.type, Primitive) and f.type.name.endswith("ntz") for f in schema.walk())
+
+
+def is_generated(field: Field) -> bool:
+    """Whether the column's values follow from others by an expression."""
+    return EXPRESSION in field.metadata
 
 
 def _struct(fields: tuple[Field, ...]) -> dict[str, Any]:

@@ -1,0 +1,169 @@
+"""Generated columns: how Delta says that a column's values follow from another column.
+
+A partition transform is a column with one of the expressions here, which Spark accepts, evaluates
+to the very values that we store, and prunes files by. The same expressions, and other spellings of
+them, are recognised in tables of others. What is not recognised stays a plain column that the
+embedded engine does not write.
+
+Spark computes with moments in the zone of its session, so the expressions mean UTC only where the
+session's zone is UTC. A table that the lake has guarded from its first version on has no other
+writers; its columns carry a mark that says so, and only they are believed to be exact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from lakeward.errors import InvalidInput
+from lakeward.formats.delta.protocol import is_guarded
+from lakeward.formats.delta.schema import EXPRESSION
+from lakeward.model.bucket import scaled, unscaled
+from lakeward.model.derived import Derived
+from lakeward.model.schema import Schema
+from lakeward.model.transform import STRING, TIMES, Rules, Transform
+from lakeward.model.types import Decimal, Field, Primitive, Type
+
+ZONE: Final = "lakeward.zone"
+UTC: Final = "UTC"
+_MAX_PRECISION: Final = 38
+_FORMS: Final = {
+    "day": ("CAST({c} AS DATE)", "TO_DATE({c})", "DATE({c})"),
+    "year": ("YEAR({c})", "EXTRACT(YEAR FROM {c})"),
+    "month": ("DATE_FORMAT({c}, 'yyyy-MM')",),
+    "hour": ("DATE_FORMAT({c}, 'yyyy-MM-dd-HH')",),
+    "bucket": ("pmod(hash({c}), {n})",),
+}
+"""The first form of each is what we write; the others mean the same."""
+_CUT: Final = (
+    "SUBSTRING({c}, 1, {n})",
+    "SUBSTR({c}, 1, {n})",
+    "SUBSTRING({c}, 0, {n})",
+    "SUBSTR({c}, 0, {n})",
+    "LEFT({c}, {n})",
+)
+_MULTIPLE: Final = "{c} - pmod({c}, {n})"
+_NARROW: Final = {"int8": "TINYINT", "int16": "SMALLINT"}
+_TOKEN: Final = re.compile(r"`((?:[^`]|``)+)`|('(?:[^'\\]|\\.)*')|(\w+(?:\.[0-9]+)?)|(\S)")
+
+
+def generated_field(
+    own_id: int, name: str, transform: Transform, source: Field, *, guard: bool
+) -> Field:
+    """A column that holds the partition values of another.
+
+    Args:
+        own_id: Its id.
+        name: Its name.
+        transform: By Spark's rules.
+        source: The other column.
+        guard: Whether only the lake will ever write the table.
+
+    Raises:
+        InvalidInput: The transform has no meaning for the column's type, or Spark would round.
+    """
+    transform.check(source.type, source.name)
+    kind = source.type
+    if (
+        transform.name == "truncate"
+        and isinstance(kind, Decimal)
+        and kind.precision == _MAX_PRECISION
+    ):
+        what = f"{transform.of(source.name)} cannot partition a table: Spark rounds {kind}."
+        hint = f"Use a decimal of fewer than {_MAX_PRECISION} digits."
+        raise InvalidInput(what, hint=hint, column=source.name, transform=str(transform))
+    metadata: dict[str, Any] = {EXPRESSION: expression(transform, source)}
+    if guard and transform.name in TIMES:
+        metadata[ZONE] = UTC
+    return Field(own_id, name, transform.result(kind), indexed=True, metadata=metadata)
+
+
+def expression(transform: Transform, source: Field) -> str:
+    """The Spark expression whose value a generated column has."""
+    return next(_spellings(transform, source))
+
+
+def derived_of(schema: Schema, protocol: Mapping[str, Any]) -> dict[int, Derived]:
+    """The generated columns of a schema whose expressions are transforms, by their ids."""
+    out: dict[int, Derived] = {}
+    for field in schema.fields:
+        text = field.metadata.get(EXPRESSION)
+        found = _recognised(text, field.type, schema) if isinstance(text, str) else None
+        if found is not None:
+            source, transform = found
+            marked = field.metadata.get(ZONE) == UTC and is_guarded(protocol)
+            utc = marked or transform.name not in TIMES
+            out[field.id] = Derived(source.id, transform, field.name, utc=utc)
+    return out
+
+
+def without_marks(schema: Schema) -> Schema:
+    """The schema of a table that others may have written: nothing is known of their zones."""
+    if not any(ZONE in f.metadata for f in schema.fields):
+        return schema
+    fields = tuple(
+        replace(f, metadata={k: v for k, v in f.metadata.items() if k != ZONE})
+        for f in schema.fields
+    )
+    return Schema(fields, schema.last_id)
+
+
+def _spellings(transform: Transform, source: Field) -> Iterator[str]:
+    column = "`" + source.name.replace("`", "``") + "`"
+    kind, width = source.type, transform.width or 0
+    if transform.name != "truncate":
+        for form in _FORMS[transform.name]:
+            yield form.format(c=column, n=width)
+    elif kind == STRING:
+        for form in _CUT:
+            yield form.format(c=column, n=width)
+    elif isinstance(kind, Decimal):
+        multiple = _MULTIPLE.format(c=column, n=scaled(kind, width))
+        yield f"CAST({multiple} AS DECIMAL({kind.precision},{kind.scale}))"
+    else:
+        multiple = _MULTIPLE.format(c=column, n=width)
+        narrow = _NARROW.get(kind.name) if isinstance(kind, Primitive) else None
+        yield multiple if narrow is None else f"CAST({multiple} AS {narrow})"
+
+
+def _recognised(text: str, kind: Type, schema: Schema) -> tuple[Field, Transform] | None:
+    tokens = _tokens(text)
+    words = set(tokens)
+    # Spark resolves names whatever their case.
+    sources = [f for f in schema.fields if f.name.lower() in words]
+    for source in sources:
+        for transform in _candidates(tokens, source.type):
+            same = any(_tokens(s) == tokens for s in _spellings(transform, source))
+            if same and transform.result(source.type) == kind:
+                return source, transform
+    return None
+
+
+def _candidates(tokens: list[str], source: Type) -> Iterator[Transform]:
+    """Every transform that a text of these tokens may be."""
+    widths = [_width(t, source) for t in tokens if t[0].isdigit()]
+    found = [Transform(name, None, Rules.SPARK) for name in TIMES]
+    for width in filter(None, widths):
+        found += [Transform(name, width, Rules.SPARK) for name in ("bucket", "truncate")]
+    for transform in found:
+        try:
+            transform.check(source, "")
+        except InvalidInput:
+            continue
+        yield transform
+
+
+def _width(token: str, source: Type) -> int | None:
+    if isinstance(source, Decimal) and "." in token:
+        return unscaled(source, token)
+    return int(token) if token.isdecimal() and len(token) <= 10 else None
+
+
+def _tokens(text: str) -> list[str]:
+    """Words in lower case, whether quoted or not; texts with their quotes; signs."""
+    out = []
+    for quoted, literal, word, sign in _TOKEN.findall(text):
+        out.append(literal or (quoted.replace("``", "`") or word).lower() or sign)
+    return out
