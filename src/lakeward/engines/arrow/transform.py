@@ -44,10 +44,16 @@ def transformed(transform: Transform, kind: Type, values: pa.ChunkedArray) -> pa
     if transform.name in TIMES:
         return _time(transform, kind, column).cast(out)
     if isinstance(kind, Decimal):
-        return _distinct(column, lambda found: _one_by_one(transform, kind, found, out))
-    if transform.name == "bucket":
-        return _bucket(transform, name, column)
-    width = transform.width or 0
+        found = _distinct(column, lambda some: _one_by_one(transform, kind, some, out))
+    elif transform.name == "bucket":
+        found = _bucket(transform, name, column)
+    else:
+        return _truncated(name, column, transform.width or 0)
+    missing = transform.apply(kind, None)
+    return found if missing is None else pc.fill_null(found, pa.scalar(missing, out))
+
+
+def _truncated(name: str, column: pa.Array, width: int) -> pa.Array:
     if name == "string":
         return pc.utf8_slice_codeunits(column, 0, width)
     return pc.binary_slice(column, 0, width) if name == "binary" else _multiple(column, width)
@@ -104,8 +110,7 @@ def _bucket(transform: Transform, name: str, column: pa.Array) -> pa.Array:
     if not spark:
         positive = pc.bit_wise_and(hashes, pa.scalar(POSITIVE, pa.uint32()))
         return _remainder(positive.cast(_INT64), width).cast(pa.int32())
-    found = _remainder(hashes.view(pa.int32()).cast(_INT64), width).cast(pa.int32())
-    return pc.fill_null(found, pa.scalar(SPARK_SEED % width, pa.int32()))
+    return _remainder(hashes.view(pa.int32()).cast(_INT64), width).cast(pa.int32())
 
 
 def _multiple(column: pa.Array, width: int) -> pa.Array:
