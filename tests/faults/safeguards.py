@@ -75,9 +75,9 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/iceberg.py",
-                '    reach("iceberg.swapped")\n    parts.documents.keep',
+                '    reach("iceberg.swapped")\n    parts.memory.renew',
                 '    session.script("COMMIT")\n    session.script("BEGIN")\n'
-                '    reach("iceberg.swapped")\n    parts.documents.keep',
+                '    reach("iceberg.swapped")\n    parts.memory.renew',
             ),
         ),
         "test_kill.py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lakeward.formats.iceberg.document import Documents
+from lakeward.formats.iceberg.memory import Memory
 from lakeward.log import definitions
 from lakeward.log.database import Database, Session
 from lakeward.model.commit import Head
@@ -22,7 +22,7 @@ class Parts:
         storage: The files.
         actor: Who; recorded with everything that is done.
         engine: What program; recorded with commits.
-        documents: Iceberg metadata that was read or written before.
+        memory: Iceberg metadata that was read or written before.
         counters: What happened through this lake object so far.
     """
 
@@ -30,7 +30,7 @@ class Parts:
     storage: Storage
     actor: str
     engine: str
-    documents: Documents = field(default_factory=Documents, repr=False)
+    memory: Memory = field(default_factory=Memory, repr=False)
     counters: Counters = field(default_factory=Counters)
     _definitions: dict[tuple[int, int], Definition] = field(default_factory=dict, repr=False)
 

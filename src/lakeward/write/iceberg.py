@@ -88,7 +88,7 @@ def extend(parts: Parts, session: Session, member: Ratified, aside: list[str]) -
         raise AssertionError(message)
     heads.set_published(session, head.table_id, commit.version)
     reach("iceberg.swapped")
-    parts.documents.keep(made.document, made.manifests, made.entries)
+    parts.memory.renew(document, made.document, made.manifests, made.entries)
     return Ratified(
         replace(head, pointer=made.document.location),
         replace(commit, info=replace(commit.info, extra=_told(made.document, commit))),
@@ -111,7 +111,7 @@ def foreign(
         UnsupportedFeature: It asks for what the lake does not know.
     """
     place = place_of(parts, head)
-    document = parts.documents.get(pointer, place.read)
+    document = parts.memory.document(pointer, place.read)
     source = Source(place.read, place.location)
     found = read_drift(
         document,
@@ -129,14 +129,14 @@ def document_of(parts: Parts, head: Head) -> Document:
     if head.pointer is None:
         what = f"The log has no metadata document for table {head.name}."
         raise CorruptTable(what, hint="Run `lakeward doctor`.", table=str(head.name))
-    return parts.documents.get(head.pointer, place_of(parts, head).read)
+    return parts.memory.document(head.pointer, place_of(parts, head).read)
 
 
 def manifests_of(parts: Parts, document: Document) -> list[object]:
     """The manifests of a document's current snapshot."""
     if document.current is None:
         return []
-    return parts.documents.manifests(
+    return parts.memory.manifests(
         document.current["manifest-list"], lambda name: read_list(name, _read(parts, name))
     )
 
@@ -148,7 +148,7 @@ def place_of(parts: Parts, head: Head) -> Place:
         return _read(parts, name)
 
     def entries(manifest: Any) -> list[Any]:
-        return parts.documents.entries(
+        return parts.memory.entries(
             manifest.manifest_path, lambda name: read_entries(manifest, read(name))
         )
 

@@ -8,10 +8,8 @@ adds one. Published documents never change, so what was read or written once is 
 from __future__ import annotations
 
 import gzip
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from threading import Lock
 from typing import Any, Final
 
 import orjson
@@ -20,8 +18,6 @@ from lakeward.errors import CorruptTable
 
 PREVIOUS_VERSIONS: Final = "write.metadata.previous-versions-max"
 _LISTS: Final = ("snapshots", "snapshot-log", "metadata-log")
-_REMEMBERED: Final = 512
-_SHORT: Final = 256
 
 
 @dataclass(frozen=True)
@@ -147,52 +143,3 @@ def parse(location: str, data: bytes) -> Document:
 
 def _longer(text: bytes, new: bytes) -> bytes:
     return b"%s,%s" % (text, new) if text else new
-
-
-class Documents:
-    """Documents and manifest lists that were read or written before; the oldest are forgotten.
-
-    Published files never change, so what is remembered stays true.
-    """
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[str, Any] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, location: str, read: Callable[[str], bytes]) -> Document:
-        """The document at a location, read where it is not known."""
-        found: Document | None = self._known.get(location)
-        if found is None:
-            found = parse(location, read(location))
-            self._keep(location, found)
-        return found
-
-    def manifests(self, location: str, read: Callable[[str], list[Any]]) -> list[Any]:
-        """The manifests of the list at a location, read where it is not known."""
-        found: list[Any] | None = self._known.get(location)
-        if found is None:
-            found = read(location)
-            self._keep(location, found)
-        return found
-
-    def entries(self, location: str, read: Callable[[str], list[Any]]) -> list[Any]:
-        """The entries of the manifest at a location, read where they are not known."""
-        found: list[Any] | None = self._known.get(location)
-        return read(location) if found is None else found
-
-    def keep(
-        self, document: Document, manifests: list[Any], entries: Mapping[str, list[Any]]
-    ) -> None:
-        """Remember a document that is written, its manifests, and short new ones' entries."""
-        for location, members in entries.items():
-            if len(members) <= _SHORT:
-                self._keep(location, members)
-        self._keep(document.location, document)
-        if document.current is not None:
-            self._keep(document.current["manifest-list"], manifests)
-
-    def _keep(self, location: str, value: Any) -> None:
-        with self._lock:
-            self._known[location] = value
-            while len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)

@@ -1,0 +1,105 @@
+"""Metadata that was read or written before, so that the next commit reads none of it again.
+
+Published files never change, so what is remembered stays true. What is used least is forgotten once
+it all takes too much room; a document that the next one takes over from is forgotten at once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import Any, Final
+
+from lakeward.formats.iceberg.document import Document, parse
+
+ROOM: Final = 64 * 2**20
+"""Bytes, about, that all of it may take."""
+_MANIFEST: Final = 1_000
+_ENTRY: Final = 4_000
+
+
+class Memory:
+    """Documents, manifest lists and manifests by their names."""
+
+    def __init__(self, room: int = ROOM) -> None:
+        self._room = room
+        self._taken = 0
+        self._known: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def document(self, name: str, read: Callable[[str], bytes]) -> Document:
+        """A document, read where it is not known."""
+        found: Document | None = self._find(name)
+        if found is None:
+            found = parse(name, read(name))
+            self._keep(name, found, _length(found))
+        return found
+
+    def manifests(self, name: str, read: Callable[[str], list[Any]]) -> list[Any]:
+        """The manifests that a list names, read where they are not known."""
+        found: list[Any] | None = self._find(name)
+        if found is None:
+            found = read(name)
+            self._keep(name, found, _MANIFEST * len(found))
+        return found
+
+    def entries(self, name: str, read: Callable[[str], list[Any]]) -> list[Any]:
+        """The entries of a manifest that have not ended, read where they are not known."""
+        found: list[Any] | None = self._find(name)
+        return read(name) if found is None else found
+
+    def renew(
+        self,
+        before: Document,
+        document: Document,
+        manifests: list[Any],
+        entries: Mapping[str, list[Any]],
+    ) -> None:
+        """Remember a document in place of the one that it was derived from.
+
+        Args:
+            before: That one.
+            document: The new one, written already.
+            manifests: Of its current snapshot.
+            entries: Of the manifests that were written with it.
+        """
+        if document.location != before.location:
+            self._forget(before.location)
+        if before.current is not None and before.current is not document.current:
+            self._forget(before.current["manifest-list"])
+        for name, members in entries.items():
+            self._keep(name, members, _ENTRY * len(members))
+        self._keep(document.location, document, _length(document))
+        if document.current is not None:
+            self._keep(document.current["manifest-list"], manifests, _MANIFEST * len(manifests))
+
+    def _find(self, name: str) -> Any:
+        with self._lock:
+            found = self._known.get(name)
+            if found is None:
+                return None
+            self._known.move_to_end(name)
+            return found[0]
+
+    def _keep(self, name: str, value: Any, weight: int) -> None:
+        with self._lock:
+            self._drop(name)
+            self._known[name] = (value, weight)
+            self._taken += weight
+            while self._taken > self._room:
+                _, (_, least) = self._known.popitem(last=False)
+                self._taken -= least
+
+    def _forget(self, name: str) -> None:
+        with self._lock:
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        found = self._known.pop(name, None)
+        if found is not None:
+            self._taken -= found[1]
+
+
+def _length(document: Document) -> int:
+    return len(document.snapshots) + len(document.snapshot_log) + 10_000
