@@ -1,50 +1,137 @@
-"""pyiceberg's own scan, for Iceberg tables whose rows plain Parquet reading would get wrong.
+"""pyiceberg's own scan, for Iceberg files whose rows plain Parquet reading would get wrong.
 
-It honours delete files, and finds columns by their ids where they were renamed or widened.
+It honours delete files, and finds columns by their ids where they were renamed or widened. Which
+files are read is the log's business: what others expired from a table's metadata can still be read
+as long as its files are there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import MissingExtra, StorageError
+from lakeward.errors import FileMissing, LakewardError, MissingExtra, StorageError
+
+
+@dataclass(frozen=True, slots=True)
+class ScanFile:
+    """A file to read.
+
+    Attributes:
+        path: Its full name, as its manifest spells it.
+        size: In bytes.
+        partition: Its partition values by the ids of the partition fields.
+        deletes: The delete files that apply to it: paths, each with its format.
+    """
+
+    path: str
+    size: int
+    partition: Mapping[int, Any]
+    deletes: Sequence[Mapping[str, str]]
 
 
 def scan_iceberg(
     metadata: str,
-    snapshot_id: int | None,
+    stored: Mapping[str, Any],
+    files: Sequence[ScanFile],
     schema: pa.Schema,
     *,
     columns: Sequence[str] | None = None,
     where: pc.Expression | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows of an Iceberg table at a snapshot.
+    """The rows of an Iceberg table's files, in the order of the files.
 
     Args:
-        metadata: A metadata document that knows the snapshot.
-        snapshot_id: None for a table that has none.
+        metadata: A metadata document of the table.
+        stored: The schema, as Iceberg's JSON has it.
+        files: What to read.
         schema: What the rows are given as.
         columns: Names, in the order wanted; all when None.
         where: Keeps rows for which it is true.
     """
+    names = list(schema.names if columns is None else columns)
+    wanted = pa.schema([schema.field(n) for n in names])
+    if not files:
+        return wanted.empty_table().to_reader()
     try:
+        batches = _batches(metadata, stored, files)
+    except Exception as error:
+        raise _failed(metadata, error) from error
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in batches:
+                whole = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+                kept = whole if where is None else whole.filter(where)
+                yield from kept.select(names).to_batches()
+        except LakewardError:
+            raise
+        except Exception as error:
+            raise _failed(metadata, error) from error
+
+    return pa.RecordBatchReader.from_batches(wanted, rows())
+
+
+def _batches(
+    metadata: str, stored: Mapping[str, Any], files: Sequence[ScanFile]
+) -> Iterator[pa.RecordBatch]:
+    try:
+        from pyiceberg.expressions import AlwaysTrue
+        from pyiceberg.io.pyarrow import ArrowScan
+        from pyiceberg.schema import Schema
         from pyiceberg.table import StaticTable
     except ImportError as error:
         what = "Reading delete files or renamed columns of Iceberg tables needs pyiceberg."
         raise MissingExtra(what, hint="Run: pip install 'lakeward[iceberg]'.") from error
-    names = list(schema.names if columns is None else columns)
-    wanted = pa.schema([schema.field(n) for n in names])
-    if snapshot_id is None:
-        return wanted.empty_table().to_reader()
-    try:
-        found = StaticTable.from_metadata(metadata).scan(snapshot_id=snapshot_id).to_arrow()
-    except Exception as error:
-        what = f"pyiceberg could not read snapshot {snapshot_id} of {metadata}: {error}."
-        raise StorageError(what, hint="Read it with Spark.") from error
-    rows = found.select(schema.names).cast(schema)
-    if where is not None:
-        rows = rows.filter(where)
-    return rows.select(names).to_reader()
+    table = StaticTable.from_metadata(metadata)
+    scan = ArrowScan(table.metadata, table.io, Schema.model_validate(stored), AlwaysTrue())
+    specs = table.metadata.specs()
+    return scan.to_record_batches([_task(f, specs) for f in files])
+
+
+def _task(file: ScanFile, specs: Mapping[int, Any]) -> Any:
+    from pyiceberg.table import FileScanTask
+
+    deletes = {_data_file(d["path"], d["format"], content="POSITION_DELETES") for d in file.deletes}
+    spec_id, values = _partition(file, specs)
+    data = _data_file(file.path, "PARQUET", partition=values, size=file.size)
+    data.spec_id = spec_id
+    return FileScanTask(data, deletes)
+
+
+def _partition(file: ScanFile, specs: Mapping[int, Any]) -> tuple[int, list[Any]]:
+    """A spec that a file's values fit, and the values in its order; columns may be only there."""
+    for spec_id, spec in specs.items():
+        ids = [f.field_id for f in spec.fields]
+        if file.partition.keys() <= set(ids):
+            return spec_id, [file.partition.get(i) for i in ids]
+    return -1, []
+
+
+def _data_file(
+    path: str, kind: str, *, content: str = "DATA", partition: Sequence[Any] = (), size: int = 0
+) -> Any:
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.typedef import Record
+
+    return DataFile.from_args(
+        content=DataFileContent[content],
+        file_path=path,
+        file_format=FileFormat[kind],
+        partition=Record(*partition),
+        file_size_in_bytes=size,
+    )
+
+
+def _failed(metadata: str, error: Exception) -> LakewardError:
+    if isinstance(error, LakewardError):
+        return error
+    if isinstance(error, FileNotFoundError):
+        what = f"A data file of the version is missing: {error}."
+        return FileMissing(what, hint="`lakeward doctor` lists what is missing.")
+    what = f"pyiceberg could not read files of {metadata}: {error}."
+    return StorageError(what, hint="`lakeward doctor` checks the files.")

@@ -47,6 +47,19 @@ _SWAP = Statement(
     .where(*_OF_TABLE, iceberg_table.c.metadata_location == bindparam("old"))
     .values(metadata_location=bindparam("new"), previous_metadata_location=bindparam("before"))
 )
+_POINTING = Statement(
+    sa.select(iceberg_table.c.table_namespace, iceberg_table.c.table_name)
+    .where(
+        iceberg_table.c.catalog_name == CATALOG,
+        iceberg_table.c.metadata_location == bindparam("location"),
+    )
+    .order_by(iceberg_table.c.table_namespace, iceberg_table.c.table_name)
+)
+_RENAME = Statement(
+    sa.update(iceberg_table)
+    .where(*_OF_TABLE)
+    .values(table_namespace=bindparam("new_namespace"), table_name=bindparam("new_name"))
+)
 _DELETE = Statement(sa.delete(iceberg_table).where(*_OF_TABLE))
 _EXISTS = Statement(
     """INSERT INTO iceberg_namespace_properties
@@ -101,6 +114,19 @@ def swap(session: Session, name: TableName, old: str, new: str) -> bool:
     """Move a table's pointer, if it still is where it was."""
     params = {**_key(name), "old": old, "new": new, "before": old}
     return session.run(_SWAP, params) == 1
+
+
+def pointing_to(session: Session, location: str) -> list[str]:
+    """The names of the tables whose current metadata document is at a location."""
+    return [f"{n}.{t}" for n, t in session.rows(_POINTING, {"location": location})]
+
+
+def rename(session: Session, old: tuple[str, str], name: TableName) -> None:
+    """Enter a table that is there under another name, with its pointer as it is."""
+    namespace, table = identifier(name)
+    session.run(_EXISTS, {"catalog": CATALOG, "namespace": namespace})
+    new = {"new_namespace": namespace, "new_name": table}
+    session.run(_RENAME, {"namespace": old[0], "name": old[1], **new})
 
 
 def delete(session: Session, name: TableName) -> None:

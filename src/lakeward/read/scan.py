@@ -7,9 +7,15 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lakeward.engines.arrow import scan as arrow_scan
+from lakeward.engines.arrow.expression import to_arrow
+from lakeward.engines.iceberg import ScanFile, scan_iceberg
 from lakeward.errors import InvalidInput
 from lakeward.formats.delta import protocol
-from lakeward.formats.iceberg.definition import EVOLVED, FORMAT_VERSION
+from lakeward.formats.iceberg.definition import BY_ID, FORMAT_VERSION
+from lakeward.formats.iceberg.listing import DELETE_FILES
+from lakeward.formats.iceberg.publication import full_path
+from lakeward.formats.iceberg.schema import schema_json
+from lakeward.formats.iceberg.values import to_tuple
 from lakeward.model import arguments
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
@@ -19,12 +25,11 @@ from lakeward.storage.base import Storage
 
 
 def needs_engine(files: Sequence[LoggedFile], definition: Definition) -> bool:
-    """Whether the files hold rows that plain Parquet reading would get wrong."""
-    if any(f.file.deletion_vector is not None for f in files):
-        return True
+    """Whether the files hold rows that `read_files` would get wrong."""
     if FORMAT_VERSION in definition.protocol:
-        return bool(definition.protocol.get(EVOLVED))
-    return protocol.needs_engine(definition)
+        return False
+    has_vectors = any(f.file.deletion_vector is not None for f in files)
+    return has_vectors or protocol.needs_engine(definition)
 
 
 def read_files(
@@ -36,7 +41,7 @@ def read_files(
     columns: Sequence[str] | None = None,
     where: Expression | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows of plain files.
+    """The rows of files that plain Parquet reading gets right, and of any Iceberg files.
 
     Args:
         storage: Where they are.
@@ -46,6 +51,19 @@ def read_files(
         columns: Names in the order wanted; all when None.
         where: Keeps rows for which it is true.
     """
+    if definition.protocol.get(BY_ID) or (
+        FORMAT_VERSION in definition.protocol
+        and any(f.file.deletion_vector is not None for f in files)
+    ):
+        place = storage.uri(head.location)
+        return scan_iceberg(
+            str(head.pointer),
+            schema_json(definition.schema, 0),
+            [_scan_file(f, definition, place) for f in files],
+            definition.schema.to_arrow(),
+            columns=columns,
+            where=None if where is None else to_arrow(where),
+        )
     filesystem, root = storage.arrow_filesystem()
     directory = head.location if head.location.startswith("/") else f"{root}/{head.location}"
     return arrow_scan.scan(
@@ -76,3 +94,17 @@ def check_columns(columns: Sequence[str] | None, definition: Definition, table: 
     if twice is not None:
         what = f"Column {twice!r} is asked for more than once."
         raise InvalidInput(what, table=table, column=twice)
+
+
+def _scan_file(file: LoggedFile, definition: Definition, location: str) -> ScanFile:
+    vector = file.file.deletion_vector or {}
+    return ScanFile(
+        path=full_path(file.file, location),
+        size=file.size,
+        partition={
+            -i: to_tuple(definition.field(i).type, value)
+            for i, value in file.partition.items()
+            if i in definition.derived
+        },
+        deletes=vector.get(DELETE_FILES, ()),
+    )

@@ -9,8 +9,6 @@ from datetime import datetime
 import pyarrow as pa
 
 from lakeward.engines import datafusion
-from lakeward.engines.arrow.expression import to_arrow
-from lakeward.engines.iceberg import scan_iceberg
 from lakeward.errors import VersionNotFound
 from lakeward.log import commits, definitions, files
 from lakeward.log.database import Session
@@ -126,14 +124,6 @@ class TableSnapshot:
         self, columns: Sequence[str] | None, where: Expression | None
     ) -> pa.RecordBatchReader:
         """Deletion vectors and mapped columns are read from the published table."""
-        if self.head.format == "iceberg":
-            return scan_iceberg(
-                str(self.head.pointer),
-                self.snapshot_id,
-                self.schema.to_arrow(),
-                columns=columns,
-                where=None if where is None else to_arrow(where),
-            )
         return datafusion.scan_delta(
             self.parts.storage.uri(self.head.location),
             self.version,

@@ -16,7 +16,7 @@ from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_path
 from lakeward.formats.iceberg.definition import new_protocol as new_iceberg_protocol
 from lakeward.formats.iceberg.publication import METADATA_DIRECTORY
 from lakeward.formats.iceberg.schema import schema_json
-from lakeward.log import audit, catalog, heads, transactions
+from lakeward.log import audit, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model import arguments
 from lakeward.model.clock import now_ms
@@ -135,7 +135,7 @@ def drop(parts: Parts, name: TableName) -> None:
         heads.advance(session, head)
         heads.drop(session, head.table_id, now)
         if head.format == iceberg.FORMAT:
-            catalog.delete(session, head.name)
+            iceberg.leave(parts, session, head)
 
 
 def _ratify(
@@ -180,11 +180,6 @@ def _ratify(
         )
         head = replace(new, table_id=heads.insert(session, new, now))
         definition = replace(definition, created_ms=now)
-        if format == iceberg.FORMAT:
-            parts.storage.make_directory(f"{new.location}/{METADATA_DIRECTORY}")
-            head = iceberg.begin(parts, session, head, definition, now)
-        else:
-            parts.storage.make_directory(f"{new.location}/{LOG_DIRECTORY}")
         commit = Commit(
             version=0,
             timestamp_ms=now,
@@ -197,6 +192,11 @@ def _ratify(
             ),
             definition=definition,
         )
+        if format == iceberg.FORMAT:
+            parts.storage.make_directory(f"{new.location}/{METADATA_DIRECTORY}")
+            head = iceberg.begin(parts, session, head, definition, commit)
+        else:
+            parts.storage.make_directory(f"{new.location}/{LOG_DIRECTORY}")
         member = Ratified(
             replace(head, version=0, timestamp_ms=now, definition_id=0), commit, definition
         )

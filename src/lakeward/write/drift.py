@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakeward.errors import CorruptTable, ForeignCommit, LakewardError
+from lakeward.errors import ForeignCommit, LakewardError
 from lakeward.formats.delta.history import read_commit
 from lakeward.formats.delta.protocol import is_guarded
 from lakeward.formats.delta.publication import commit_path
 from lakeward.formats.delta.values import vector_id as delta_vector_id
-from lakeward.formats.iceberg.history import vector_id as iceberg_vector_id
+from lakeward.formats.iceberg.listing import vector_id as iceberg_vector_id
 from lakeward.log import audit, catalog, files, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
@@ -45,7 +45,7 @@ def follow(parts: Parts, head: Head) -> Head:
         return head
     if head.drift == "refuse":
         with parts.database.read() as session:
-            if _next(parts, session, head, parts.definition(session, head)) is None:
+            if not _is_taken(parts, session, head):
                 return head
     with parts.database.write() as session:
         return take_over(parts, session, heads.lock(session, head.table_id, head.name))
@@ -79,9 +79,17 @@ def settled(parts: Parts, session: Session, head: Head) -> Head:
     A guarded Delta table is written through the log alone; an open one is settled elsewhere.
 
     Raises:
+        ForeignCommit: The table refuses drift, or another table is in its place.
         CorruptTable: A foreign commit cannot be understood.
     """
-    return take_over(parts, session, head) if head.format == iceberg.FORMAT else head
+    if head.format != iceberg.FORMAT:
+        return head
+    if head.drift == "refuse" and iceberg.has_drifted(session, head):
+        iceberg.check_entered(session, head)
+        what = f"Somebody else committed to table {head.name}, which refuses it."
+        hint = "Drop it and adopt it anew to take that commit."
+        raise ForeignCommit(what, hint=hint, table=str(head.name), version=head.version + 1)
+    return take_over(parts, session, head)
 
 
 def adopt_drift(parts: Parts, session: Session, head: Head) -> Head:
@@ -123,17 +131,23 @@ def _follow_pointer(parts: Parts, session: Session, head: Head) -> Head:
     if pointer == head.pointer:
         return head
     if pointer is None:
-        what = f"Somebody took table {head.name} out of the lake's Iceberg catalog."
-        hint = "Its files and history are safe. `lakeward doctor --mend` enters it again."
-        raise CorruptTable(what, hint=hint, table=str(head.name))
+        raise iceberg.not_entered(session, head)
     definition = parts.definition(session, head)
-    document, found = iceberg.foreign(parts, head, definition, pointer)
+    document, found = iceberg.foreign(parts, session, head, definition, pointer)
     for actions in found:
         head, definition = _adopt_one(parts, session, head, definition, actions)
     head = replace(head, pointer=document.location)
     heads.advance(session, head)
     heads.set_published(session, head.table_id, head.version)
     return head
+
+
+def _is_taken(parts: Parts, session: Session, head: Head) -> bool:
+    """Whether something that others did to a table that refuses drift is taken after all."""
+    if head.format == iceberg.FORMAT:
+        iceberg.check_entered(session, head)
+        return False
+    return _next(parts, session, head, parts.definition(session, head)) is not None
 
 
 def _next(

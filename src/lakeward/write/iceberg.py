@@ -11,13 +11,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from lakeward.errors import CorruptTable, FileMissing, UnsupportedFeature
+from lakeward.errors import CorruptTable, FileMissing, ForeignCommit, UnsupportedFeature
 from lakeward.formats.iceberg.definition import FORMAT_VERSION, new_document
 from lakeward.formats.iceberg.document import Document
-from lakeward.formats.iceberg.history import SEQUENCE, SNAPSHOT_ID, Source, read_drift
+from lakeward.formats.iceberg.history import read_anew, read_drift
+from lakeward.formats.iceberg.listing import Source, schemeless
 from lakeward.formats.iceberg.manifests import read_entries, read_list
 from lakeward.formats.iceberg.publication import Next, Place, first_files, following
-from lakeward.log import catalog, commits, heads
+from lakeward.formats.iceberg.summary import SEQUENCE, SNAPSHOT_ID
+from lakeward.log import catalog, commits, files, heads
 from lakeward.log.codec import info_text, loads
 from lakeward.log.database import Session
 from lakeward.model.commit import Commit, Head
@@ -44,10 +46,27 @@ def check_writable(definition: Definition, table: str) -> None:
         raise UnsupportedFeature(what, hint=hint, table=table)
 
 
-def begin(parts: Parts, session: Session, head: Head, definition: Definition, at_ms: int) -> Head:
-    """Publish a new table's first document and enter it into the catalog; its head."""
-    place = place_of(parts, head)
-    made = first_files(new_document(head, definition, place.location, at_ms=at_ms), place)
+def begin(
+    parts: Parts, session: Session, head: Head, definition: Definition, commit: Commit
+) -> Head:
+    """Publish a new table's first document and enter it into the catalog; its head.
+
+    Args:
+        parts: The lake's.
+        session: The ratifying one.
+        head: The new table's.
+        definition: Its first.
+        commit: Version 0, which has no snapshot to tell of it.
+    """
+    place, info = place_of(parts, head), commit.info
+    told = {
+        "transaction_id": info.transaction_id,
+        "parameters": info.parameters,
+        "actor": info.actor,
+        "engine": info.engine,
+    }
+    document = new_document(head, definition, place.location, at_ms=commit.timestamp_ms, told=told)
+    made = first_files(document, place)
     _put(parts, made, [])
     catalog.insert(session, head.name, made.document.location)
     reach("iceberg.swapped")
@@ -101,27 +120,60 @@ def has_drifted(session: Session, head: Head) -> bool:
     return catalog.pointer(session, head.name) != head.pointer
 
 
+def leave(parts: Parts, session: Session, head: Head) -> None:
+    """Take a table out of the catalog, unless somebody entered another one under its name."""
+    pointer = catalog.lock(session, head.name)
+    if pointer is None or (pointer != head.pointer and not _is_of(parts, head, pointer)):
+        return
+    catalog.delete(session, head.name)
+
+
+def check_entered(session: Session, head: Head) -> None:
+    """Refuse a table that somebody took out of the catalog.
+
+    Raises:
+        CorruptTable: It has no row there.
+    """
+    if catalog.pointer(session, head.name) is None:
+        raise not_entered(session, head)
+
+
+def not_entered(session: Session, head: Head) -> CorruptTable:
+    """The error that the catalog has no row of the table's name."""
+    what = f"Somebody took table {head.name} out of the lake's Iceberg catalog."
+    others = catalog.pointing_to(session, str(head.pointer))
+    if others:
+        what = f"Somebody renamed table {head.name} to {others[0]} in the lake's Iceberg catalog."
+    hint = "Its files and history are safe: `lakeward doctor --fix` enters it again."
+    return CorruptTable(what, hint=hint, table=str(head.name))
+
+
 def foreign(
-    parts: Parts, head: Head, definition: Definition, pointer: str
+    parts: Parts, session: Session, head: Head, definition: Definition, pointer: str
 ) -> tuple[Document, list[ForeignActions]]:
     """What others committed since the head, and the document that it led to.
 
     Raises:
+        ForeignCommit: The catalog has another table under this name.
         CorruptTable: Their metadata cannot be understood.
         UnsupportedFeature: It asks for what the lake does not know.
     """
+    if not _is_of(parts, head, pointer):
+        what = f"Somebody put another table in the place of {head.name} in the Iceberg catalog."
+        hint = "Drop it from the lake and adopt the new one, or move one of them away."
+        raise ForeignCommit(what, hint=hint, table=str(head.name), path=pointer)
     place = place_of(parts, head)
     document = parts.memory.document(pointer, place.read)
-    source = Source(place.read, place.location)
-    found = read_drift(
-        document,
-        document_of(parts, head),
-        source,
-        definition,
-        version=head.version,
-        timestamp_ms=head.timestamp_ms,
-    )
-    return document, found
+    base = {"version": head.version, "timestamp_ms": head.timestamp_ms}
+    try:
+        known = document_of(parts, head)
+        source = Source(place.read, place.location)
+        return document, read_drift(document, known, source, definition, **base)
+    except CorruptTable:
+        # Whoever expires snapshots deletes what led to them; the log knows where it left off.
+        source = Source(place.read, place.location)
+        live = [f.file for f in files.at(session, head.table_id, head.version)]
+        return document, read_anew(document, source, definition, live, **base)
 
 
 def document_of(parts: Parts, head: Head) -> Document:
@@ -155,8 +207,16 @@ def place_of(parts: Parts, head: Head) -> Place:
     return Place(parts.storage.uri(head.location), read, entries)
 
 
+def _is_of(parts: Parts, head: Head, pointer: str) -> bool:
+    """Whether a metadata document is the table's."""
+    return parts.memory.document(pointer, place_of(parts, head).read).uuid in ("", head.uuid)
+
+
 def _read(parts: Parts, name: str) -> bytes:
-    plain = "/" + name.removeprefix("file:").lstrip("/") if name.startswith("file:") else name
+    plain = schemeless(name)
+    if "://" in plain:
+        what = f"The metadata file {name} lies on {plain.partition('://')[0]}://."
+        raise UnsupportedFeature(what, hint="The lake reads files of this machine only.", path=name)
     try:
         return parts.storage.read(plain)
     except FileMissing as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
 
-from lakeward.errors import CorruptTable, UnsupportedFeature
+from lakeward.errors import CorruptTable, LakewardError, UnsupportedFeature
 from lakeward.formats.iceberg.document import Document
 from lakeward.formats.iceberg.schema import parse_schema, schema_json, schema_notes
 from lakeward.formats.iceberg.spec import last_partition_id, parse_specs, spec_json
@@ -15,14 +16,21 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 
 FORMAT_VERSION: Final = "format-version"
-EVOLVED: Final = "evolved"
-"""Older files may hold a column under another name or type: they are read by field ids."""
+BY_ID: Final = "by_id"
+"""Files may hold a column under another name or type than the schema: they are read by field ids.
+
+So it is once a column was renamed, widened or changed inside, and where a column has a name that
+other engines spell differently in their files.
+"""
 COMMENT: Final = "comment"
 NAME: Final = "lakeward.name"
+CREATED: Final = "lakeward.created"
+"""The property that tells who made the table, and when: before its first snapshot, what else?"""
 _COLUMNS: Final = "lakeward.columns"
 _CONSTRAINT: Final = "lakeward.constraint."
-_OWN: Final = (NAME, COMMENT, _COLUMNS)
+_OWN: Final = (NAME, CREATED, COMMENT, _COLUMNS)
 _UNSORTED: Final = {"order-id": 0, "fields": []}
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def new_protocol(properties: Mapping[str, str]) -> dict[str, Any]:
@@ -38,7 +46,9 @@ def new_protocol(properties: Mapping[str, str]) -> dict[str, Any]:
     return {FORMAT_VERSION: 2}
 
 
-def new_document(head: Head, definition: Definition, location: str, *, at_ms: int) -> Document:
+def new_document(
+    head: Head, definition: Definition, location: str, *, at_ms: int, told: Mapping[str, Any]
+) -> Document:
     """The first document of a table, which has no snapshot yet.
 
     Args:
@@ -46,7 +56,9 @@ def new_document(head: Head, definition: Definition, location: str, *, at_ms: in
         definition: Its first.
         location: The table's directory.
         at_ms: When.
+        told: What is known of its making, as plain JSON values.
     """
+    created = orjson.dumps({"at_ms": at_ms, **told}).decode()
     body: dict[str, Any] = {
         FORMAT_VERSION: definition.protocol[FORMAT_VERSION],
         "table-uuid": head.uuid,
@@ -61,7 +73,7 @@ def new_document(head: Head, definition: Definition, location: str, *, at_ms: in
         "last-partition-id": last_partition_id(definition),
         "default-sort-order-id": 0,
         "sort-orders": [_UNSORTED],
-        "properties": properties_json(head, definition),
+        "properties": {**properties_json(head, definition), CREATED: created},
         "current-snapshot-id": None,
         "refs": {},
         "statistics": [],
@@ -100,7 +112,10 @@ def definition_of(document: Document, schema_id: int | None = None) -> Definitio
         notes = orjson.loads(properties.get(_COLUMNS, "{}"))
         schema = parse_schema(source, body["last-column-id"], notes)
         partition_by, derived = parse_specs(specs_of(body).values(), _spec_of(body), schema)
-    except (KeyError, TypeError, StopIteration, orjson.JSONDecodeError) as error:
+        by_id = _is_read_by_id(body)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, LakewardError):
+            raise
         what = f"{document.location} does not describe a table: {error!r}."
         raise CorruptTable(what, path=document.location) from error
     return Definition(
@@ -116,7 +131,7 @@ def definition_of(document: Document, schema_id: int | None = None) -> Definitio
         },
         protocol={
             FORMAT_VERSION: document.format_version,
-            **({EVOLVED: True} if _has_evolved(body) else {}),
+            **({BY_ID: True} if by_id else {}),
         },
         comment=properties.get(COMMENT),
         derived=derived,
@@ -138,36 +153,53 @@ def schemas_of(body: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
     return {0: {**body["schema"], "schema-id": 0}}
 
 
-def _has_evolved(body: Mapping[str, Any]) -> bool:
-    """Whether a field ever had another name or type, or a name meant another field."""
-    seen: dict[int, tuple[str, str]] = {}
+def created_of(document: Document) -> dict[str, Any]:
+    """What is known of the making of a table; nothing where no lake made it."""
+    try:
+        found = orjson.loads(document.properties.get(CREATED, "{}"))
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_read_by_id(body: Mapping[str, Any]) -> bool:
+    """Whether files may hold a column otherwise than the current schema has it."""
+    kinds: dict[int, tuple[str, Any]] = {}
     names: dict[str, int] = {}
     for schema in schemas_of(body).values():
-        for number, path, kind in _walk(schema["fields"], ""):
-            if seen.setdefault(number, (path, kind)) != (path, kind):
+        for field in schema["fields"]:
+            shape = (field["name"], _shape(field))
+            if kinds.setdefault(field["id"], shape) != shape:
                 return True
-            if names.setdefault(path, number) != number:
+            if names.setdefault(field["name"], field["id"]) != field["id"]:
+                return True
+            if _is_unusual(field):
                 return True
     return False
 
 
-def _walk(fields: list[Mapping[str, Any]], above: str) -> Iterator[tuple[int, str, str]]:
-    for field in fields:
-        path = f"{above}.{field['name']}"
-        kind = field["type"]
-        yield field["id"], path, kind if isinstance(kind, str) else kind["type"]
-        yield from _parts(kind, path)
-
-
-def _parts(kind: Any, path: str) -> Iterator[tuple[int, str, str]]:
+def _shape(field: Mapping[str, Any]) -> Any:
+    """What of a column's type shows in files: its parts with their ids and names, in order."""
+    kind = field["type"]
     if isinstance(kind, str):
-        return
+        return kind
+    return kind["type"], [(p["id"], p["name"], _shape(p)) for p in _parts(kind)]
+
+
+def _is_unusual(field: Mapping[str, Any]) -> bool:
+    """Whether other engines spell a name differently in files, or fill in what files lack."""
+    if not _PLAIN.fullmatch(field["name"]) or field.get("initial-default") is not None:
+        return True
+    kind = field["type"]
+    return not isinstance(kind, str) and any(_is_unusual(p) for p in _parts(kind))
+
+
+def _parts(kind: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The fields that a nested type is made of."""
     if kind["type"] == "struct":
-        yield from _walk(kind["fields"], path)
-        return
-    for name in ("element",) if kind["type"] == "list" else ("key", "value"):
-        part = {"id": kind[f"{name}-id"], "name": name, "type": kind[name]}
-        yield from _walk([part], path)
+        return list(kind["fields"])
+    names = ("element",) if kind["type"] == "list" else ("key", "value")
+    return [{"id": kind[f"{n}-id"], "name": n, "type": kind[n]} for n in names]
 
 
 def _schema_of(body: Mapping[str, Any], schema_id: int | None) -> Mapping[str, Any]:

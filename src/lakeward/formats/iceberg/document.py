@@ -46,6 +46,11 @@ class Document:
         return int(self.body["format-version"])
 
     @property
+    def uuid(self) -> str:
+        """The table's own id; empty where an old one has none."""
+        return str(self.body.get("table-uuid") or "")
+
+    @property
     def sequence_number(self) -> int:
         """Of the newest snapshot."""
         return int(self.body.get("last-sequence-number", 0))
@@ -125,10 +130,13 @@ def parse(location: str, data: bytes) -> Document:
         number = body.get("current-snapshot-id")
         snapshots = body.get("snapshots") or []
         current = next((s for s in snapshots if s["snapshot-id"] == number), None)
+        if current is None and number not in (None, -1):
+            message = f"the current snapshot {number} is not there"
+            raise ValueError(message)
         body["format-version"] = int(body["format-version"])
         int(body["last-updated-ms"])
         lists = {n: [orjson.dumps(m) for m in body.pop(n, None) or ()] for n in _LISTS}
-    except (OSError, orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, EOFError, KeyError, OSError, TypeError, ValueError) as error:
         what = f"{location} is no Iceberg metadata: {error!r}."
         raise CorruptTable(what, hint="Name a whole metadata file.", path=location) from error
     return Document(

@@ -94,13 +94,14 @@ def written(
     return Written(manifest, file.data, [*new, *existing])
 
 
-def data_file(file: DataFile, definition: Definition, path: str) -> Any:
+def data_file(file: DataFile, definition: Definition, path: str, spec: Mapping[str, Any]) -> Any:
     """A file of the log as a manifest lists it.
 
     Args:
         file: The file.
         definition: Whose fields its statistics and partition refer to.
         path: Its full name.
+        spec: The table's default one.
     """
     api = pyiceberg("manifest")
     stats = file.stats
@@ -120,13 +121,13 @@ def data_file(file: DataFile, definition: Definition, path: str) -> Any:
         content=api.DataFileContent.DATA,
         file_path=path,
         file_format=api.FileFormat.PARQUET,
-        partition=partition_tuple(definition, file.partition),
+        partition=partition_tuple(spec, definition, file.partition),
         record_count=file.rows,
         file_size_in_bytes=file.size,
         column_sizes=None,
         value_counts=counts,
         null_value_counts=nulls,
-        nan_value_counts=None,
+        nan_value_counts=_no_nan(bounds[0], definition),
         lower_bounds=bounds[0],
         upper_bounds=bounds[1],
         key_metadata=None,
@@ -134,6 +135,12 @@ def data_file(file: DataFile, definition: Definition, path: str) -> Any:
         equality_ids=None,
         sort_order_id=None,
     )
+
+
+def _no_nan(bounded: Iterable[int], definition: Definition) -> dict[int, int] | None:
+    """Columns that have no NaN: those with bounds, which are left out where there is one."""
+    by_id = definition.schema.by_id
+    return {i: 0 for i in bounded if str(by_id[i].type) in ("float", "double")} or None
 
 
 def with_sequences(entries: Iterable[Any], sequence_number: int) -> None:

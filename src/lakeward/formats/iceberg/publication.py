@@ -15,19 +15,22 @@ from typing import Any, Final
 import orjson
 
 from lakeward.formats.iceberg import manifests as api
-from lakeward.formats.iceberg.definition import properties_json, schemas_of
+from lakeward.formats.iceberg.definition import (
+    CREATED,
+    NAME,
+    properties_json,
+    schemas_of,
+    specs_of,
+)
 from lakeward.formats.iceberg.document import Document
 from lakeward.formats.iceberg.manifests import FILE_PATH
 from lakeward.formats.iceberg.schema import schema_json
+from lakeward.formats.iceberg.summary import APPLICATIONS, INFO, TRANSACTION_ID, VERSION
 from lakeward.model.commit import AppTransaction, Commit, Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 
 METADATA_DIRECTORY: Final = "metadata"
-TRANSACTION_ID: Final = "lakeward.transaction-id"
-VERSION: Final = "lakeward.version"
-INFO: Final = "lakeward.info"
-APPLICATIONS: Final = "lakeward.applications"
 
 
 @dataclass
@@ -63,9 +66,14 @@ class Place:
 
     def full(self, file: DataFile) -> str:
         """A data file's full name, as its manifest spells it."""
-        if file.extra and FILE_PATH in file.extra:
-            return str(file.extra[FILE_PATH])
-        return file.path if _is_full(file.path) else f"{self.location}/{file.path}"
+        return full_path(file, self.location)
+
+
+def full_path(file: DataFile, location: str) -> str:
+    """The full name of a data file of a table, as its manifest spells it."""
+    if file.extra and FILE_PATH in file.extra:
+        return str(file.extra[FILE_PATH])
+    return file.path if _is_full(file.path) else f"{location}/{file.path}"
 
 
 def metadata_name(location: str, version: int) -> str:
@@ -107,10 +115,8 @@ def following(
     location = metadata_name(place.location, commit.version)
     renewed = document.after(location, at_ms, _changed(document, head, commit))
     writing = _Writing(renewed, place, commit, definition)
-    if commit.definition is None or commit.added or commit.removed:
-        writing.snapshot(manifests, at_ms, info, sequences)
-    else:
-        writing.out.manifests = list(manifests)
+    # A commit that changes no rows gets a snapshot, too: only there can it tell its transaction.
+    writing.snapshot(manifests, at_ms, info, sequences)
     out = writing.out
     out.files.append((location, out.document.encode()))
     return out
@@ -143,8 +149,10 @@ class _Writing:
         kept = self._without_removed([m for m in manifests if api.is_live(m)], sequences)
         kept = self._merged(kept)
         if self._commit.added:
+            spec = specs_of(document.body)[document.body["default-spec-id"]]
             new = [
-                api.data_file(f, self._definition, self._place.full(f)) for f in self._commit.added
+                api.data_file(f, self._definition, self._place.full(f), spec)
+                for f in self._commit.added
             ]
             kept.append(self._put_manifest(added=new))
         self.out.manifests = [api.with_sequence(m, sequence) for m in kept]
@@ -259,13 +267,17 @@ def _applications(source: Sequence[AppTransaction]) -> str:
 
 def _changed(document: Document, head: Head, commit: Commit) -> dict[str, Any]:
     """The words of the document's body that a new definition changes."""
+    told = document.properties
     if commit.definition is None:
-        return {}
+        # A table that was adopted learns its name with the first commit.
+        known_as = told.get(NAME) == str(head.name)
+        return {} if known_as else {"properties": {**told, NAME: str(head.name)}}
     body = document.body
     known = schemas_of(body)
     current = body["current-schema-id"]
     new = schema_json(commit.definition.schema, current)
-    out: dict[str, Any] = {"properties": properties_json(head, commit.definition)}
+    kept = {CREATED: told[CREATED]} if CREATED in told else {}
+    out: dict[str, Any] = {"properties": {**properties_json(head, commit.definition), **kept}}
     if new != {k: v for k, v in known[current].items() if k in new}:
         number = max(known) + 1
         out["schemas"] = [*known.values(), {**new, "schema-id": number}]

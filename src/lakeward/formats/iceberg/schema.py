@@ -81,7 +81,12 @@ def parse_schema(
     """
     known = notes or {}
     fields = [_field(f, known, f["name"]) for f in source["fields"]]
-    return Schema(tuple(_indexed(fields, known)), last_id)
+    # A file without the column holds its default, which the index would take for null.
+    filled = {f["id"] for f in source["fields"] if f.get("initial-default") is not None}
+    indexed = (
+        replace(f, indexed=f.indexed and f.id not in filled) for f in _indexed(fields, known)
+    )
+    return Schema(tuple(indexed), last_id)
 
 
 def schema_notes(schema: Schema) -> dict[str, dict[str, Any]]:

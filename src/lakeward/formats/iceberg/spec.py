@@ -55,19 +55,27 @@ def parse_specs(
     Raises:
         InvalidInput: A transform is not known.
     """
+    every = [_fields(spec, schema) for spec in specs]
+    # Files of a spec without the field have no value, which the index would take for null.
+    shared = set.intersection(*({f["field-id"] for f in fields} for fields in every))
     derived: dict[int, Derived] = {}
-    for spec in specs:
-        for field in _fields(spec, schema):
-            transform = Transform.parse(field["transform"])
-            source = schema.by_id[field["source-id"]]
-            indexed = indexable(transform.result(source.type))
-            derived[-field["field-id"]] = Derived(source.id, transform, field["name"], indexed)
+    for field in (f for fields in every for f in fields):
+        transform = Transform.parse(field["transform"])
+        source = schema.by_id[field["source-id"]]
+        indexed = field["field-id"] in shared and indexable(transform.result(source.type))
+        derived[-field["field-id"]] = Derived(source.id, transform, field["name"], indexed)
     return tuple(-f["field-id"] for f in _fields(current, schema)), derived
 
 
-def partition_tuple(definition: Definition, values: Mapping[int, Value]) -> Any:
-    """A partition's values as pyiceberg writes them."""
-    parts = [to_tuple(definition.field(i).type, values.get(i)) for i in definition.partition_by]
+def partition_tuple(
+    spec: Mapping[str, Any], definition: Definition, values: Mapping[int, Value]
+) -> Any:
+    """A partition's values as pyiceberg writes them: one for each field of the spec."""
+    parts = []
+    for field in spec["fields"]:
+        own_id = -field["field-id"]
+        known = own_id in definition.partition_by
+        parts.append(to_tuple(definition.field(own_id).type, values[own_id]) if known else None)
     return pyiceberg("typedef").Record(*parts)
 
 

@@ -1,0 +1,214 @@
+"""The files that a snapshot lists, as the log's own nouns, and what two snapshots differ by.
+
+Two snapshots differ by the manifests that only one of them has, so only those are read. A data file
+that delete files apply to carries their names as its deletion vector: such files are read by an
+engine that honours them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from lakeward.errors import CorruptTable, UnsupportedFeature
+from lakeward.formats.iceberg.definition import specs_of
+from lakeward.formats.iceberg.document import Document
+from lakeward.formats.iceberg.extra import pyiceberg
+from lakeward.formats.iceberg.manifests import FILE_PATH, is_data, read_entries, read_list
+from lakeward.formats.iceberg.spec import partition_values
+from lakeward.formats.iceberg.values import from_bytes
+from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile, FileStats
+from lakeward.model.types import Primitive, Type
+
+DELETE_FILES: Final = "delete_files"
+"""The key of a deletion vector: the delete files that apply, each with its path and format."""
+_DELETE_FORMATS: Final = ("PARQUET", "PUFFIN")
+
+Files = dict[tuple[str, str | None], DataFile]
+"""Files by path and the deletes that apply to them."""
+
+
+@dataclass
+class Source:
+    """Where a table's metadata is read from.
+
+    Attributes:
+        read: A file's bytes by its full name.
+        location: The table's directory, as data files' names begin with it.
+    """
+
+    read: Callable[[str], bytes]
+    location: str
+    _entries: dict[str, list[Any]] = field(default_factory=dict)
+
+    def manifests(self, snapshot: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The manifests of a snapshot by their names.
+
+        Raises:
+            CorruptTable: Their list is damaged or missing.
+        """
+        if snapshot is None:
+            return {}
+        if "manifest-list" not in snapshot:
+            what = f"Snapshot {snapshot['snapshot-id']} of {self.location} has no manifest list."
+            raise UnsupportedFeature(what, hint="Rewrite the table's manifests with Spark first.")
+        place = snapshot["manifest-list"]
+        return {m.manifest_path: m for m in read_list(place, self.read(place))}
+
+    def entries(self, manifest: Any) -> list[Any]:
+        """The entries of a manifest that have not ended."""
+        path = manifest.manifest_path
+        if path not in self._entries:
+            self._entries[path] = read_entries(manifest, self.read(path))
+        return self._entries[path]
+
+    def forget(self, manifests: Iterable[str]) -> None:
+        """Let go of what was read of manifests that no later snapshot has."""
+        for path in manifests:
+            self._entries.pop(path, None)
+
+
+def difference(
+    source: Source,
+    document: Document,
+    definition: Definition,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+) -> tuple[list[DataFile], list[DataFile]]:
+    """The files that one set of manifests has and the other has not: added, removed.
+
+    Raises:
+        CorruptTable: A manifest is damaged or missing.
+        UnsupportedFeature: The files cannot be read by the lake.
+    """
+    ended = [m for p, m in before.items() if p not in after]
+    begun = [m for p, m in after.items() if p not in before]
+    if any(not is_data(m) for m in (*before.values(), *after.values())):
+        old = all_files(source, document, definition, before.values())
+        new = all_files(source, document, definition, after.values())
+    else:
+        old = all_files(source, document, definition, ended)
+        new = all_files(source, document, definition, begun)
+    added = [f for key, f in new.items() if key not in old]
+    removed = [f for key, f in old.items() if key not in new]
+    source.forget(m.manifest_path for m in ended)
+    return added, removed
+
+
+def all_files(
+    source: Source, document: Document, definition: Definition, manifests: Iterable[Any]
+) -> Files:
+    """The files that manifests list, in their order."""
+    listed = list(manifests)
+    deletes = _deletes(source, [m for m in listed if not is_data(m)])
+    specs = specs_of(document.body)
+    out: Files = {}
+    for manifest in listed:
+        if not is_data(manifest):
+            continue
+        try:
+            spec = specs[manifest.partition_spec_id]
+        except KeyError as error:
+            what = f"{document.location} has no partition spec {manifest.partition_spec_id}."
+            raise CorruptTable(what, path=manifest.manifest_path) from error
+        for entry in source.entries(manifest):
+            file = _file(source, definition, spec, entry, deletes)
+            out[file.path, vector_id(file.deletion_vector)] = file
+    return out
+
+
+def vector_id(vector: Mapping[str, Any] | None) -> str | None:
+    """What tells two states of one data file apart: the deletes that apply to it."""
+    return None if vector is None else ",".join(d["path"] for d in vector[DELETE_FILES])
+
+
+def relative(path: str, location: str) -> str:
+    """A file's name below the table's directory, or in full where it lies elsewhere.
+
+    Raises:
+        CorruptTable: It climbs.
+    """
+    plain, base = schemeless(path), schemeless(location).rstrip("/")
+    if ".." in plain.split("/"):
+        what = f"The table at {location} lists {path!r}, which climbs out of a directory."
+        raise CorruptTable(what, path=path)
+    return plain.removeprefix(f"{base}/") if plain.startswith(f"{base}/") else plain
+
+
+def schemeless(path: str) -> str:
+    """A local path without `file:` before it; anything else as it is."""
+    if path.startswith("file:"):
+        return "/" + path.removeprefix("file:").lstrip("/")
+    return path
+
+
+def _deletes(source: Source, manifests: Iterable[Any]) -> Any:
+    """The delete files, to be asked which apply to a data file; as pyiceberg finds them."""
+    index = pyiceberg("table.delete_file_index").DeleteFileIndex()
+    for manifest in manifests:
+        for entry in source.entries(manifest):
+            found = entry.data_file
+            if found.content.name != "POSITION_DELETES":
+                what = f"The table at {source.location} has equality deletes: {found.file_path}."
+                hint = "Compact it with Spark and expire the snapshots that have them."
+                raise UnsupportedFeature(what, hint=hint, path=found.file_path)
+            if found.file_format.name not in _DELETE_FORMATS:
+                what = f"The deletes of {found.file_path} are {found.file_format.name}."
+                raise UnsupportedFeature(what, hint="Compact the table with Spark.")
+            index.add_delete_file(entry, partition_key=found.partition)
+    return index
+
+
+def _file(
+    source: Source, definition: Definition, spec: Mapping[str, Any], entry: Any, deletes: Any
+) -> DataFile:
+    found = entry.data_file
+    if found.file_format.name != "PARQUET":
+        what = f"{found.file_path} is {found.file_format.name}, not Parquet."
+        raise UnsupportedFeature(what, hint="The lake reads Parquet only.", path=found.file_path)
+    applied = sorted(
+        deletes.for_data_file(entry.sequence_number or 0, found, partition_key=found.partition),
+        key=lambda d: str(d.file_path),
+    )
+    vector = [{"path": d.file_path, "format": d.file_format.name} for d in applied]
+    path = relative(found.file_path, source.location)
+    spelled = f"{source.location}/{path}" == found.file_path
+    values = [found.partition[i] for i in range(len(found.partition))]
+    return DataFile(
+        path=path,
+        size=found.file_size_in_bytes,
+        rows=found.record_count,
+        modified_ms=0,
+        partition=partition_values(spec, definition, values),
+        stats=_stats(found, definition),
+        deletion_vector={DELETE_FILES: vector} if vector else None,
+        extra=None if spelled else {FILE_PATH: found.file_path},
+    )
+
+
+def _stats(found: Any, definition: Definition) -> FileStats | None:
+    indexed = {f.id: f.type for f in definition.schema.indexed}
+    nulls = {i: n for i, n in (found.null_value_counts or {}).items() if i in indexed}
+    lower, upper = (
+        {i: from_bytes(indexed[i], data) for i, data in (bounds or {}).items() if i in indexed}
+        for bounds in (found.lower_bounds, found.upper_bounds)
+    )
+    # Bounds leave NaN out, and most writers do not say whether there is any.
+    counted = {i for i, n in (found.nan_value_counts or {}).items() if n == 0}
+    both = [
+        i
+        for i in lower
+        if lower[i] is not None
+        and upper.get(i) is not None
+        and (i in counted or not _is_floating(indexed[i]))
+    ]
+    if not nulls and not both:
+        return None
+    minimum, maximum = {i: lower[i] for i in both}, {i: upper[i] for i in both}
+    return FileStats(minimum, maximum, nulls, tight=False)
+
+
+def _is_floating(kind: Type) -> bool:
+    return isinstance(kind, Primitive) and kind.name in ("float", "double")

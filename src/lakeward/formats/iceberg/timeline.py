@@ -1,0 +1,115 @@
+"""Which snapshots a table's main branch stood at, one after the other.
+
+A document tells it twice: by the parents of the current snapshot, and by the log of what was
+current when. The log knows of rollbacks, the parents of what the log has forgotten; both lose what
+was expired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from lakeward.errors import CorruptTable
+from lakeward.formats.iceberg.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A state of the main branch.
+
+    Attributes:
+        snapshot: What was current; None for a branch that was emptied.
+        at_ms: Since when.
+        again: It had been current before: somebody went back to it.
+    """
+
+    snapshot: dict[str, Any] | None
+    at_ms: int
+    again: bool = False
+
+
+def timeline(document: Document) -> list[Stop]:
+    """The states that the document still knows, oldest first; the last is the current one.
+
+    Raises:
+        CorruptTable: Its lists are none.
+    """
+    known = document.all_snapshots()
+    logged = [(n, at_ms) for n, at_ms in _logged(document) if n in known]
+    current = _id(document)
+    if not logged or logged[-1][0] != current:
+        return [_stop(s) for s in ancestors(document, current)]
+    first = [_stop(s) for s in ancestors(document, logged[0][0])]
+    out, seen = first, {_number(s) for s in first}
+    for number, at_ms in logged[1:]:
+        if number != _number(out[-1]):
+            out.append(Stop(known[number], at_ms, number in seen))
+            seen.add(number)
+    return out
+
+
+def since(document: Document, known: Document) -> list[Stop]:
+    """The states after the one at which a document that is known left off, oldest first."""
+    before, after = timeline(known), timeline(document)
+    if _id(document) is None:
+        return [] if _id(known) is None else [Stop(None, document.updated_ms)]
+    left = {_number(s) for s in after}
+    # What was expired meanwhile is in neither.
+    shared = [_number(s) for s in before if _number(s) in left]
+    if [_number(s) for s in after[: len(shared)]] == shared:
+        new = after[len(shared) :]
+    else:
+        new = after[_behind(after, _id(known)) :]
+    if new or _id(document) == _id(known):
+        return _marked(new, before)
+    return [Stop(after[-1].snapshot, document.updated_ms, again=True)]
+
+
+def ancestors(document: Document, number: int | None) -> list[dict[str, Any]]:
+    """A snapshot and those before it, oldest first."""
+    known = document.all_snapshots()
+    out: list[dict[str, Any]] = []
+    seen: set[int] = set()
+    while number is not None and number in known and number not in seen:
+        seen.add(number)
+        out.append(known[number])
+        number = known[number].get("parent-snapshot-id")
+    out.reverse()
+    return out
+
+
+def _marked(new: Sequence[Stop], before: Sequence[Stop]) -> list[Stop]:
+    """Stops, with those that were made earlier marked as such."""
+    seen = {_number(s) for s in before}
+    return [Stop(s.snapshot, s.at_ms, s.again or _number(s) in seen) for s in new]
+
+
+def _behind(stops: Sequence[Stop], number: int | None) -> int:
+    """The place after the last stop at a snapshot; before the last of all where there is none."""
+    found = [i for i, s in enumerate(stops) if _number(s) == number]
+    return found[-1] + 1 if found else len(stops) - 1
+
+
+def _stop(snapshot: dict[str, Any]) -> Stop:
+    return Stop(snapshot, int(snapshot["timestamp-ms"]))
+
+
+def _number(stop: Stop) -> int | None:
+    return None if stop.snapshot is None else int(stop.snapshot["snapshot-id"])
+
+
+def _id(document: Document) -> int | None:
+    return None if document.current is None else int(document.current["snapshot-id"])
+
+
+def _logged(document: Document) -> list[tuple[int, int]]:
+    try:
+        entries = orjson.loads(b"[%s]" % document.snapshot_log)
+        return [(int(e["snapshot-id"]), int(e["timestamp-ms"])) for e in entries]
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"The snapshot log of {document.location} cannot be read: {error!r}."
+        raise CorruptTable(what, path=document.location) from error
