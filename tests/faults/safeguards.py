@@ -59,10 +59,8 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/ratify.py",
-                "            members.append(member if head.format == iceberg.FORMAT else "
-                "_prepared(parts, member))\n",
-                "            members.append(member if head.format == iceberg.FORMAT else "
-                "_prepared(parts, member))\n"
+                "            insert(session, member, head)\n",
+                "            insert(session, member, head)\n"
                 '            session.script("COMMIT")\n'
                 '            session.script("BEGIN")\n'
                 '            reach("ratify.inserted")\n',
@@ -185,7 +183,7 @@ SAFEGUARDS: Final = (
     Safeguard(
         "R4: a lost answer is not taken for a failure",
         (
-            Edit("log/sqlite.py", "raise OutcomeUnknown(", "raise StoreError("),
+            Edit("log/sqlite_session.py", "doubt = OutcomeUnknown(", "doubt = StoreError("),
             Edit("log/postgres.py", "raise OutcomeUnknown(", "raise StoreError("),
         ),
         "test_lost_answers.py",
@@ -236,9 +234,9 @@ SAFEGUARDS: Final = (
         "R8: a file that cannot be written is an error of our tree",
         (
             Edit(
-                "storage/local.py",
-                "    except OSError as error:\n        reason",
-                "    except ZeroDivisionError as error:\n        reason",
+                "storage/translation.py",
+                "        if isinstance(error, OSError):\n",
+                "        if error is None:\n",
             ),
         ),
         "test_disk.py",
@@ -248,9 +246,9 @@ SAFEGUARDS: Final = (
         "R8: a COMMIT that fails is not taken for done (SQLite)",
         (
             Edit(
-                "log/sqlite.py",
-                'raise OutcomeUnknown(what, hint="Free disk space or check the disk.") from error',
-                "_ = what, OutcomeUnknown",
+                "log/sqlite_session.py",
+                "            self._end(doubt)\n            raise doubt from failure\n",
+                "            self._end(None)\n            return\n",
             ),
         ),
         "test_disk.py",

@@ -21,6 +21,8 @@ class Session(ABC):
     """One database transaction."""
 
     dialect: str
+    bulk_from: int
+    """How many rows are worth `bulk` rather than `many`."""
 
     @abstractmethod
     def rows(self, statement: Statement, params: Params | None = None) -> list[Any]:

@@ -24,7 +24,6 @@ from lakeward.model.file import LIVE, LoggedFile
 from lakeward.model.types import Field
 from lakeward.model.values import MAX_KEY, MIN_KEY, Value, order_key, width_level
 
-_BULK: Final = 100
 _COLUMNS = [c for c in file.c if c.name != "table_id"]
 _OF_TABLE = sa.select(*_COLUMNS).where(file.c.table_id == bindparam("table_id"))
 _ORDER = (file.c.added_version, file.c.ordinal)
@@ -223,7 +222,7 @@ def insert(
 ) -> None:
     """Insert files and their rows in the statistics index."""
     stats = [row for f in new for row in stat_rows(table_id, f, indexed)]
-    if len(new) > _BULK:
+    if len(new) >= session.bulk_from:
         session.bulk(file.name, FILE_COLUMNS, (file_row(table_id, f) for f in new))
         session.bulk(file_stat.name, _STAT_COLUMNS, stats)
         return

@@ -39,6 +39,7 @@ class PostgresSession(Session):
     """A transaction on one PostgreSQL connection."""
 
     dialect = "postgresql"
+    bulk_from = 100
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection

@@ -11,8 +11,8 @@ import fcntl
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,60 +20,15 @@ from lakeward.errors import (
     LakeNotFound,
     LakewardError,
     OutcomeUnknown,
-    StoreCorrupt,
     StoreError,
-    StoreUnavailable,
 )
-from lakeward.log.database import Database, Params, Session
+from lakeward.log.database import Database, Session
+from lakeward.log.sqlite_session import Reading, Writing, translate
 from lakeward.log.statement import Statement
 from lakeward.model.clock import now_ms
 
 _BUSY_SECONDS: Final = 60.0
-_CHUNK: Final = 10_000
 _TURNS: Final = 64
-
-
-class SqliteSession(Session):
-    """A transaction on one SQLite connection."""
-
-    dialect = "sqlite"
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def rows(self, statement: Statement, params: Params | None = None) -> list[Any]:
-        """All rows of a query."""
-        return self._connection.execute(*statement.bind("sqlite", params or {})).fetchall()
-
-    def row(self, statement: Statement, params: Params | None = None) -> Any:
-        """The first row of a query, or None."""
-        return self._connection.execute(*statement.bind("sqlite", params or {})).fetchone()
-
-    def stream(self, statement: Statement, params: Params | None = None) -> Iterator[list[Any]]:
-        """The rows of a query in chunks."""
-        cursor = self._connection.execute(*statement.bind("sqlite", params or {}))
-        while chunk := cursor.fetchmany(_CHUNK):
-            yield chunk
-
-    def run(self, statement: Statement, params: Params | None = None) -> int:
-        """Run a statement; how many rows it changed."""
-        return self._connection.execute(*statement.bind("sqlite", params or {})).rowcount
-
-    def many(self, statement: Statement, rows: Iterable[Params]) -> int:
-        """Run a statement once per row; how many rows it changed in all."""
-        sql, _ = statement.compiled("sqlite")
-        values = (statement.bind("sqlite", row)[1] for row in rows)
-        return self._connection.executemany(sql, values).rowcount
-
-    def bulk(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Insert very many rows."""
-        marks = ",".join("?" * len(columns))
-        sql = f"INSERT INTO {table} ({','.join(columns)}) VALUES ({marks})"  # noqa: S608  our own names
-        self._connection.executemany(sql, rows)
-
-    def script(self, sql: str) -> None:
-        """Run SQL that takes no parameters."""
-        self._connection.execute(sql)
 
 
 class SqliteDatabase(Database):
@@ -110,30 +65,13 @@ class SqliteDatabase(Database):
         """The file's path."""
         return str(self.path)
 
-    @contextmanager
-    def read(self) -> Generator[Session]:
+    def read(self) -> AbstractContextManager[Session]:
         """A session over one snapshot of the file."""
-        with self._translated(), self._connection() as connection:
-            connection.execute("BEGIN")
-            try:
-                yield SqliteSession(connection)
-            finally:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
+        return Reading(self)
 
-    @contextmanager
-    def write(self, *, durable: bool = True) -> Generator[Session]:
+    def write(self, *, durable: bool = True) -> AbstractContextManager[Session]:
         """A session that queues for the file's only writer."""
-        with self._translated(), self._locked("write.lock"), self._connection() as connection:
-            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield SqliteSession(connection)
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
-            self._commit(connection)
+        return Writing(self, durable=durable)
 
     @contextmanager
     def turn(self, table_id: int) -> Generator[None]:
@@ -185,15 +123,6 @@ class SqliteDatabase(Database):
             while idle:
                 os.close(idle.pop())
 
-    def _commit(self, connection: sqlite3.Connection) -> None:
-        try:
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-            what = f"The store {self.label} failed while it committed: {error}."
-            raise OutcomeUnknown(what, hint="Free disk space or check the disk.") from error
-
     def _forget_parent(self) -> None:
         """A forked child must not touch its parent's connections and locks, not even to close."""
         if self._pid != os.getpid():
@@ -203,20 +132,30 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def _connection(self) -> Generator[sqlite3.Connection]:
-        self._forget_parent()
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            connection = self._connect()
+        connection = self.borrow()
+        error: BaseException | None = None
         try:
             yield connection
-        except BaseException as error:
-            if isinstance(error, sqlite3.Error | OutcomeUnknown):
-                connection.close()
-            else:
-                self._idle.append(connection)
+        except BaseException as caught:
+            error = caught
             raise
-        self._idle.append(connection)
+        finally:
+            self.give_back(connection, error)
+
+    def borrow(self) -> sqlite3.Connection:
+        """A connection for one session."""
+        self._forget_parent()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._connect()
+
+    def give_back(self, connection: sqlite3.Connection, error: BaseException | None) -> None:
+        """Keep a connection for the next session, unless it may be to blame for an error."""
+        if isinstance(error, sqlite3.Error | OutcomeUnknown):
+            connection.close()
+        else:
+            self._idle.append(connection)
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -236,18 +175,32 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def _locked(self, name: str) -> Generator[None]:
+        handle = self.lock(name)
+        try:
+            yield
+        finally:
+            self.unlock(name, handle)
+
+    def lock(self, name: str) -> int:
+        """Queue for a lock among the processes of this host; the handle that holds it."""
         self._forget_parent()
         idle = self._handles.setdefault(name, deque())
         try:
             handle = idle.pop()
         except IndexError:
             handle = self._open_lock(name)
-        fcntl.flock(handle, fcntl.LOCK_EX)
         try:
-            yield
-        finally:
-            fcntl.flock(handle, fcntl.LOCK_UN)
-            idle.append(handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except BaseException:
+            # Nobody knows whether the lock was taken; closing the file gives it back.
+            os.close(handle)
+            raise
+        return handle
+
+    def unlock(self, name: str, handle: int) -> None:
+        """Give a lock back."""
+        fcntl.flock(handle, fcntl.LOCK_UN)
+        self._handles.setdefault(name, deque()).append(handle)
 
     def _open_lock(self, name: str) -> int:
         try:
@@ -263,24 +216,7 @@ class SqliteDatabase(Database):
         except LakewardError:
             raise
         except sqlite3.Error as error:
-            raise _translate(error, self.label) from error
-
-
-def _translate(error: sqlite3.Error, label: str) -> StoreError:
-    text = str(error)
-    if "locked" in text or "busy" in text:
-        what = f"The store {label} stayed locked by another program."
-        return StoreUnavailable(what, hint="Try again.")
-    if "malformed" in text or "not a database" in text or "no such table" in text:
-        what = f"The store {label} is damaged or is not a Lakeward store: {text}."
-        return StoreCorrupt(what, hint="Restore a backup, or run `lakeward rebuild`.")
-    if "readonly" in text or "unable to open" in text:
-        what = f"The store {label} cannot be opened for this: {text}."
-        return StoreError(what, hint="Check the path and its permissions.")
-    if "full" in text or "I/O" in text:
-        what = f"The store {label} could not be written or read: {text}."
-        return StoreError(what, hint="Free disk space or check the disk.")
-    return StoreError(f"The store {label} failed: {text}.")
+            raise translate(error, self.label) from error
 
 
 def _make_directory(path: Path) -> None:

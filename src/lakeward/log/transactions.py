@@ -23,7 +23,11 @@ from lakeward.model.commit import TransactionState
 
 LEASE_MS: Final = 60_000
 
-_INSERT = Statement(sa.insert(transaction))
+_INSERT = Statement(
+    f"""INSERT INTO lakeward_transaction ({", ".join(c.name for c in transaction.c)})
+    VALUES ({", ".join(f":{c.name}" for c in transaction.c)})
+    ON CONFLICT DO NOTHING"""  # noqa: S608  column names of our own
+)
 _END = Statement(
     sa.update(transaction)
     .where(
@@ -97,9 +101,9 @@ def register(
     actor: str,
     isolation: str,
     message: str | None,
-) -> None:
-    """Register an open transaction."""
-    session.run(
+) -> bool:
+    """Register an open transaction; False when there is one of its id."""
+    inserted = session.run(
         _INSERT,
         {
             "transaction_id": transaction_id,
@@ -113,6 +117,7 @@ def register(
             "ended_ms": None,
         },
     )
+    return inserted == 1
 
 
 def register_ratified(session: Session, ids: Iterable[str], actor: str, now: int) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from lakeward.model.derived import Derived
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Definition:
     comment: str | None = None
     derived: Mapping[int, Derived] = field(default_factory=dict)
     whole_files: bool = False
+    _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def partition_names(self) -> list[str]:
@@ -107,3 +110,12 @@ class Definition:
             },
             whole_files=source.get("whole_files", False),
         )
+
+
+def known(definition: Definition, find: Callable[[Definition], T]) -> T:
+    """What a function finds in a definition: it never changes, so it is looked for once."""
+    try:
+        found: T = definition._known[find]
+    except KeyError:
+        found = definition._known[find] = find(definition)
+    return found

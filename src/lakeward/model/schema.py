@@ -133,6 +133,10 @@ class Schema:
         return NotImplemented
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
         return hash(self.fields)
 
     def __str__(self) -> str:

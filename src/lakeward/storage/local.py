@@ -5,18 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.fs
 
-from lakeward.errors import FileMissing, InvalidInput, LakewardError, StorageError
+from lakeward.errors import InvalidInput, LakewardError
 from lakeward.model.steps import reach
 from lakeward.storage.base import Prepared, Storage, StoredFile
 from lakeward.storage.helper import HELPER, Pending
+from lakeward.storage.translation import translated
 
 _NEW: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
 _TMPFILE: Final = getattr(os, "O_TMPFILE", 0)
@@ -34,7 +35,7 @@ class LocalStorage(Storage):
     def create(self, path: str, data: Any) -> Pending:
         """Write a new data file; the directory that holds its name is synced meanwhile."""
         target = self._full(path)
-        with _translated(path):
+        with translated(path):
             try:
                 handle = os.open(target, _NEW, 0o644)
             except FileNotFoundError:
@@ -59,7 +60,7 @@ class LocalStorage(Storage):
         begun: list[tuple[str, int]] = []
         try:
             for path, data in files:
-                with _translated(path):
+                with translated(path):
                     begun.append((path, os.open(self._full(path), _NEW, 0o644)))
                     reach("stage.file-created")
                     _write_all(begun[-1][1], data)
@@ -67,7 +68,7 @@ class LocalStorage(Storage):
             paths = [path for path, _ in begun]
             named = HELPER.begin(lambda: self.settle(paths))
             for path, handle in begun:
-                with _translated(path):
+                with translated(path):
                     os.fsync(handle)
             named.wait()
         except BaseException:
@@ -82,7 +83,7 @@ class LocalStorage(Storage):
         """Sync the directories that hold the files."""
         directories = {os.path.dirname(self._full(path)) for path in paths}
         for directory in directories:
-            with _translated(directory):
+            with translated(directory):
                 _sync_directory(directory)
 
     def prepare(self, path: str, data: bytes) -> Prepared:
@@ -94,7 +95,7 @@ class LocalStorage(Storage):
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file whole, unless one of that name exists."""
         target = self._full(path)
-        with _translated(path):
+        with translated(path):
             try:
                 self._link(target, data)
             except FileExistsError:
@@ -110,7 +111,7 @@ class LocalStorage(Storage):
     def put(self, path: str, data: bytes) -> None:
         """Write a file whole, in place of one that may exist."""
         target = self._full(path)
-        with _translated(path):
+        with translated(path):
             os.makedirs(os.path.dirname(target), exist_ok=True)
             aside = _aside(target)
             try:
@@ -124,7 +125,7 @@ class LocalStorage(Storage):
 
     def read(self, path: str) -> bytes:
         """A file's bytes."""
-        with _translated(path), open(self._full(path), "rb") as source:
+        with translated(path), open(self._full(path), "rb") as source:
             return source.read()
 
     def exists(self, path: str) -> bool:
@@ -133,25 +134,25 @@ class LocalStorage(Storage):
 
     def size(self, path: str) -> int:
         """A file's size in bytes."""
-        with _translated(path):
+        with translated(path):
             return os.stat(self._full(path)).st_size
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files; one that is gone already is fine."""
         for path in paths:
-            with _translated(path), suppress(FileNotFoundError):
+            with translated(path), suppress(FileNotFoundError):
                 os.unlink(self._full(path))
 
     def listing(self, path: str, *, recursive: bool = False) -> Iterator[StoredFile]:
         """The files below a directory, in no order."""
         stack = [self._full(path)]
         while stack:
-            with _translated(path):
+            with translated(path):
                 try:
                     entries = os.scandir(stack.pop())
                 except (FileNotFoundError, NotADirectoryError):
                     continue
-            with _translated(path), entries:
+            with translated(path), entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         if recursive:
@@ -164,14 +165,14 @@ class LocalStorage(Storage):
     def make_directory(self, path: str) -> None:
         """Make a directory, or see that it can be written."""
         target = self._full(path)
-        with _translated(path):
+        with translated(path):
             self._make_directory(target)
             if not os.access(target, os.W_OK | os.X_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def directories(self, path: str) -> list[str]:
         """The directories directly below a directory, hidden ones left out."""
-        with _translated(path), os.scandir(self._full(path) if path else self._root) as entries:
+        with translated(path), os.scandir(self._full(path) if path else self._root) as entries:
             names = [e.name for e in entries if e.is_dir(follow_symlinks=False)]
         return [f"{path}/{n}" if path else n for n in sorted(names) if not n.startswith(".")]
 
@@ -239,13 +240,13 @@ class _Nameless(Prepared):
             self._written.wait()
         except OSError as error:
             if error.errno not in (*_NO_TMPFILE, errno.ENOENT):
-                with _translated(self.path):
+                with translated(self.path):
                     raise
         if self._handle is None:
             # Written aside after all, or in a directory that is still to be made.
             return self.storage.put_if_absent(self.path, self.data)
         handle, self._handle = self._handle, None
-        with _translated(self.path):
+        with translated(self.path):
             try:
                 _name(handle, self._target)
             except FileExistsError:
@@ -313,17 +314,3 @@ def _sync_directory(directory: str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-@contextmanager
-def _translated(path: str) -> Generator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        what = f"The file {path} is missing."
-        raise FileMissing(what, path=path) from error
-    except OSError as error:
-        reason = error.strerror or str(error)
-        what = f"The file {path} could not be written or read: {reason}."
-        hint = "Check permissions, free space and the disk."
-        raise StorageError(what, hint=hint, path=path, errno=error.errno) from error

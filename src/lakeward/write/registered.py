@@ -80,17 +80,19 @@ class Registered:
         # A power cut on this host ends the process too, and files of an id that nobody knows are
         # nobody's. A server that crashes alone must still know the transaction when it is back.
         with self._parts.database.write(durable=self._parts.database.is_remote) as session:
+            if transactions.register(
+                session,
+                self._parts.database.clock_ms(session),
+                transaction_id=self._transaction_id,
+                actor=self._parts.actor,
+                isolation=self._isolation.value,
+                message=self._message,
+            ):
+                return
             found = transactions.get(session, self._transaction_id)
-            if found is None:
-                transactions.register(
-                    session,
-                    self._parts.database.clock_ms(session),
-                    transaction_id=self._transaction_id,
-                    actor=self._parts.actor,
-                    isolation=self._isolation.value,
-                    message=self._message,
-                )
-            elif found.state is not TransactionState.OPEN and not self._reopen(session):
+            if found is None or found.state is TransactionState.OPEN:
+                return
+            if not self._reopen(session):
                 what = f"Transaction {self._transaction_id} is {found.state.value} already."
                 hint = "lake.outcome tells what it did."
                 raise TransactionClosed(

@@ -90,11 +90,18 @@ class Stager:
     ) -> None:
         entry = waiting.setdefault(tuple(values.items()), _Waiting(values))
         limit = self.options.target_file_size
-        rows_per_file = max(1, int(part.num_rows * limit / max(part.nbytes, 1)))
-        for start in range(0, part.num_rows, rows_per_file):
-            entry.add(part.slice(start, rows_per_file))
+        size = part.nbytes
+        rows_per_file = max(1, int(part.num_rows * limit / max(size, 1)))
+        if part.num_rows <= rows_per_file:
+            entry.add(part, size)
             if entry.size >= limit:
                 self._flush(entry)
+        else:
+            for start in range(0, part.num_rows, rows_per_file):
+                some = part.slice(start, rows_per_file)
+                entry.add(some, some.nbytes)
+                if entry.size >= limit:
+                    self._flush(entry)
         while sum(w.size for w in waiting.values()) > limit * _OPEN_FILES:
             self._flush(max(waiting.values(), key=lambda w: w.size))
 
@@ -122,10 +129,10 @@ class _Waiting:
     rows: list[pa.Table] = field(default_factory=list)
     size: int = 0
 
-    def add(self, part: pa.Table) -> None:
+    def add(self, part: pa.Table, size: int) -> None:
         if part.num_rows:
             self.rows.append(part)
-            self.size += part.nbytes
+            self.size += size
 
     def clear(self) -> None:
         self.rows = []

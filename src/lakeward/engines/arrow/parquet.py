@@ -95,7 +95,8 @@ def footer_stats(
         schema: The table's.
         without_bounds: Fields whose bounds would mislead readers (floats with NaN).
     """
-    positions = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
+    columns = metadata.schema
+    positions = {columns.column(i).path: i for i in range(metadata.num_columns)}
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     minimum: dict[int, Value] = {}
     maximum: dict[int, Value] = {}
@@ -107,15 +108,15 @@ def footer_stats(
         parts = [g.column(position).statistics for g in groups]
         if any(p is None or not p.has_null_count for p in parts):
             continue
-        nulls[field.id] = sum(p.null_count for p in parts)
+        nulls[field.id] = sum([p.null_count for p in parts])
         bounded = [p for p in parts if p.has_min_max]
         if not bounded or field.id in without_bounds:
             continue
-        if any(not p.has_min_max and p.num_values for p in parts):
+        if len(bounded) < len(parts) and any(not p.has_min_max and p.num_values for p in parts):
             continue
         try:
-            low = min(p.min for p in bounded)
-            high = max(p.max for p in bounded)
+            low = min([p.min for p in bounded])
+            high = max([p.max for p in bounded])
         except (OverflowError, ValueError):
             # Arrow holds moments that Python's calendar, and Delta's text, do not reach.
             continue

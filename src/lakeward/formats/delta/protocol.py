@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from lakeward.errors import UnsupportedFeature
 from lakeward.formats.delta.schema import has_timestamp_ntz, is_generated
-from lakeward.model.definition import Definition
+from lakeward.model.definition import Definition, known
 
 GUARD: Final = "lakewardManaged"
 ICT: Final = "inCommitTimestamp"
@@ -130,7 +130,7 @@ def check_writable(definition: Definition, table: str) -> None:
     Raises:
         UnsupportedFeature: The table uses a feature that needs Spark to write.
     """
-    unknown = _unknown(definition)
+    unknown = known(definition, _unknown)
     if unknown:
         what = f"Table {table} uses {', '.join(unknown)}, which the embedded engine cannot write."
         raise UnsupportedFeature(what, hint="Write it with Spark.", table=table, features=unknown)
@@ -138,7 +138,7 @@ def check_writable(definition: Definition, table: str) -> None:
 
 def is_writable(definition: Definition) -> bool:
     """Whether the embedded engine understands everything that a writer must respect."""
-    return not _unknown(definition)
+    return not known(definition, _unknown)
 
 
 def needs_engine(definition: Definition) -> bool:
