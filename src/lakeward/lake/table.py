@@ -70,8 +70,8 @@ class Table:
 
     @property
     def partition_by(self) -> list[str]:
-        """Names of the partition columns."""
-        return self.definition.partition_names
+        """What the table is partitioned by, as `lake.create` takes it: `day(ts)`, `region`."""
+        return self.definition.partitioning
 
     @property
     def location(self) -> str:
@@ -181,7 +181,7 @@ class Table:
         """Every action of a version, of the newest one unless said otherwise."""
         snapshot = self.at(version=version)
         with self._parts.database.read() as session:
-            return list(entries(session, snapshot.head, snapshot.schema, snapshot.version))
+            return list(entries(session, snapshot.head, snapshot.definition, snapshot.version))
 
     def audit(self) -> Iterator[AuditEntry]:
         """Who did what, oldest first."""

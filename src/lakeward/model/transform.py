@@ -158,7 +158,7 @@ class Transform:
         """
         if self.rules is Rules.ICEBERG and self.name in TIMES and value is not None:
             return _period(self.name, int(value))
-        return str(from_neutral(result, value))
+        return value_text(result, value)
 
     @property
     def _width(self) -> int:
@@ -233,6 +233,11 @@ def parse_term(text: str) -> Term:
     if len(column) > 1 and column[0] == column[-1] == "`":
         column = column[1:-1].replace("``", "`")
     return Term(name, width, column)
+
+
+def value_text(kind: Type, value: Value) -> str:
+    """A neutral value as people read it and as directories are named for it."""
+    return str(value) if isinstance(kind, Decimal) else str(from_neutral(kind, value))
 
 
 _HINTS: Final = {

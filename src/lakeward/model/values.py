@@ -33,7 +33,8 @@ def to_neutral(kind: Type, value: Any) -> Value:
     if value is None:
         return None
     if isinstance(kind, Decimal):
-        return str(value)
+        # Never with an exponent, which not every reader of partition values takes.
+        return f"{value:f}"
     name = kind.name if isinstance(kind, Primitive) else ""
     if name == "date":
         return (value - _EPOCH_DATE).days

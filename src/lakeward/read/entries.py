@@ -11,6 +11,7 @@ from lakeward.log import commits, files
 from lakeward.log.database import Session
 from lakeward.model.clock import to_datetime
 from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 from lakeward.model.schema import Schema
 from lakeward.model.values import Value
@@ -42,13 +43,13 @@ class Entry:
     schema: Schema | None = None
 
 
-def entries(session: Session, head: Head, schema: Schema, version: int) -> Iterator[Entry]:
+def entries(session: Session, head: Head, definition: Definition, version: int) -> Iterator[Entry]:
     """The actions of a version, in the order in which they are published.
 
     Args:
         session: To read with.
         head: The table.
-        schema: At that version.
+        definition: At that version.
         version: Which.
 
     Raises:
@@ -74,10 +75,10 @@ def entries(session: Session, head: Head, schema: Schema, version: int) -> Itera
     removed = [f.file for f in commit.removed]
     for values in _partitions(commit.added):
         if not files.has_partition(session, head.table_id, version - 1, values):
-            yield entry("add partition", _directory(values, schema))
+            yield entry("add partition", _directory(values, definition))
     for values in _partitions(removed):
         if not files.has_partition(session, head.table_id, version, values):
-            yield entry("remove partition", _directory(values, schema))
+            yield entry("remove partition", _directory(values, definition))
     for action, group in (("remove file", removed), ("add file", commit.added)):
         for found in group:
             about = {"size": found.size, "rows": found.rows}
@@ -89,5 +90,6 @@ def _partitions(source: Iterable[DataFile]) -> list[Mapping[int, Value]]:
     return list(distinct.values())
 
 
-def _directory(values: Mapping[int, Value], schema: Schema) -> str:
-    return "/".join(f"{schema.by_id[i].name}={v}" for i, v in values.items())
+def _directory(values: Mapping[int, Value], definition: Definition) -> str:
+    names = {f.id: f.name for f in definition.partition_fields}
+    return "/".join(f"{names.get(i, i)}={v}" for i, v in values.items())

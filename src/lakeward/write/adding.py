@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeward.engines.arrow.conform import conform
+from lakeward.engines.arrow.derived import completed, derived_values
 from lakeward.engines.arrow.parquet import footer_stats, stored_field_type
 from lakeward.engines.arrow.partition import NULL_PARTITION, check_partition
 from lakeward.errors import AlreadyExists, FileMissing, InvalidInput, SchemaMismatch, StorageError
@@ -16,7 +16,7 @@ from lakeward.log import files
 from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile
-from lakeward.model.types import Field, Primitive
+from lakeward.model.types import Field, Primitive, arrow_type
 from lakeward.model.values import Value, to_neutral
 from lakeward.read.parts import Parts
 from lakeward.read.scan import read_files
@@ -79,6 +79,11 @@ def _entry(storage: Storage, change: Change, path: str) -> DataFile:
         raise StorageError(what, path=path) from error
     definition = change.definition
     _check_schema(metadata.schema.to_arrow_schema(), definition, table, path)
+    partition = _partition(path, definition, table)
+    hidden = [i for i in definition.partition_by if i < 0]
+    if hidden:
+        rows = pq.read_table(f"{base}/{path}", filesystem=filesystem, partitioning=None)
+        partition |= {i: _hidden_value(i, rows, definition, table, path) for i in hidden}
     # A footer does not tell of NaN, and engines disagree on where it sorts.
     floats = frozenset(
         f.id for f in definition.schema if isinstance(f.type, Primitive) and f.type.name in _FLOATS
@@ -88,7 +93,7 @@ def _entry(storage: Storage, change: Change, path: str) -> DataFile:
         size=storage.size(f"{location}/{path}"),
         rows=metadata.num_rows,
         modified_ms=now_ms(),
-        partition=_partition(path, definition, table),
+        partition=partition,
         stats=footer_stats(metadata, definition.schema, floats),
     )
 
@@ -122,15 +127,37 @@ def _partition(path: str, definition: Definition, table: str) -> dict[int, Value
         return {}
     pairs = dict(p.split("=", 1) for p in path.split("/")[:-1] if "=" in p)
     out: dict[int, Value] = {}
-    for field_id in definition.partition_by:
-        field = definition.schema.by_id[field_id]
+    for field in definition.partition_fields:
+        if field.id < 0:
+            continue
         if field.name not in pairs:
             what = f"The path {path!r} does not tell the value of {field.name}."
             hint = f"Put files of {table} into directories such as {field.name}=value/."
             raise InvalidInput(what, hint=hint, path=path, column=field.name)
-        out[field_id] = _value(field, unquote(pairs[field.name]), path)
-        check_partition(field, out[field_id], table)
+        out[field.id] = _value(field, unquote(pairs[field.name]), path)
+        check_partition(field, out[field.id], table)
     return out
+
+
+def _hidden_value(
+    own_id: int, rows: pa.Table, definition: Definition, table: str, path: str
+) -> Value:
+    """The one partition value that all rows of a file have; its directory says nothing of it."""
+    field = definition.field(own_id)
+    source = definition.schema.by_id[definition.derived[own_id].source]
+    if source.name not in rows.column_names:
+        column = pa.nulls(rows.num_rows, arrow_type(source.type))
+    else:
+        column = rows.column(source.name).cast(arrow_type(source.type))
+    alone = pa.table({source.name: column})
+    values = derived_values(alone, definition.derived[own_id], definition, table).unique()
+    if len(values) > 1:
+        some = ", ".join(str(v) for v in values.slice(0, 3).to_pylist())
+        what = f"File {path!r} has rows of several partitions: {field.name} is {some}."
+        raise InvalidInput(what, hint="Give a file for each.", path=path, column=source.name)
+    found = to_neutral(field.type, values[0].as_py()) if len(values) else None
+    check_partition(field, found, table)
+    return found
 
 
 def _value(field: Field, text: str, path: str) -> Value:
@@ -144,15 +171,16 @@ def _value(field: Field, text: str, path: str) -> Value:
 
 
 def _check_rows(storage: Storage, change: Change, found: list[DataFile]) -> None:
-    """Required columns and checks, on the rows themselves."""
+    """Required and generated columns and checks, on the rows themselves."""
     definition = change.definition
     required = any(not f.nullable for f in definition.schema.walk())
-    if not definition.constraints and not required:
+    generated = any(i > 0 for i in definition.derived)
+    if not (definition.constraints or required or generated):
         return
     table = str(change.head.name)
     checks = Checks.of(definition, table)
     new = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(found)]
     for batch in read_files(storage, change.head, definition, new):
-        rows = conform(pa.Table.from_batches([batch]), definition.schema, table)
+        rows = completed(pa.Table.from_batches([batch]), definition, table)
         checks.look_at(rows)
     checks.settle()

@@ -81,8 +81,8 @@ def diff(
         second = newest if after is None else after
         view = DiffView(
             found.diff(first, second),
-            found.at(version=first).schema,
-            found.at(version=second).schema,
+            found.at(version=first).definition,
+            found.at(version=second).definition,
             listed=files,
         )
     cli.show(view)

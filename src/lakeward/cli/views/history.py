@@ -12,8 +12,8 @@ from rich.text import Text
 
 from lakeward.cli.output import words
 from lakeward.cli.output.base import View
+from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
-from lakeward.model.schema import Schema
 from lakeward.model.values import from_neutral
 from lakeward.read.diff import Diff
 from lakeward.read.history import Version
@@ -75,8 +75,8 @@ class DiffView(View):
     """What changed from one version to another."""
 
     diff: Diff
-    before: Schema
-    after: Schema
+    before: Definition
+    after: Definition
     listed: int = _LISTED
 
     def to_json(self) -> dict[str, Any]:
@@ -152,12 +152,12 @@ class DiffView(View):
 
     def _partitions(self) -> Iterator[tuple[str, list[int]]]:
         counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-        for position, schema, files in (
+        for position, definition, files in (
             (0, self.after, self.diff.added_files),
             (1, self.before, self.diff.removed_files),
         ):
             for f in files:
-                line = counts[_partition(f, schema)]
+                line = counts[_partition(f, definition)]
                 line[position] += 1
                 line[position + 2] += f.rows or 0
         yield from sorted(counts.items())
@@ -181,22 +181,29 @@ def _totals(source: Totals) -> dict[str, Any]:
     return {"rows": source.rows, "files": source.files, "bytes": source.bytes}
 
 
-def _file(source: LoggedFile, schema: Schema) -> dict[str, Any]:
+def _file(source: LoggedFile, definition: Definition) -> dict[str, Any]:
     return {
         "path": source.path,
         "bytes": source.size,
         "rows": source.rows,
-        "partition": _partition_values(source, schema),
+        "partition": _partition_values(source, definition),
     }
 
 
-def _partition_values(source: LoggedFile, schema: Schema) -> dict[str, Any]:
-    known = {i: schema.by_id[i] for i in source.partition if i in schema.by_id}
-    return {f.name: from_neutral(f.type, source.partition[i]) for i, f in known.items()}
+def _partition_values(source: LoggedFile, definition: Definition) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for own_id, value in source.partition.items():
+        if own_id not in definition.schema.by_id and own_id not in definition.derived:
+            continue
+        field = definition.field(own_id)
+        hidden = definition.derived.get(own_id) if own_id < 0 and value is not None else None
+        shown = hidden.transform.text(field.type, value) if hidden else None
+        out[field.name] = shown or from_neutral(field.type, value)
+    return out
 
 
-def _partition(source: LoggedFile, schema: Schema) -> str:
-    values = _partition_values(source, schema)
+def _partition(source: LoggedFile, definition: Definition) -> str:
+    values = _partition_values(source, definition)
     return "/".join(f"{name}={_value(value)}" for name, value in values.items())
 
 

@@ -123,7 +123,7 @@ class TableView(View):
             source.head.uuid,
             source.head.drift,
             definition.schema.fields,
-            tuple(definition.partition_names),
+            tuple(definition.partitioning),
             definition.constraints,
             definition.properties,
             definition.protocol,

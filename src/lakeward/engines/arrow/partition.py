@@ -17,8 +17,9 @@ from lakeward.engines.arrow.derived import derived_values
 from lakeward.errors import SchemaMismatch
 from lakeward.model.definition import Definition
 from lakeward.model.derived import Derived
+from lakeward.model.transform import value_text
 from lakeward.model.types import Field
-from lakeward.model.values import Value, from_neutral, to_neutral
+from lakeward.model.values import Value, to_neutral
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 NULL_HIDDEN: Final = "null"
@@ -89,7 +90,7 @@ def _name(field: Field, value: Value, derived: Derived | None) -> str:
     elif derived is not None:
         text = derived.transform.text(field.type, value)
     else:
-        text = str(from_neutral(field.type, value))
+        text = value_text(field.type, value)
     return f"{quote(field.name, safe=' ')}={quote(text, safe=' ')}"
 
 

@@ -108,7 +108,7 @@ def partition_value(field: Field, text: str | None) -> Value:
     if isinstance(kind, Decimal):
         exact = decimal.Context(prec=100, traps=[decimal.InvalidOperation, decimal.Inexact])
         quantum = decimal.Decimal((0, (1,), -kind.scale))
-        return str(decimal.Decimal(text, exact).quantize(quantum, context=exact))
+        return f"{decimal.Decimal(text, exact).quantize(quantum, context=exact):f}"
     name = kind.name if isinstance(kind, Primitive) else ""
     if name.startswith("int"):
         return int(text)
