@@ -157,6 +157,69 @@ SAFEGUARDS: Final = (
         "many_writers",
     ),
     Safeguard(
+        "R3: rows that others added where a transaction replaces are minded",
+        (
+            Edit(
+                "write/conflict.py",
+                "    added = _first_added(session, change, current, change.scopes)\n",
+                "    added = _first_added(session, change, current, [])\n",
+            ),
+        ),
+        "isolation/test_isolation_delivered.py",
+        "snapshot and promised",
+    ),
+    Safeguard(
+        "R3: all reads of a transaction are from one cut",
+        (
+            Edit(
+                "write/view.py",
+                "        if reads and self._isolation is Isolation.READ_COMMITTED:\n",
+                "        if reads:\n",
+            ),
+        ),
+        "isolation/test_isolation_delivered.py",
+        "snapshot and promised",
+    ),
+    Safeguard(
+        "R3: a table that was only added to moves to the cut as well",
+        (Edit("write/view.py", "                member.move(head)\n", "                pass\n"),),
+        "isolation/test_isolation_delivered.py",
+        "snapshot and promised",
+    ),
+    Safeguard(
+        "R3: every member of a transaction is inserted with its rows",
+        (
+            Edit(
+                "write/ratify.py",
+                "            insert(session, member, head)\n",
+                "            if members:\n"
+                "                halved = replace(member.commit, added=())\n"
+                "                member = replace(member, commit=halved)\n"
+                "            insert(session, member, head)\n",
+            ),
+        ),
+        "isolation/test_isolation_delivered.py",
+        "promised",
+    ),
+    Safeguard(
+        "R3: what a serializable transaction read is compared, in the tables it writes",
+        (Edit("write/conflict.py", "    if not change.reads:\n", "    if change.reads:\n"),),
+        "isolation/test_isolation_delivered.py",
+        "serializable and promised",
+    ),
+    Safeguard(
+        "R3: what a serializable transaction read is compared, in the tables it only reads",
+        (
+            Edit(
+                "write/transaction.py",
+                "        if self.isolation is not Isolation.SERIALIZABLE:\n            return {}\n",
+                "        if self.isolation:\n            return {}\n",
+            ),
+        ),
+        "isolation/test_isolation_delivered.py",
+        "serializable and promised",
+    ),
+    Safeguard(
         "R4: a transaction goes through the door of ratification once",
         (
             Edit(

@@ -22,7 +22,17 @@ Ts = TypeVarTuple("Ts")
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
-    ["lakeward.lake.lake", "lakeward.log.postgres", "psycopg", "pyarrow.parquet", "time_machine"]
+    [
+        "lakeward.lake.lake",
+        "lakeward.log.postgres",
+        "psycopg",
+        "pyarrow.dataset",
+        "pyarrow.parquet",
+        "pyiceberg.manifest",
+        "pyiceberg.table",
+        "sqlglot",
+        "time_machine",
+    ]
 )
 
 

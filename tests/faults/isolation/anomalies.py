@@ -19,6 +19,7 @@ class Kind(StrEnum):
     """What went wrong."""
 
     SAME_VERSION = "one version given out twice"
+    HALF_COMMITTED = "a commit that has no version in a table it wrote"
     UNWRITTEN = "a value that nobody wrote"
     DUPLICATE = "a value seen twice in one read"
     INTERNAL = "a transaction that does not see its own writes"
@@ -39,6 +40,7 @@ class Kind(StrEnum):
 
 FORBIDDEN_FROM: Final = {
     Kind.SAME_VERSION: Level.READ_COMMITTED,
+    Kind.HALF_COMMITTED: Level.READ_COMMITTED,
     Kind.UNWRITTEN: Level.READ_COMMITTED,
     Kind.DUPLICATE: Level.READ_COMMITTED,
     Kind.INTERNAL: Level.READ_COMMITTED,

@@ -35,10 +35,10 @@ def anomalies(history: Sequence[Transaction], level: Level) -> list[Anomaly]:
         level: What was promised to all of them.
 
     Raises:
-        ValueError: A value was written twice, or a commit has no version: then nothing can be told.
+        ValueError: A value was written twice: then nothing can be told.
     """
     _check_usable(history)
-    found = [*_given_out_twice(history), *_impossible_views(history, level)]
+    found = [*_wrong_versions(history), *_impossible_views(history, level)]
     told: set[frozenset[int]] = set()
     for weaker in Level:
         if weaker > level:
@@ -65,15 +65,18 @@ def _check_usable(history: Sequence[Transaction]) -> None:
                 message = f"{write.value} was written twice, so nobody knows who saw what"
                 raise ValueError(message)
             seen.add(write.value)
-            if transaction.committed and write.version < 0:
-                message = f"{transaction.label} has no version in {write.table}"
-                raise ValueError(message)
 
 
-def _given_out_twice(history: Sequence[Transaction]) -> Iterator[Anomaly]:
+def _wrong_versions(history: Sequence[Transaction]) -> Iterator[Anomaly]:
     owners: dict[tuple[str, int], int] = {}
     for place, transaction in enumerate(history):
-        for table, version in transaction.versions.items() if transaction.committed else ():
+        if not transaction.committed:
+            continue
+        written = {write.table for write in writes_of(place, transaction)}
+        for table in sorted(written - set(transaction.versions)):
+            story = f"{transaction.label} in {table}"
+            yield Anomaly(Kind.HALF_COMMITTED, story, frozenset({place}))
+        for table, version in transaction.versions.items():
             other = owners.setdefault((table, version), place)
             if other != place:
                 story = f"version {version} of {table}: {history[other].label}, {transaction.label}"

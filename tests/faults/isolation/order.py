@@ -83,7 +83,7 @@ class _View:
 
 
 def order_at(level: Level, history: Sequence[Transaction], promised: Level | None = None) -> Order:
-    """What a level asks of a history: the versions of what was committed must be known.
+    """What a level asks of a history.
 
     Args:
         level: Which points are one.
@@ -114,10 +114,12 @@ def _commit_point(level: Level, place: int) -> Point:
 
 
 def _written(history: Sequence[Transaction]) -> dict[str, dict[int, list[Write]]]:
-    """What was committed, by table and key, in the order of versions."""
+    """What was committed, by table and key, in the order of versions; without it, no order."""
     out: dict[str, dict[int, list[Write]]] = {}
     for place, transaction in enumerate(history):
         for write in writes_of(place, transaction) if transaction.committed else ():
+            if write.table not in transaction.versions:
+                continue
             out.setdefault(write.table, {}).setdefault(write.key, []).append(write)
     for keys in out.values():
         for writes in keys.values():

@@ -80,6 +80,9 @@ def plans(choose: random.Random, client: int, tables: tuple[str, ...], keys: int
             elif drawn < 0.7:
                 value += 1
                 steps.append(Add(table, key, value))
+                if choose.random() < 0.3:
+                    # A transaction that added without looking, and looks then.
+                    steps.append(_look(choose, table, key, keys))
             else:
                 value += 1
                 steps.append(Update(table, key, value, choose.random() < 0.4))

@@ -1,0 +1,59 @@
+"""R3: many processes run transactions over many tables, some are killed, and the level holds."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import lakeward as lw
+from tests.faults.isolation.anomalies import Kind
+from tests.faults.isolation.campaign import Campaign, Load
+from tests.faults.isolation.checker import anomalies, summary
+from tests.faults.isolation.history import Level
+from tests.support.sizes import sizes
+from tests.support.target import LakeTarget
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
+
+FORMATS = ("delta", "iceberg")
+BELOW = {
+    Level.SNAPSHOT: {Kind.LOST_UPDATE, Kind.READ_SKEW, Kind.UNREPEATABLE_READ, Kind.LONG_FORK},
+    Level.SERIALIZABLE: {Kind.WRITE_SKEW, Kind.PREDICATE_SKEW},
+}
+
+
+@sizes("load", short=Load(200), full=Load(10_000))
+@pytest.mark.parametrize("level", Level, ids=[level.word for level in Level])
+def test_the_level_promised_is_the_level_delivered(
+    lake_target: LakeTarget, lake: lw.Lake, level: Level, load: Load, store: str
+) -> None:
+    campaign = Campaign(lake_target, level, load, formats=FORMATS)
+    before = time.perf_counter()
+    campaign.run(lake)
+    elapsed = time.perf_counter() - before
+    for history in campaign.histories:
+        found = anomalies(history, level)
+        assert not found, summary(found)
+    assert campaign.contradictions == []
+    assert campaign.counts["committed"] > load.transactions / 4
+    assert campaign.counts["killed in a transaction"]
+    print(
+        f"\nR3 {store}: {load.transactions} transactions at {level.word} by {load.clients}"
+        f" processes in {elapsed:.0f} s, {dict(campaign.counts)}: no anomaly"
+    )
+
+
+@pytest.mark.parametrize("level", BELOW, ids=[level.word for level in BELOW])
+def test_the_level_below_is_found_out(
+    lake_target: LakeTarget, lake: lw.Lake, level: Level, store: str
+) -> None:
+    below = Level(level - 1)
+    load = Load(150, between_kills=0)
+    campaign = Campaign(lake_target, below, load, formats=FORMATS, tables=2, keys=2)
+    campaign.run(lake)
+    (history,) = campaign.histories
+    assert anomalies(history, below) == []
+    found = anomalies(history, level)
+    assert {a.kind for a in found} & BELOW[level]
+    print(f"\nR3 {store}: {below.word} checked as {level.word}:\n{summary(found)}")
