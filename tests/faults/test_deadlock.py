@@ -40,6 +40,8 @@ def test_three_processes_that_wait_for_each_other_are_found_and_one_gives_way(
     took = []
     with processes.started(3, lock_in_a_circle, lake_target, rounds) as workers:
         for _ in range(rounds):
+            for worker in workers:
+                worker.tell("begin")
             # Each holds its table before anyone asks for the next one's.
             for worker in workers:
                 assert hear(worker) == "holds"
@@ -76,6 +78,8 @@ def lock_in_a_circle(pipe: Connection, number: int, target: LakeTarget, rounds: 
     pipe.send("ready")
     pipe.recv()
     for turn in range(rounds):
+        # Nobody begins, and holds a table, before the last round is over for all.
+        pipe.recv()
         attempts = 0
 
         def work(tx: lw.Transaction, turn: int = turn) -> None:
@@ -217,6 +221,6 @@ def hold(pipe: Connection, target: LakeTarget, mode: str) -> None:
 def hear(worker: processes.Worker) -> object:
     """The next thing a process says, which must come soon: else it hangs."""
     if not worker.pipe.poll(_HANGS_SECONDS):
-        message = f"process {worker.pid} hangs; before, it said {worker.said}"
+        message = f"process {worker.pid} hangs; before, it said {worker.said[-3:]}"
         raise TimeoutError(message)
     return worker.hear()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakeward as lw
-from lakeward.errors import LakewardError, OutcomeUnknown, StoreError, StoreUnavailable
+from lakeward.errors import LakewardError, Locked, OutcomeUnknown, StoreError, StoreUnavailable
 from lakeward.log.postgres import PostgresDatabase
 from lakeward.log.sqlite import SqliteDatabase
 from tests.support import processes
@@ -168,6 +168,37 @@ def test_each_single_request_or_answer_lost_neither_doubles_nor_hides_anything(
         f"\nR4 {store}: each single {loss.value} lost, {len(losses.happened)} in all:"
         f" {len(told)} commits and {sum(made.values())} tables done, once each"
     )
+
+
+@pytest.mark.parametrize("loss", Loss)
+def test_each_single_request_or_answer_lost_leaves_a_lock_held_once_or_not_at_all(
+    lossy: lw.Lake, make_lake: Callable[[], lw.Lake], losses: Losses, loss: Loss
+) -> None:
+    """The n-th request of asking for a lock that is free, and for one that somebody else holds."""
+    other = make_lake()
+    holder = other.transaction(locks={"right": "write"})
+    held = {("right", holder.transaction_id)}
+    for number in range(1, _MOST):
+        before = len(losses.happened)
+        tx = lossy.transaction()
+        granted = False
+        with losses.anywhere(nth(number, loss)), suppress(StoreError):
+            tx.lock("left")
+            granted = True
+        mine = {("left", tx.transaction_id)} if granted else set()
+        assert {(lock.table, lock.transaction_id) for lock in other.locks()} == held | mine
+        tx.rollback()
+        waiter = lossy.transaction()
+        with losses.anywhere(nth(number, loss)), suppress(StoreError, Locked):
+            waiter.lock("right", timeout=0.01)
+            pytest.fail("two hold the lock")
+        waiter.rollback()
+        assert [(lock.table, lock.waiters) for lock in other.locks()] == [("right", ())]
+        if len(losses.happened) == before:
+            break
+    else:
+        pytest.fail("there is no end to the requests")
+    holder.rollback()
 
 
 @pytest.mark.parametrize("store", [pytest.param("postgres", marks=pytest.mark.postgres)])

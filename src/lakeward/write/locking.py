@@ -8,6 +8,7 @@ All see the same circle and know which of them gives way: that one alone ends, w
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -27,11 +28,12 @@ from lakeward.write.honour import locked
 from lakeward.write.outcome import patiently
 
 PATIENCE_SECONDS: Final = 30.0
-_FIRST_PAUSE: Final = 0.002
+_SHORTEST_PAUSE: Final = 0.005
 _LONGEST_PAUSE: Final = 0.1
-# Slow enough that a pause stays a fraction of what was waited so far: locks of a few milliseconds
-# are handed on in a few milliseconds.
-_GROWTH: Final = 1.15
+# Pauses grow with what was waited so far. Who is next looks more often than who is far behind, so
+# that a lock is handed on quickly although many wait.
+_NEXT: Final = 0.05
+_BEHIND: Final = 0.3
 
 
 class TableLocks:
@@ -93,9 +95,7 @@ class TableLocks:
         request = _Request(self._parts, self._transaction_id, name, mode, may_wait=timeout > 0)
         looking = tenacity.Retrying(
             retry=tenacity.retry_if_result(lambda answer: answer.head is None),
-            wait=tenacity.wait_random_exponential(
-                multiplier=_FIRST_PAUSE, max=_LONGEST_PAUSE, exp_base=_GROWTH
-            ),
+            wait=_pause,
             stop=tenacity.stop_after_delay(timeout),
             retry_error_callback=lambda state: state.outcome and state.outcome.result(),
         )
@@ -106,7 +106,7 @@ class TableLocks:
                 raise locked(name, mode, answer.in_the_way, answer.now, waited)
         except BaseException:
             with suppress(LakewardError):
-                request.withdraw()
+                patiently(self._parts, request.withdraw)
             raise
         self._held[name] = mode
         return answer.head
@@ -223,6 +223,15 @@ class _Request:
             opened_ms=own.opened_ms,
             lease_until_ms=own.lease_until_ms,
         )
+
+
+def _pause(state: tenacity.RetryCallState) -> float:
+    """Seconds until the next look; never the same for two, so that they do not look together."""
+    answer: _Answer | None = state.outcome.result() if state.outcome is not None else None
+    share = _NEXT if answer is not None and len(answer.in_the_way) == 1 else _BEHIND
+    longest = share * (state.seconds_since_start or 0.0)
+    longest = min(max(longest, _SHORTEST_PAUSE), _LONGEST_PAUSE)
+    return random.uniform(0, longest)  # noqa: S311  no secret depends on it
 
 
 def _deadlock(transaction_id: str, circle: Circle) -> Deadlock:

@@ -13,9 +13,9 @@ from tests.behaviour.locks.waiting import is_free, meanwhile, numbered, until_wa
 from tests.support.leases import run_out
 
 
-@pytest.fixture
-def table(shared_lake: lw.Lake, name: str) -> str:
-    shared_lake.create(name, {"id": "int64"})
+@pytest.fixture(params=["delta", "iceberg"])
+def table(shared_lake: lw.Lake, name: str, request: pytest.FixtureRequest) -> str:
+    shared_lake.create(name, {"id": "int64"}, format=request.param)
     append(shared_lake, name, {"id": [1]})
     return name
 
