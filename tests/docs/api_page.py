@@ -12,7 +12,6 @@ import lakeward as lw
 from lakeward.lake.lake import Stats
 from lakeward.lake.snapshot import LakeSnapshot
 from lakeward.log.audit import AuditEntry
-from lakeward.log.transactions import Registration
 from lakeward.maintain.backup import StoreCopy
 from lakeward.maintain.rebuild import Rebuilt
 from lakeward.model.commit import Isolation, TransactionState
@@ -24,6 +23,7 @@ from lakeward.model.types import Field
 from lakeward.read.diff import Diff, SchemaChange
 from lakeward.read.history import Version
 from lakeward.read.snapshot import TableSnapshot, Totals
+from lakeward.read.transactions import TransactionRecord
 from lakeward.write.hooks import Hooks
 from lakeward.write.outcome import Outcome
 from lakeward.write.staged import StagedTable
@@ -49,7 +49,7 @@ _PARTS: Final[dict[str, tuple[Any, ...]]] = {
     ),
     "Reading": (TableSnapshot, LakeSnapshot, Totals, LoggedFile, Schema, Field, Definition),
     "History": (Version, Diff, SchemaChange, AuditEntry),
-    "Outcomes": (Outcome, TransactionState, Isolation, Registration),
+    "Outcomes": (Outcome, TransactionState, Isolation, TransactionRecord),
     "Locks": (TableLock, LockWait, LockMode),
     "Operations": (StoreCopy, Rebuilt, Stats),
 }

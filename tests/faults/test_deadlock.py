@@ -103,7 +103,7 @@ def lock_in_a_circle(pipe: Connection, number: int, target: LakeTarget, rounds: 
 
 def check_victim(lake: lw.Lake, error: Deadlock, number: int) -> None:
     """It was the youngest of the three, and the error names them all."""
-    registered = {r.transaction_id: r.opened_ms for r in lake.transactions(limit=20)}
+    registered = {r.transaction_id: r.opened for r in lake.transactions(limit=20)}
     assert len(set(error.cycle)) == 3
     assert error.transaction_id == max((registered[t], t) for t in error.cycle)[1]
     assert sorted(error.tables) == sorted(TABLES)

@@ -20,7 +20,15 @@ from typing import Annotated
 import typer
 
 from lakeward.cli import exits
-from lakeward.cli.commands import demo, health, histories, keeping, lakes, tables
+from lakeward.cli.commands import (
+    demo,
+    health,
+    histories,
+    keeping,
+    lakes,
+    tables,
+    transactions,
+)
 from lakeward.cli.context import Cli
 from lakeward.cli.program import JsonOption, LakeOption, Program, WarehouseOption
 
@@ -32,7 +40,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for _group in (demo, lakes, tables, histories, health, keeping):
+for _group in (demo, lakes, transactions, tables, histories, health, keeping):
     _group.register(app)
 
 

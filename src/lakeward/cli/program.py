@@ -107,29 +107,44 @@ def command(
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        signature = inspect.signature(function, eval_str=True)
-        own = list(signature.parameters.values())[1:]
-
-        @wraps(function)
-        def run(ctx: typer.Context, **given: Any) -> None:
-            cli: Cli = ctx.obj
-            cli.take(
-                lake=given.pop("lake"), warehouse=given.pop("warehouse"), json=given.pop("json")
-            )
-            function(cli, **given)
-
-        context = inspect.Parameter(
-            "ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
-        )
-        own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-        parameters = [context, *own, *_COMMON]
-        # typer reads both.
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in parameters}
-        app.command(name, help=_reflowed(function), **settings)(run)
+        app.command(name, help=_reflowed(function), **settings)(_with_common(function))
         return function
 
     return register
+
+
+def group(app: typer.Typer) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a function as what a group of commands does when it is called without one."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        run = _with_common(function)
+        app.callback(invoke_without_command=True, help=_reflowed(function))(run)
+        return function
+
+    return register
+
+
+def _with_common(function: Callable[..., None]) -> Callable[..., None]:
+    """A function as typer takes it: with the context, and with the options of every command."""
+    signature = inspect.signature(function, eval_str=True)
+    own = list(signature.parameters.values())[1:]
+
+    @wraps(function)
+    def run(ctx: typer.Context, **given: Any) -> None:
+        cli: Cli = ctx.obj
+        cli.take(lake=given.pop("lake"), warehouse=given.pop("warehouse"), json=given.pop("json"))
+        if ctx.invoked_subcommand is None:
+            function(cli, **given)
+
+    context = inspect.Parameter(
+        "ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
+    )
+    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+    parameters = [context, *own, *_COMMON]
+    # typer reads both.
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run
 
 
 def _reflowed(function: Callable[..., None]) -> str:

@@ -19,14 +19,15 @@ from lakeward.lake.snapshot import LakeSnapshot
 from lakeward.lake.table import Table
 from lakeward.log import commits, files, heads, locks, pins, transactions
 from lakeward.log.connect import connect
-from lakeward.log.transactions import Registration
 from lakeward.maintain import backup
 from lakeward.maintain.backup import StoreCopy
 from lakeward.maintain.rebuild import Rebuilt, rebuild
 from lakeward.model import arguments
+from lakeward.model.commit import TransactionState
 from lakeward.model.locks import TableLock, table_locks
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
+from lakeward.read.transactions import TransactionRecord, record, records
 from lakeward.storage.local import LocalStorage
 from lakeward.write import create as tables
 from lakeward.write.adopt import adopt
@@ -298,18 +299,45 @@ class Lake:
         raise AssertionError(message)
 
     def snapshot(self, *, at: datetime | str | int | None = None) -> LakeSnapshot:
-        """One consistent cut over all tables: now, at a moment, or as of a transaction id."""
+        """One consistent cut over all tables: every transaction is in it as a whole or not at all.
+
+        Args:
+            at: None for now. A datetime, ISO 8601 text or milliseconds: every table at its newest
+                version that is not newer. A transaction's id: the same at that transaction's time,
+                so it is in the cut itself. Tables that were dropped since are in it as well.
+
+        Raises:
+            TransactionNotFound: It is neither a moment nor a committed transaction of this lake.
+        """
         return LakeSnapshot(self._parts, self._keeper, at)
 
     def outcome(self, transaction_id: str) -> Outcome:
         """What became of a transaction, by its id."""
         return outcome(self._parts, arguments.text(transaction_id, "transaction_id"))
 
-    def transactions(self, *, limit: int = 100) -> list[Registration]:
-        """The newest transactions, open ones too, newest first."""
+    def transactions(
+        self, *, state: str | None = None, limit: int = 100
+    ) -> list[TransactionRecord]:
+        """The newest transactions, open ones too, newest first.
+
+        Args:
+            state: Only those that are `open`, `ratified`, `rolled_back` or `expired`.
+            limit: At most so many.
+        """
         limit = arguments.whole(limit, "limit")
+        wanted = None if state is None else arguments.choice(state, TransactionState, "state")
         with self._parts.database.read() as session:
-            return transactions.newest(session, limit)
+            return records(session, limit, wanted)
+
+    def transaction_record(self, transaction_id: str) -> TransactionRecord:
+        """What the log knows of a transaction, by its id.
+
+        Raises:
+            TransactionNotFound: No transaction of that id was ever registered.
+        """
+        arguments.text(transaction_id, "transaction_id")
+        with self._parts.database.read() as session:
+            return record(session, transaction_id)
 
     def locks(self) -> list[TableLock]:
         """Which tables are locked, by whom, and who waits for them; by name."""
@@ -421,6 +449,7 @@ class Lake:
         with database.read() as session:
             now = database.clock_ms(session)
             stale = any(r.lease_until_ms < now for r in transactions.still_open(session))
+            stale = stale or pins.any_stale(session, now)
         if stale:
             with database.write() as session:
                 transactions.expire(session, now)

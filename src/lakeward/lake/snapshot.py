@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from lakeward.errors import InvalidInput, TableNotFound, TransactionNotFound
 from lakeward.log import commits, heads, pins
 from lakeward.log.database import Session
-from lakeward.model.clock import to_ms
-from lakeward.model.commit import Head, new_transaction_id
+from lakeward.model.clock import now_ms, to_datetime, to_ms
+from lakeward.model.commit import new_transaction_id
 from lakeward.model.names import TableName
 from lakeward.read import snapshot as snapshots
 from lakeward.read.parts import Parts
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write.drift import follow_all
 from lakeward.write.lease import LeaseKeeper
+
+_CLOSE_MS: Final = 100
 
 
 class LakeSnapshot:
@@ -30,9 +33,17 @@ class LakeSnapshot:
         self._parts = parts
         self._keeper = keeper
         self._pin: str | None = None
+        self._moment = None if at is None else _moment(parts, at)
         follow_all(parts)
+        if self._moment is not None:
+            _let_pass(parts, self._moment)
         with parts.database.read() as session:
-            self._tables = _cut(parts, session, at)
+            self._tables = _cut(parts, session, self._moment)
+
+    @property
+    def moment(self) -> datetime | None:
+        """The time of the cut, or of the transaction it was asked for by; None for now."""
+        return None if self._moment is None else to_datetime(self._moment)
 
     @property
     def versions(self) -> Mapping[str, int]:
@@ -83,38 +94,48 @@ class LakeSnapshot:
         self._pin = None
 
 
-def _cut(
-    parts: Parts, session: Session, at: datetime | str | int | None
-) -> dict[TableName, TableSnapshot]:
-    current = heads.all_heads(session)
-    if at is None:
-        return {h.name: snapshots.latest(parts, session, h) for h in current}
-    moment = _moment(session, at)
+def _cut(parts: Parts, session: Session, moment: int | None) -> dict[TableName, TableSnapshot]:
+    if moment is None:
+        found = heads.all_heads(session)
+        return {h.name: snapshots.latest(parts, session, h) for h in found}
     out: dict[TableName, TableSnapshot] = {}
-    for head in current:
-        found = _at(parts, session, head, moment)
-        if found is not None:
-            out[head.name] = found
+    for head in heads.at_moment(session, moment):
+        version = commits.version_at(session, head.table_id, moment)
+        if version is not None and head.name not in out:
+            out[head.name] = snapshots.at_version(parts, session, head, version)
     return out
 
 
-def _at(parts: Parts, session: Session, head: Head, moment: int) -> TableSnapshot | None:
-    version = commits.version_at(session, head.table_id, moment)
-    return None if version is None else snapshots.at_version(parts, session, head, version)
-
-
-def _moment(session: Session, at: datetime | str | int) -> int:
+def _moment(parts: Parts, at: datetime | str | int) -> int:
     """A time, or the time of a transaction given by its id."""
-    if isinstance(at, str):
+    if not isinstance(at, str):
+        return to_ms(at)
+    with parts.database.read() as session:
         members = commits.members(session, at)
         if members:
             _, table_id, version = members[0]
             found = commits.one(session, table_id, version)
             if found is not None:
                 return found.timestamp_ms
-        try:
-            return to_ms(at)
-        except InvalidInput:
-            what = f"{at!r} is neither a moment nor a transaction of this lake."
-            raise TransactionNotFound(what, transaction_id=at) from None
-    return to_ms(at)
+    try:
+        return to_ms(at)
+    except InvalidInput:
+        what = f"{at!r} is neither a moment nor a committed transaction of this lake."
+        hint = "`lakeward transactions` lists the newest; moments are ISO 8601."
+        raise TransactionNotFound(what, hint=hint, transaction_id=at) from None
+
+
+def _let_pass(parts: Parts, moment: int) -> None:
+    """Make sure that no commit of that moment or an earlier one is still to come.
+
+    A commit takes its time when it has locked its tables, and shows up when it is ratified. So
+    whoever could still get this moment's time, or has it already, is waited for; without that, the
+    same cut could hold more when it is asked for again. A moment that is yet to come is not waited
+    for.
+    """
+    left = moment - now_ms() + 1
+    if 0 < left <= _CLOSE_MS:
+        time.sleep(left / 1000)
+    with parts.database.write(durable=False) as session:
+        parts.database.lock_schema(session)
+        heads.wait_for_commits(session)

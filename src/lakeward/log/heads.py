@@ -23,6 +23,18 @@ _BY_NAME = Statement(
 _BY_ID = Statement(_SELECT.where(head.c.table_id == bindparam("table_id")))
 _EVER_BY_ID = Statement(sa.select(*_COLUMNS).where(head.c.table_id == bindparam("table_id")))
 _BY_LOCATION = Statement(_SELECT.where(head.c.location == bindparam("location")))
+_AT_MOMENT = Statement(
+    sa.select(*_COLUMNS)
+    .where(sa.or_(head.c.dropped_ms.is_(None), head.c.dropped_ms > bindparam("moment")))
+    # Of several tables that had a name in turn, the one that was in the lake then comes first.
+    .order_by(
+        head.c.namespace,
+        head.c.name,
+        sa.case((head.c.created_ms <= bindparam("moment"), 0), else_=1),
+        head.c.created_ms.desc(),
+    )
+)
+_SHARE = Statement(sa.select(head.c.table_id).order_by(head.c.table_id).with_for_update(read=True))
 _LOCK = Statement(_SELECT.where(head.c.table_id == bindparam("table_id")).with_for_update())
 _UNPUBLISHED = Statement(_SELECT.where(head.c.version > head.c.published))
 _UNGUARDED = Statement(_SELECT.where(head.c.guarded == 0))
@@ -83,6 +95,20 @@ _DROP = Statement(
 def all_heads(session: Session) -> list[Head]:
     """Every table's head, by name."""
     return [head_of(row) for row in session.rows(_ALL)]
+
+
+def at_moment(session: Session, moment_ms: int) -> list[Head]:
+    """Heads of the tables that may have been there at a moment, by name.
+
+    Tables that were dropped later are among them. Where several tables had one name in turn, the
+    one that was in the lake at that moment stands first.
+    """
+    return [head_of(row) for row in session.rows(_AT_MOMENT, {"moment": moment_ms})]
+
+
+def wait_for_commits(session: Session) -> None:
+    """Wait for every commit that is under way now; in a write session."""
+    session.rows(_SHARE)
 
 
 def unpublished(session: Session) -> list[Head]:

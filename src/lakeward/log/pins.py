@@ -18,6 +18,7 @@ _EXTEND = Statement(
     sa.update(pin).where(pin.c.pin_id == bindparam("id")).values(lease_until_ms=bindparam("until"))
 )
 _EXPIRE = Statement(sa.delete(pin).where(pin.c.lease_until_ms < bindparam("now")))
+_STALE = Statement(sa.select(pin.c.pin_id).where(pin.c.lease_until_ms < bindparam("now")).limit(1))
 _HELD = Statement(
     sa.select(sa.func.min(pin.c.version)).where(
         pin.c.table_id == bindparam("table_id"), pin.c.lease_until_ms >= bindparam("now")
@@ -54,6 +55,11 @@ def extend(database: Database, pin_ids: Iterable[str]) -> None:
     with database.write() as session:
         until = database.clock_ms(session) + LEASE_MS
         session.many(_EXTEND, [{"id": i, "until": until} for i in pin_ids])
+
+
+def any_stale(session: Session, now: int) -> bool:
+    """Whether there are pins whose lease ran out."""
+    return session.row(_STALE, {"now": now}) is not None
 
 
 def expire(session: Session, now: int) -> None:

@@ -50,8 +50,13 @@ _LOCK = Statement(
     .where(transaction.c.transaction_id == bindparam("transaction_id"))
     .with_for_update()
 )
-_LIST = Statement(
-    sa.select(*_COLUMNS).order_by(transaction.c.opened_ms.desc()).limit(bindparam("limit"))
+_NEWEST_FIRST = (transaction.c.opened_ms.desc(), transaction.c.transaction_id.desc())
+_LIST = Statement(sa.select(*_COLUMNS).order_by(*_NEWEST_FIRST).limit(bindparam("limit")))
+_LIST_STATE = Statement(
+    sa.select(*_COLUMNS)
+    .where(transaction.c.state == bindparam("state"))
+    .order_by(*_NEWEST_FIRST)
+    .limit(bindparam("limit"))
 )
 _OPEN = Statement(
     sa.select(*_COLUMNS)
@@ -161,9 +166,15 @@ def lock(session: Session, transaction_id: str) -> TransactionState | None:
     return TransactionState(row[0]) if row else None
 
 
-def newest(session: Session, limit: int) -> list[Registration]:
-    """The newest transactions, newest first."""
-    return [_registration(row) for row in session.rows(_LIST, {"limit": limit})]
+def newest(
+    session: Session, limit: int, state: TransactionState | None = None
+) -> list[Registration]:
+    """The newest transactions, or those of one state, newest first."""
+    if state is None:
+        rows = session.rows(_LIST, {"limit": limit})
+    else:
+        rows = session.rows(_LIST_STATE, {"limit": limit, "state": state.value})
+    return [_registration(row) for row in rows]
 
 
 def still_open(session: Session) -> list[Registration]:

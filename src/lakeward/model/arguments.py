@@ -6,11 +6,13 @@ A value of the wrong kind is an `InvalidInput` that names the parameter, not a f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from lakeward.errors import InvalidInput
 
+Choice = TypeVar("Choice", bound=StrEnum)
 LARGEST: Final = 2**63 - 1
 _SHOWN: Final = 60
 
@@ -68,6 +70,19 @@ def flag(value: object, parameter: str) -> bool:
     if not isinstance(value, bool):
         raise _wrong(value, parameter, "must be True or False")
     return value
+
+
+def choice(value: object, kind: type[Choice], parameter: str) -> Choice:
+    """One of a few words, in small letters or capitals.
+
+    Raises:
+        InvalidInput: It is something else.
+    """
+    for one in kind:
+        if isinstance(value, str) and value.lower() == one.value:
+            return one
+    words = ", ".join(one.value for one in kind)
+    raise _wrong(value, parameter, f"must be one of {words}")
 
 
 def mapping(value: object, parameter: str) -> dict[str, Any]:

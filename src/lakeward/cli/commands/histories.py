@@ -28,13 +28,21 @@ def history(
     until: Annotated[
         int | None, typer.Option("--until", min=0, metavar="N", help="None newer than version N.")
     ] = None,
+    transaction: Annotated[
+        bool,
+        typer.Option("--transaction", help="Show the other tables of each transaction too."),
+    ] = False,
 ) -> None:
     """List a table's versions, newest first: who did what, when and why."""
     with cli.lake() as lake:
         from lakeward.cli.views.history import VersionsView
 
         found = lake.table(table).history(limit=limit + 1, since=since, until=until)
-        view = VersionsView(table, tuple(found[:limit]), more=len(found) > limit)
+        shown, more = tuple(found[:limit]), len(found) > limit
+        # What others committed past the lake is no transaction of it.
+        several = {v.transaction_id for v in shown if v.members > 1 and not v.adopted}
+        tables = {i: lake.transaction_record(i).versions for i in several} if transaction else None
+        view = VersionsView(table, shown, more=more, tables=tables)
     cli.show(view)
 
 

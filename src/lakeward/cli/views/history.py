@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,18 +28,20 @@ class VersionsView(View):
 
     Attributes:
         more: Older ones were left out.
+        tables: What the transactions over several tables made of each; None when nobody asked.
     """
 
     table: str
     versions: tuple[Version, ...]
     more: bool = False
+    tables: Mapping[str, Mapping[str, int]] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """`{"table": …, "versions": […]}`."""
         return {
             "table": self.table,
             "versions": [
-                {name: getattr(v, name) for name in Version.__dataclass_fields__}
+                {name: getattr(v, name) for name in Version.__dataclass_fields__} | self._members(v)
                 for v in self.versions
             ],
             "more": self.more,
@@ -50,8 +52,18 @@ class VersionsView(View):
         if not self.versions:
             yield Text(f"Table {self.table} has no version there.")
             return
+        others = [] if self.tables is None else ["together with"]
         yield words.grid(
-            ["version", "committed", "operation", "rows", "actor", "transaction", "message"],
+            [
+                "version",
+                "committed",
+                "operation",
+                "rows",
+                "actor",
+                "transaction",
+                *others,
+                "message",
+            ],
             (
                 (
                     str(v.version),
@@ -60,6 +72,7 @@ class VersionsView(View):
                     _rows(v),
                     v.actor,
                     v.transaction_id + (f" ({v.members} tables)" if v.members > 1 else ""),
+                    *(self._others(v) for _ in others),
                     v.message or "",
                 )
                 for v in self.versions
@@ -68,6 +81,16 @@ class VersionsView(View):
         )
         if self.more:
             yield Text("Older versions follow; --limit shows more.", style="dim")
+
+    def _members(self, version: Version) -> dict[str, Any]:
+        if self.tables is None:
+            return {}
+        alone = {self.table: version.version}
+        return {"tables": dict(self.tables.get(version.transaction_id, alone))}
+
+    def _others(self, version: Version) -> str:
+        found = self.tables.get(version.transaction_id, {}) if self.tables is not None else {}
+        return ", ".join(f"{name} {v}" for name, v in found.items() if name != self.table)
 
 
 @dataclass(frozen=True, slots=True)
