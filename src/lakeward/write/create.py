@@ -47,7 +47,7 @@ from lakeward.write.options import (
 from lakeward.write.outcome import ratify_surely, recorded
 from lakeward.write.partitioning import partitioning
 from lakeward.write.publish import publish_member
-from lakeward.write.ratify import Intent
+from lakeward.write.ratify import Intent, timestamp_after
 from lakeward.write.record import Ratified, insert
 from lakeward.write.validate import check_constraints
 
@@ -130,7 +130,8 @@ def drop(parts: Parts, name: TableName) -> None:
         found = heads.get(session, name)
         head = heads.lock(session, found.table_id, name)
         honour(parts, session, [(head, LockMode.WRITE)])
-        now = now_ms()
+        # Later than its last version even by a clock that is behind, so that cuts agree.
+        now = timestamp_after([head])
         head = audit.record(session, head, at_ms=now, actor=parts.actor, action="DROP TABLE")
         heads.advance(session, head)
         heads.drop(session, head.table_id, now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,7 @@ from lakeward.errors import TableNotFound, TransactionNotFound
 from lakeward.log import pins
 from lakeward.log.statement import Statement
 from lakeward.model import steps
+from lakeward.model.clock import now_ms
 from tests.behaviour.lakes import append, column, ids
 
 NAMES = ("a", "b", "c", "d")
@@ -36,6 +38,13 @@ def _commit(lake: lw.Lake, *names: str) -> lw.CommitResult:
         for name in names:
             tx.append(name, {"id": [1]})
     return tx.commit()
+
+
+def _tick() -> None:
+    """Let the millisecond pass: what happens in one is one moment."""
+    now = now_ms()
+    while now_ms() == now:
+        time.sleep(0.0005)
 
 
 def test_cuts_by_transaction_stay_the_same_while_writers_commit(four: lw.Lake) -> None:
@@ -153,6 +162,7 @@ def test_moments_may_be_spelled_as_everywhere(four: lw.Lake, spelled: str) -> No
 def test_a_table_that_was_dropped_later_is_in_the_cut(four: lw.Lake) -> None:
     append(four, "a", {"id": [7]})
     done = _commit(four, "b")
+    _tick()
     four.drop("a")
 
     with four.snapshot(at=done.transaction_id) as snapshot:
@@ -164,8 +174,10 @@ def test_a_table_that_was_dropped_later_is_in_the_cut(four: lw.Lake) -> None:
 def test_of_two_tables_of_one_name_the_cut_has_the_one_of_its_time(four: lw.Lake) -> None:
     append(four, "a", {"id": [7]})
     before = _commit(four, "b")
+    _tick()
     four.drop("a")
     between = _commit(four, "b")
+    _tick()
     four.create("a", {"id": "int64", "more": "string"})
     append(four, "a", {"id": [8], "more": ["x"]})
     after = _commit(four, "b")
@@ -182,6 +194,7 @@ def test_a_table_of_the_lake_comes_before_one_that_was_adopted_later_with_an_old
     write_deltalake(tmp_path / "old", pa.table({"id": [99]}))
     append(four, "a", {"id": [7]})
     done = _commit(four, "b")
+    _tick()
     four.drop("a")
     four.adopt("a", tmp_path / "old")
 
