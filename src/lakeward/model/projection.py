@@ -35,8 +35,8 @@ from lakeward.model.types import Decimal, Field, Primitive
 from lakeward.model.values import Value
 
 _DISCRETE: Final = frozenset({"int8", "int16", "int32", "int64", "date"})
-_FIRST_YEAR: Final = "0"
-"""Texts of years that have not four digits begin with a sign, and so come before every digit."""
+_DIGITS: Final = ("0", ":")
+"""Texts of years of four digits lie between these two."""
 
 
 def implied(where: Expression, definition: Definition) -> Expression:
@@ -82,9 +82,9 @@ class _Projection:
             case Literal(value) as literal:
                 return None if value is True else literal
             case Compare(op, Column() as column, Literal(value)) if self._is_source(column):
-                return None if value is None else self._compared(op, value)
+                return None if value is None else self._or_strange(self._compared(op, value))
             case In(Column() as column, values) if self._is_source(column):
-                return self._among([v.value for v in values])
+                return self._or_strange(self._among([v.value for v in values]))
             case Like(Column() as column, pattern, ignore_case) if self._is_source(column):
                 return self._like("" if ignore_case else prefix(pattern))
             case IsNull(Column() as column) if self._is_source(column):
@@ -140,12 +140,20 @@ class _Projection:
             found = self._derived(moved)
         except (ArithmeticError, ValueError):
             return None
-        if below:
-            return self._target("<=", found)
-        bound = self._target(">=", found)
-        if isinstance(found, str) and self.derived.transform.name in TIMES:
-            return Or((bound, self._target("<", _FIRST_YEAR)))
-        return bound
+        return self._target("<=" if below else ">=", found)
+
+    def _or_strange(self, condition: Expression) -> Expression:
+        """The condition, or a text of a time as we would never write it.
+
+        Spark spells years that have not four digits with a sign, and so out of order; delta-rs
+        reads the pattern of a date differently and writes the pattern itself.
+        """
+        if self.derived.utc or self.derived.transform.name not in TIMES:
+            return condition
+        if self.target.type != STRING:
+            return condition
+        low, high = _DIGITS
+        return Or((condition, self._target("<", low), self._target(">=", high)))
 
     def _like(self, start: str) -> Expression:
         transform = self.derived.transform
