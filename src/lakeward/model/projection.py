@@ -29,6 +29,7 @@ from lakeward.model.expression import (
     Not,
     Or,
 )
+from lakeward.model.periods import by_ranges
 from lakeward.model.prune import affirmed, prefix
 from lakeward.model.transform import DATE, STRING, TIMES, Rules
 from lakeward.model.types import Decimal, Field, Primitive
@@ -44,6 +45,7 @@ def implied(where: Expression, definition: Definition) -> Expression:
 
     It is true of the same rows as the condition, but some of what it speaks of are no columns.
     """
+    where = by_ranges(where)
     projections = [_Projection.of(i, d, definition) for i, d in definition.derived.items()]
     found = _all(projection.of_condition(where) for projection in projections)
     return where if found is None else And((where, found))
