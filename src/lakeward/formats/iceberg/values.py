@@ -11,6 +11,8 @@ from typing import Any, Final
 from lakeward.model.types import Decimal, Primitive, Type
 from lakeward.model.values import Value
 
+_EXACT: Final = decimal.Context(prec=128)
+"""Holds every decimal of a table; the usual context rounds to 28 digits."""
 _PACKED: Final = {
     "boolean": struct.Struct("<?"),
     "int32": struct.Struct("<i"),
@@ -28,7 +30,7 @@ _PACKED: Final = {
 def to_bytes(kind: Type, value: Value) -> bytes | None:
     """A neutral value as a bound; None where it has no such form."""
     if isinstance(kind, Decimal):
-        unscaled = int(decimal.Decimal(str(value)).scaleb(kind.scale).to_integral_value())
+        unscaled = int(decimal.Decimal(str(value)).scaleb(kind.scale, _EXACT))
         return unscaled.to_bytes(_width(unscaled), "big", signed=True)
     name = kind.name if isinstance(kind, Primitive) else ""
     if name == "string":
@@ -52,7 +54,8 @@ def to_tuple(kind: Type, value: Value) -> Any:
     if value is None:
         return None
     if isinstance(kind, Decimal):
-        return decimal.Decimal(str(value)).quantize(decimal.Decimal(1).scaleb(-kind.scale))
+        one = decimal.Decimal(1).scaleb(-kind.scale)
+        return decimal.Decimal(str(value)).quantize(one, context=_EXACT)
     if isinstance(kind, Primitive) and kind.name == "binary":
         return base64.b64decode(str(value))
     return value
@@ -74,7 +77,7 @@ def from_tuple(kind: Type, value: Any) -> Value:
 def _from_bytes(kind: Type, data: bytes) -> Value:
     if isinstance(kind, Decimal):
         unscaled = int.from_bytes(data, "big", signed=True)
-        return f"{decimal.Decimal(unscaled).scaleb(-kind.scale):f}"
+        return f"{decimal.Decimal(unscaled).scaleb(-kind.scale, _EXACT):f}"
     name = kind.name if isinstance(kind, Primitive) else ""
     if name == "string":
         return data.decode()
