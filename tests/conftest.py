@@ -41,12 +41,20 @@ def store(request: pytest.FixtureRequest) -> str:
     return kind
 
 
+@pytest.fixture(scope="module")
+def table_format() -> str:
+    """The format of tables that a test makes without naming one; `behaviour` runs with each."""
+    return "delta"
+
+
 @pytest.fixture
-def lake_target(store: str, request: pytest.FixtureRequest, tmp_path: Path) -> LakeTarget:
+def lake_target(
+    store: str, table_format: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> LakeTarget:
     """Where a fresh lake is to be made: a store of either kind and a warehouse on disk."""
     directory = tmp_path / "lake"
     url = request.getfixturevalue("postgres_url") if store == "postgres" else str(directory)
-    return LakeTarget(url, directory)
+    return LakeTarget(url, directory, table_format)
 
 
 @pytest.fixture

@@ -1,31 +1,81 @@
-"""A lake that the tests of a file share, each with tables of its own: a fresh one takes a while."""
+"""Each scenario is written once and runs for both table formats, on both stores.
+
+A test that is about one format says so: `@pytest.mark.formats("delta")`. Where the store has no
+part in what a format does, `@pytest.mark.apart` runs the other format on SQLite alone.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
+from typing import Final
 
 import pytest
 
 import lakeward as lw
-from tests.conftest import STORES
+from tests.support.target import LakeTarget
 
+_FORMATS: Final = ("delta", "iceberg")
+_STORES: Final = ("sqlite", "postgres")
 _NUMBERS = itertools.count(1)
 
 
-@pytest.fixture(scope="module", params=STORES)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test for each format that it is about, on each store."""
+    marked = metafunc.definition.get_closest_marker("formats")
+    formats = _FORMATS if marked is None else marked.args
+    apart = metafunc.definition.get_closest_marker("apart") is not None
+    chosen: list[tuple[str, ...]]
+    asked = [n for n in ("table_format", "store") if n in metafunc.fixturenames]
+    match asked:
+        case ["table_format", "store"]:
+            pairs = itertools.product(formats, _STORES)
+            chosen = [p for p in pairs if not (apart and p == ("iceberg", "postgres"))]
+        case ["table_format"]:
+            chosen = [(f,) for f in formats]
+        case ["store"]:
+            chosen = [(s,) for s in _STORES]
+        case _:
+            return
+    choices = [
+        pytest.param(*c, marks=[pytest.mark.postgres] if "postgres" in c else []) for c in chosen
+    ]
+    metafunc.parametrize(asked, choices, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def store(request: pytest.FixtureRequest) -> str:
+    """The kind of store that the test runs on."""
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture(scope="module")
+def table_format(request: pytest.FixtureRequest) -> str:
+    """The format of tables that the test makes without naming one."""
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture(scope="module")
 def shared_lake(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    store: str,
+    table_format: str,
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Generator[lw.Lake]:
-    """One lake per store for the tests of a file, which each look at tables of their own."""
+    """A lake for the tests of a file, which each look at tables of their own.
+
+    A fresh one takes a while.
+    """
     warehouse = tmp_path_factory.mktemp("shared")
     with ExitStack() as stack:
         url = str(warehouse)
-        if request.param == "postgres":
+        if store == "postgres":
             server = request.getfixturevalue("postgres_server")
             url = server.url(stack.enter_context(server.database()))
-        yield stack.enter_context(lw.open(url, warehouse=warehouse))
+        yield stack.enter_context(LakeTarget(url, warehouse, table_format).open())
 
 
 @pytest.fixture

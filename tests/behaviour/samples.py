@@ -74,6 +74,12 @@ VALUES: Final[Mapping[str, tuple[pa.DataType, list[Any]]]] = {
 }
 """Arrow type and values of each kind; a null is added to all of them."""
 
+NARROW: Final = ("int8", "int16")
+"""Kinds that Iceberg has not."""
+
+KINDS: Final = tuple(k for k in VALUES if k not in NARROW)
+"""Kinds that tables of every format can have."""
+
 PARTITIONING: Final = (
     "boolean",
     "int32",
@@ -103,11 +109,12 @@ def partition_sample(kind: str) -> pa.Table:
     return data.filter(pc.not_equal(data["x"], "").fill_null(True)) if kind == "string" else data
 
 
-def everything() -> pa.Table:
-    """A column of each kind side by side, as many rows as the longest has values."""
+def everything(table_format: str) -> pa.Table:
+    """A column of each kind that the format has, as many rows as the longest has values."""
     rows = max(len(values) for _, values in VALUES.values()) + 1
     columns = {"id": pa.array(range(rows), pa.int64())}
-    for kind, (arrow, values) in VALUES.items():
+    for kind in VALUES if table_format == "delta" else KINDS:
+        arrow, values = VALUES[kind]
         columns[kind] = pa.array((values + [None] * rows)[:rows], arrow)
     return pa.table(columns)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import lakeward as lw
+from tests.support.formatted import FormattedLake
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +17,12 @@ class LakeTarget:
     Attributes:
         url: What `lw.open` takes: a directory or a PostgreSQL URL.
         warehouse: The directory of the tables' files.
+        table_format: Of the tables that a test makes without naming one.
     """
 
     url: str
     warehouse: Path
+    table_format: str = "delta"
 
     @property
     def is_postgres(self) -> bool:
@@ -28,4 +31,6 @@ class LakeTarget:
 
     def open(self, **options: Any) -> lw.Lake:
         """Open the lake, as `lw.open` does."""
-        return lw.open(self.url, warehouse=self.warehouse, **options)
+        return FormattedLake(
+            self.url, warehouse=self.warehouse, table_format=self.table_format, **options
+        )

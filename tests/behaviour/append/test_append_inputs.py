@@ -15,6 +15,8 @@ import pytest
 import lakeward as lw
 from tests.behaviour.lakes import append, column, data_files
 
+pytestmark = pytest.mark.apart
+
 _SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string()), ("day", pa.date32())])
 _ROWS: list[dict[str, Any]] = [
     {"id": 1, "note": "one", "day": date(2026, 1, 1)},
@@ -202,7 +204,7 @@ def test_python_values_are_read_as_the_tables_types(shared_lake: lw.Lake, name: 
             "amount": pa.decimal128(10, 2),
             "at": "timestamp",
             "wall": "timestamp_ms_ntz",
-            "tags": pa.map_(pa.string(), pa.int8()),
+            "tags": pa.map_(pa.string(), pa.int32()),
             "parts": pa.struct([("a", pa.float32())]),
         },
     )

@@ -14,6 +14,8 @@ import lakeward as lw
 from lakeward.errors import SchemaMismatch
 from tests.behaviour.lakes import append, unchanged
 
+pytestmark = pytest.mark.apart
+
 _WALL = datetime(2026, 1, 2, 3, 4, 5, 678901)  # noqa: DTZ001  a wall clock has no zone
 _EAST = timezone(timedelta(hours=9))
 _PART = pa.struct([("n", pa.int64())])
@@ -28,7 +30,7 @@ _LOSSY: list[tuple[pa.DataType, Any]] = [
     (pa.int64(), float("nan")),
     (pa.int64(), True),
     (pa.int64(), 2**63),
-    (pa.int8(), 128),
+    (pa.int32(), 2**31),
     (pa.float32(), 1e300),
     (pa.float64(), True),
     (pa.float64(), 2**60 + 1),
@@ -82,6 +84,17 @@ def test_values_that_do_not_fit_are_refused(
     assert caught.value.table == name
     assert caught.value.column == "x"
     assert caught.value.hint
+
+
+@pytest.mark.formats("delta")
+@pytest.mark.parametrize(("kind", "value"), [(pa.int8(), 128), (pa.int16(), -(2**15) - 1)])
+def test_narrow_numbers_that_do_not_fit_are_refused_where_the_format_has_them(
+    shared_lake: lw.Lake, name: str, kind: pa.DataType, value: int
+) -> None:
+    shared_lake.create(name, {"x": kind})
+
+    with unchanged(shared_lake), pytest.raises(SchemaMismatch):
+        append(shared_lake, name, [{"x": value}])
 
 
 _FITTING: list[tuple[pa.DataType, Any, Any]] = [

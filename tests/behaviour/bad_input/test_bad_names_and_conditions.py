@@ -9,6 +9,8 @@ import lakeward as lw
 from lakeward.errors import InvalidExpression, InvalidInput, InvalidName
 from tests.behaviour.lakes import append, ids, unchanged
 
+pytestmark = pytest.mark.apart
+
 _NAME = "space.conditions"
 _INJECTION = "'; DROP TABLE lakeward_head; --"
 

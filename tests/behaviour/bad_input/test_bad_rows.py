@@ -13,6 +13,8 @@ import lakeward as lw
 from lakeward.errors import InvalidInput, SchemaMismatch, TableNotFound
 from tests.behaviour.lakes import append, unchanged
 
+pytestmark = pytest.mark.apart
+
 _NAME = "space.bad_rows"
 
 

@@ -11,6 +11,8 @@ import lakeward as lw
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from tests.behaviour.lakes import append, unchanged
 
+pytestmark = pytest.mark.apart
+
 
 def _deep(levels: int, wrap: Any) -> pa.DataType:
     kind = pa.int64()
@@ -88,6 +90,7 @@ def test_types_that_no_format_holds_are_refused_with_the_column(
     assert caught.value.hint
 
 
+@pytest.mark.formats("delta")
 @pytest.mark.parametrize(
     "properties",
     [

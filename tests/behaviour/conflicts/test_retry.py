@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-import orjson
 import pytest
 
 import lakeward as lw
 from lakeward.errors import Conflict, InvalidInput, SchemaMismatch
-from tests.behaviour.lakes import append, data_files, ids, log_files, overwrite, unchanged
+from tests.behaviour.lakes import append, data_files, ids, overwrite, unchanged
+from tests.behaviour.published import told
 
 _QUICK = lw.Retry(attempts=5, first_delay_seconds=0.001, longest_delay_seconds=0.002)
 
@@ -51,8 +51,7 @@ def test_work_is_done_again_after_a_conflict(shared_lake: lw.Lake, counter: lw.T
     assert result.attempts == 3
     assert ids(shared_lake, counter.name) == [201]
     assert counter.history(limit=1)[0].attempts == 3
-    info = orjson.loads(log_files(shared_lake, counter.name)[-1].read_bytes().splitlines()[0])
-    assert info["commitInfo"]["tags"]["lakeward.attempts"] == "3"
+    assert told(shared_lake, counter.name)[-1].attempts == 3
 
 
 def test_work_that_always_loses_raises_the_conflict(

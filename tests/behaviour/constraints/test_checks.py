@@ -13,6 +13,9 @@ import pytest
 import lakeward as lw
 from lakeward.errors import ConstraintViolation, InvalidExpression, InvalidName
 from tests.behaviour.lakes import append, ids, log_files, overwrite, unchanged
+from tests.behaviour.published import document
+
+pytestmark = pytest.mark.apart
 
 
 @pytest.fixture
@@ -122,12 +125,22 @@ def test_checks_see_nested_and_partition_columns(shared_lake: lw.Lake, name: str
     assert caught.value.constraint == "inner"
 
 
+@pytest.mark.formats("delta")
 def test_checks_are_published_for_others_to_keep(shared_lake: lw.Lake, table: lw.Table) -> None:
     lines = map(orjson.loads, log_files(shared_lake, table.name)[0].read_bytes().splitlines())
     actions = {k: v for line in lines for k, v in line.items()}
 
     assert actions["metaData"]["configuration"]["delta.constraints.positive"] == "amount > 0"
     assert "checkConstraints" in actions["protocol"]["writerFeatures"]
+
+
+@pytest.mark.formats("iceberg")
+def test_checks_are_published_as_properties_where_the_format_has_none(
+    shared_lake: lw.Lake, table: lw.Table
+) -> None:
+    properties = document(shared_lake, table.name)["properties"]
+
+    assert properties["lakeward.constraint.positive"] == "amount > 0"
 
 
 @pytest.mark.parametrize(

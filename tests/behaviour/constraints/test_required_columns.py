@@ -11,6 +11,8 @@ import lakeward as lw
 from lakeward.errors import ConstraintViolation
 from tests.behaviour.lakes import append, overwrite, unchanged
 
+pytestmark = pytest.mark.apart
+
 _REQUIRED = pa.field("n", pa.int64(), nullable=False)
 _PART = pa.struct([_REQUIRED])
 

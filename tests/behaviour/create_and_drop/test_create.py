@@ -10,14 +10,17 @@ import pytest
 import lakeward as lw
 from lakeward.errors import AlreadyExists, TableNotFound
 from tests.behaviour.lakes import append, ids, log_files, unchanged
+from tests.behaviour.published import document
 
 
-def test_a_new_table_is_empty_at_version_zero(shared_lake: lw.Lake, name: str) -> None:
+def test_a_new_table_is_empty_at_version_zero(
+    shared_lake: lw.Lake, table_format: str, name: str
+) -> None:
     table = shared_lake.create(name, {"id": "int64", "note": "string"})
 
     assert table.name == name
     assert table.version == 0
-    assert table.format == "delta"
+    assert table.format == table_format
     assert table.guarded
     assert table.schema == pa.schema([("id", pa.int64()), ("note", pa.string())])
     assert table.to_arrow().num_rows == 0
@@ -26,6 +29,12 @@ def test_a_new_table_is_empty_at_version_zero(shared_lake: lw.Lake, name: str) -
     assert [v.operation for v in table.history()] == ["CREATE TABLE"]
 
 
+def test_a_table_is_of_the_delta_format_unless_said_otherwise(tmp_path: Path) -> None:
+    with lw.open(tmp_path) as lake:
+        assert lake.create("t", {"id": "int64"}).format == "delta"
+
+
+@pytest.mark.formats("delta")
 def test_a_new_table_is_published_at_once(shared_lake: lw.Lake, name: str) -> None:
     table = shared_lake.create(name, {"id": "int64"})
 
@@ -33,7 +42,24 @@ def test_a_new_table_is_published_at_once(shared_lake: lw.Lake, name: str) -> No
     assert [p.name for p in log_files(shared_lake, name)] == ["00000000000000000000.json"]
 
 
-def test_a_table_keeps_all_that_it_was_made_with(shared_lake: lw.Lake, name: str) -> None:
+@pytest.mark.formats("iceberg")
+def test_a_new_iceberg_table_is_in_the_catalog_at_once(shared_lake: lw.Lake, name: str) -> None:
+    table = shared_lake.create(name, {"id": "int64"})
+
+    found = document(shared_lake, name)
+    assert found["location"] == table.location
+    assert found["table-uuid"] == table.uuid
+    assert (found["format-version"], found["snapshots"]) == (2, [])
+    assert table.location.startswith(shared_lake.warehouse)
+
+
+def test_a_table_keeps_all_that_it_was_made_with(
+    shared_lake: lw.Lake, table_format: str, name: str
+) -> None:
+    codec, setting = {
+        "delta": ("delta.parquet.compression.codec", "delta.checkpointInterval"),
+        "iceberg": ("write.parquet.compression-codec", "commit.retry.num-retries"),
+    }[table_format]
     schema = pa.schema(
         [
             pa.field("id", pa.int64(), nullable=False, metadata={"comment": "the key"}),
@@ -45,7 +71,7 @@ def test_a_table_keeps_all_that_it_was_made_with(shared_lake: lw.Lake, name: str
         name,
         schema,
         partition_by=["day"],
-        properties={"owner": "me", "delta.checkpointInterval": "7"},
+        properties={"owner": "me", setting: "7"},
         policy={"compression": "zstd"},
         constraints={"positive": "amount > 0"},
         comment="orders",
@@ -58,8 +84,8 @@ def test_a_table_keeps_all_that_it_was_made_with(shared_lake: lw.Lake, name: str
     assert table.partition_by == ["day"]
     assert table.constraints == {"positive": "amount > 0"}
     assert table.properties["owner"] == "me"
-    assert table.properties["delta.checkpointInterval"] == "7"
-    assert table.properties["delta.parquet.compression.codec"] == "zstd"
+    assert table.properties[setting] == "7"
+    assert table.properties[codec] == "zstd"
     assert table.definition.comment == "orders"
 
 

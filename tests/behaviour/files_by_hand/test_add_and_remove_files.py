@@ -64,6 +64,7 @@ def test_a_file_may_lack_a_nullable_column(shared_lake: lw.Lake, name: str) -> N
     assert table.to_arrow(where="v IS NULL").num_rows == 1
 
 
+@pytest.mark.formats("delta")
 def test_partition_values_come_from_the_path(shared_lake: lw.Lake, name: str) -> None:
     table = shared_lake.create(
         name, {"id": "int64", "day": "date", "kind": "string"}, partition_by=["day", "kind"]
@@ -225,6 +226,7 @@ def test_what_is_no_parquet_file_is_refused(shared_lake: lw.Lake, name: str) -> 
         assert caught.value.path == path
 
 
+@pytest.mark.formats("delta")
 @pytest.mark.parametrize(
     "path", ["x.parquet", "day=nonsense/x.parquet", "day=/x.parquet", "other=2026-01-01/x.parquet"]
 )

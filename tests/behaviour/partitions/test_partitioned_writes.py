@@ -14,7 +14,11 @@ import lakeward as lw
 from lakeward.errors import SchemaMismatch
 from tests.behaviour.lakes import append, data_files, ids, unchanged
 from tests.behaviour.samples import PARTITIONING, VALUES, exact_rows, partition_sample
+from tests.support.iceberg import stranger_arrow
 
+pytestmark = pytest.mark.apart
+
+_LIKE_NULL = ["", "__HIVE_DEFAULT_PARTITION__"]
 _AWKWARD = [
     " ",
     ".",
@@ -170,15 +174,38 @@ def test_partition_columns_may_have_awkward_names(
     assert table.to_arrow(where=f"`{column}` = 'y'")["id"].to_pylist() == [2]
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["", "__HIVE_DEFAULT_PARTITION__", "x" * 300, "é" * 100],
-    ids=["empty", "stand-in for null", "long", "long when spelled"],
-)
+@pytest.mark.formats("delta")
+@pytest.mark.parametrize("value", _LIKE_NULL, ids=["empty", "stand-in for null"])
 def test_values_that_readers_would_take_for_others_are_refused(
     shared_lake: lw.Lake, name: str, value: str
 ) -> None:
     """Delta takes an empty text for null, and Polars takes the value from the directory."""
+    _check_refused(shared_lake, name, value)
+
+
+@pytest.mark.formats("iceberg")
+@pytest.mark.parametrize("value", _LIKE_NULL, ids=["empty", "stand-in for null"])
+def test_values_that_look_like_none_are_values_where_no_reader_asks_the_directory(
+    shared_lake: lw.Lake, name: str, value: str
+) -> None:
+    table = shared_lake.create(name, {"id": "int64", "p": "string"}, partition_by=["p"])
+    append(shared_lake, name, {"id": [1, 2], "p": [value, None]})
+
+    assert len(table.files()) == 2
+    assert table.to_arrow(where="p IS NULL")["id"].to_pylist() == [2]
+    assert table.to_arrow(where=f"p = '{value}'").to_pylist() == [{"id": 1, "p": value}]
+    found = {row["id"]: row["p"] for row in stranger_arrow(shared_lake, name).to_pylist()}
+    assert found == {1: value, 2: None}
+
+
+@pytest.mark.parametrize("value", ["x" * 300, "é" * 100], ids=["long", "long when spelled"])
+def test_values_that_are_too_long_for_a_directory_are_refused(
+    shared_lake: lw.Lake, name: str, value: str
+) -> None:
+    _check_refused(shared_lake, name, value)
+
+
+def _check_refused(shared_lake: lw.Lake, name: str, value: str) -> None:
     shared_lake.create(name, {"id": "int64", "p": "string"}, partition_by=["p"])
 
     with unchanged(shared_lake), pytest.raises(SchemaMismatch) as caught:

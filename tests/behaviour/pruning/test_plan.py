@@ -12,6 +12,8 @@ import pytest
 import lakeward as lw
 from tests.behaviour.lakes import append, delete
 
+pytestmark = pytest.mark.apart
+
 _FILES = 20
 _TEXTS = [f"{chr(97 + n)}-{'x' * 50}" for n in range(_FILES)]
 
@@ -34,14 +36,14 @@ def _row(number: int) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def table(shared_lake: lw.Lake) -> lw.Table:
+def table(shared_lake: lw.Lake, table_format: str) -> lw.Table:
     """Twenty files of ten rows each; file n holds the ids from 10 n on."""
     name = "space.plans"
     table = shared_lake.create(
         name,
         {
             "id": "int64",
-            "small": "int8",
+            "small": "int8" if table_format == "delta" else "int32",
             "text": "string",
             "day": "date",
             "at": "timestamp",

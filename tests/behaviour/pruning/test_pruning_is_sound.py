@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import lakeward as lw
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.apart]
 
 Condition: TypeAlias = tuple[str, Callable[[dict[str, Any]], bool | None]]
 """SQL, and the same in Python: true, false or unknown."""

@@ -13,6 +13,8 @@ import lakeward as lw
 from tests.behaviour.lakes import append, delete, log_files, overwrite
 from tests.behaviour.samples import everything
 
+pytestmark = pytest.mark.formats("delta")
+
 
 def _checkpoints(table: lw.Table) -> list[Path]:
     return sorted((Path(table.location) / "_delta_log").glob("*.checkpoint.parquet"))
@@ -47,7 +49,7 @@ def _replayed(lake: lw.Lake, name: str, version: int) -> dict[str, dict[str, Any
 
 @pytest.fixture
 def table(shared_lake: lw.Lake, name: str) -> lw.Table:
-    data = everything().slice(1)  # an empty text cannot name a partition
+    data = everything("delta").slice(1)  # an empty text cannot name a partition
     table = shared_lake.create(
         name,
         data.schema,

@@ -19,6 +19,8 @@ from lakeward.model.names import TableName
 from lakeward.write.behind import Behind
 from tests.behaviour.lakes import append, ids
 
+pytestmark = pytest.mark.formats("delta")
+
 
 @pytest.fixture
 def held() -> Generator[threading.Event]:

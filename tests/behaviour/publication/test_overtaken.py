@@ -8,6 +8,8 @@ import lakeward as lw
 from lakeward.log.statement import Statement
 from tests.behaviour.lakes import append, log_files
 
+pytestmark = pytest.mark.formats("delta")
+
 VERSIONS = 8
 
 

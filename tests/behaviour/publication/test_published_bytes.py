@@ -17,6 +17,8 @@ from lakeward.model.names import TableName
 from tests.behaviour.lakes import append, delete, log_files, overwrite
 from tests.behaviour.samples import everything
 
+pytestmark = pytest.mark.formats("delta")
+
 
 def _from_the_log(lake: lw.Lake, name: str) -> list[bytes]:
     """The bytes of each version, made of the log's rows alone."""
@@ -40,7 +42,7 @@ def _actions(path: Path) -> list[tuple[str, dict[str, Any]]]:
 @pytest.fixture
 def busy(shared_lake: lw.Lake, name: str) -> lw.Table:
     """A table to which all kinds of things have happened."""
-    data = everything().slice(1)  # an empty text cannot name a partition
+    data = everything("delta").slice(1)  # an empty text cannot name a partition
     table = shared_lake.create(
         name,
         data.schema,

@@ -15,6 +15,7 @@ import pytest
 import lakeward as lw
 from lakeward.model import steps
 from tests.behaviour.lakes import append, data_files, ids, log_files
+from tests.behaviour.published import document
 
 SLOW_SECONDS = 0.05
 
@@ -72,6 +73,7 @@ def test_data_and_its_name_are_safe_before_the_log_is_asked(
     assert missing == []
 
 
+@pytest.mark.formats("delta")
 def test_published_bytes_are_safe_before_they_have_a_name(
     lake: lw.Lake, synced: set[tuple[int, int]], at_step: Any
 ) -> None:
@@ -89,6 +91,31 @@ def test_published_bytes_are_safe_before_they_have_a_name(
     assert unsafe == []
 
 
+@pytest.mark.formats("iceberg")
+def test_metadata_and_its_names_are_safe_before_the_pointer_moves(
+    lake: lw.Lake, synced: set[tuple[int, int]], at_step: Any
+) -> None:
+    metadata = Path(lake.create("t", {"id": "int64"}).location) / "metadata"
+    append(lake, "t", {"id": [1]})
+    before = set(metadata.iterdir())
+    looked: list[int] = []
+    missing: list[str] = []
+
+    def look() -> None:
+        new = set(metadata.iterdir()) - before
+        looked.append(len(new))
+        missing.extend(p.name for p in (metadata, *new) if _identity(p.stat()) not in synced)
+
+    at_step("iceberg.swapped", look)
+    synced.clear()
+    append(lake, "t", {"id": [2]})
+
+    # A manifest, the list that names it, and the document that names the list.
+    assert looked == [3]
+    assert missing == []
+
+
+@pytest.mark.formats("delta")
 @pytest.mark.parametrize("step", ["ratify.locked", "ratify.inserted"])
 def test_a_commit_that_ends_before_its_point_leaves_nothing_published(
     lake: lw.Lake, at_step: Any, step: str
@@ -111,6 +138,29 @@ def test_a_commit_that_ends_before_its_point_leaves_nothing_published(
     assert ids(lake, "t") == [1, 3]
 
 
+@pytest.mark.formats("iceberg")
+@pytest.mark.parametrize("step", ["iceberg.prepared", "iceberg.swapped", "ratify.inserted"])
+def test_a_commit_that_ends_before_its_point_leaves_no_metadata(
+    lake: lw.Lake, at_step: Any, step: str
+) -> None:
+    table = lake.create("t", {"id": "int64"})
+    append(lake, "t", {"id": [1]})
+    before = sorted((Path(table.location) / "metadata").iterdir()), document(lake, "t")
+
+    def stop() -> None:
+        raise Stop
+
+    at_step(step, stop)
+    with pytest.raises(Stop):
+        append(lake, "t", {"id": [2]})
+    at_step(step, lambda: None)
+
+    assert (sorted((Path(table.location) / "metadata").iterdir()), document(lake, "t")) == before
+    append(lake, "t", {"id": [3]})
+    assert ids(lake, "t") == [1, 3]
+
+
+@pytest.mark.formats("delta")
 def test_nothing_is_to_be_seen_before_the_log_has_it(lake: lw.Lake, at_step: Any) -> None:
     table = lake.create("t", {"id": "int64"})
     seen: list[list[str]] = []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 import lakeward as lw
 from lakeward.log import migrations, tables
 from lakeward.log.migrations import m0001_initial
@@ -12,6 +14,7 @@ from tests.behaviour.lakes import append, ids
 from tests.support.target import LakeTarget
 
 
+@pytest.mark.formats("delta")
 def test_a_store_of_the_first_version_opens_keeps_its_rows_and_works(
     lake_target: LakeTarget,
 ) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import lakeward as lw
-from lakeward.errors import LakeNotFound, LakewardError
-from tests.behaviour.lakes import append, ids
+from lakeward.errors import CorruptTable, LakeNotFound, LakewardError
+from tests.behaviour.lakes import append, ids, unchanged
 from tests.support.target import LakeTarget
 
 
@@ -89,6 +89,7 @@ def test_closing_twice_does_no_harm(lake_target: LakeTarget) -> None:
     lake.close()
 
 
+@pytest.mark.formats("delta")
 def test_a_lake_moved_to_another_directory_works(lake_target: LakeTarget, tmp_path: Path) -> None:
     with lake_target.open() as lake:
         lake.create("a.t", {"id": "int64", "p": "string"}, partition_by=["p"])
@@ -104,6 +105,27 @@ def test_a_lake_moved_to_another_directory_works(lake_target: LakeTarget, tmp_pa
         assert ids(lake, "a.t") == [1, 2]
         assert append(lake, "a.t", {"id": [3], "p": ["z"]}) == 2
         assert table.at(version=1).to_arrow().num_rows == 2
+    assert not lake_target.warehouse.exists()
+
+
+@pytest.mark.formats("iceberg")
+def test_a_moved_lake_reads_its_iceberg_tables_and_says_why_it_cannot_write_them(
+    lake_target: LakeTarget, tmp_path: Path
+) -> None:
+    """The format names every file in full, so no engine follows a table that was moved."""
+    with lake_target.open() as lake:
+        lake.create("a.t", {"id": "int64"})
+        append(lake, "a.t", {"id": [1, 2]})
+    moved = tmp_path / "elsewhere" / "lake"
+    moved.parent.mkdir()
+    shutil.move(lake_target.warehouse, moved)
+    url = lake_target.url if lake_target.is_postgres else str(moved)
+
+    with lw.open(url, warehouse=moved) as lake:
+        assert ids(lake, "a.t") == [1, 2]
+        with unchanged(lake), pytest.raises(CorruptTable, match="in full") as caught:
+            append(lake, "a.t", {"id": [3]})
+        assert str(lake_target.warehouse) in caught.value.path
     assert not lake_target.warehouse.exists()
 
 

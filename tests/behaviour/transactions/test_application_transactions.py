@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import orjson
 import pytest
 
 import lakeward as lw
-from tests.behaviour.lakes import append, log_files
+from tests.behaviour.lakes import append
+from tests.behaviour.published import told
 
 
 @pytest.fixture
@@ -55,11 +55,10 @@ def test_the_last_number_in_a_transaction_counts(shared_lake: lw.Lake, table: lw
     assert table.app_version("a") == 2
 
 
-def test_progress_is_published_as_delta_txn(shared_lake: lw.Lake, table: lw.Table) -> None:
+def test_progress_is_published_with_the_commit(shared_lake: lw.Lake, table: lw.Table) -> None:
     with shared_lake.transaction() as tx:
         tx.record(table.name, "loader", 2**53)
+    append(shared_lake, table.name, {"id": [1]})
 
-    lines = map(orjson.loads, log_files(shared_lake, table.name)[-1].read_bytes().splitlines())
-    assert [line["txn"] for line in lines if "txn" in line] == [
-        {"appId": "loader", "version": 2**53}
-    ]
+    found = [c.applications for c in told(shared_lake, table.name)]
+    assert found == [{"loader": 2**53}, {}]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import orjson
 import pytest
 
 import lakeward as lw
 from lakeward.errors import Conflict, ConstraintViolation
-from tests.behaviour.lakes import append, data_files, ids, log_files, overwrite, unchanged
+from tests.behaviour.lakes import append, data_files, ids, overwrite, unchanged
+from tests.behaviour.published import told
 
 
 @pytest.fixture
@@ -47,9 +47,9 @@ def test_every_published_member_carries_the_transaction_id(
             tx.append(name, {"id": [2]})
 
     for name in three:
-        info = orjson.loads(log_files(shared_lake, name)[-1].read_bytes().splitlines()[0])
-        assert info["commitInfo"]["txnId"] == tx.transaction_id
-        assert info["commitInfo"]["userMetadata"] == "why"
+        newest = told(shared_lake, name)[-1]
+        assert (newest.transaction_id, newest.message) == (tx.transaction_id, "why")
+        assert newest.members == 3
 
 
 def test_a_conflict_in_one_table_keeps_all_back(shared_lake: lw.Lake, three: list[str]) -> None:

@@ -7,23 +7,25 @@ import pytest
 
 import lakeward as lw
 from tests.behaviour.lakes import append
-from tests.behaviour.samples import VALUES, everything, exact_rows, sample
+from tests.behaviour.samples import KINDS, NARROW, everything, exact_rows, sample
+
+pytestmark = pytest.mark.apart
 
 
-@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_values_and_types_come_back_exactly(shared_lake: lw.Lake, name: str, kind: str) -> None:
-    data = sample(kind)
-    table = shared_lake.create(name, data.schema)
-    append(shared_lake, name, data)
-
-    found = table.to_arrow()
-
-    assert found.schema == table.schema.to_arrow()
-    assert exact_rows(found) == exact_rows(data)
-    assert exact_rows(table.to_reader().read_all()) == exact_rows(data)
+    _check_that_all_comes_back(shared_lake, name, sample(kind))
 
 
-@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.formats("delta")
+@pytest.mark.parametrize("kind", NARROW)
+def test_narrow_numbers_come_back_exactly_where_the_format_has_them(
+    shared_lake: lw.Lake, name: str, kind: str
+) -> None:
+    _check_that_all_comes_back(shared_lake, name, sample(kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_python_values_come_back_exactly(shared_lake: lw.Lake, name: str, kind: str) -> None:
     data = sample(kind)
     table = shared_lake.create(name, data.schema)
@@ -32,8 +34,10 @@ def test_python_values_come_back_exactly(shared_lake: lw.Lake, name: str, kind: 
     assert exact_rows(table.to_arrow()) == exact_rows(data)
 
 
-def test_columns_of_all_types_live_side_by_side(shared_lake: lw.Lake, name: str) -> None:
-    data = everything()
+def test_columns_of_all_types_live_side_by_side(
+    shared_lake: lw.Lake, table_format: str, name: str
+) -> None:
+    data = everything(table_format)
     table = shared_lake.create(name, data.schema)
     append(shared_lake, name, data)
     append(shared_lake, name, data.to_pylist())
@@ -44,8 +48,8 @@ def test_columns_of_all_types_live_side_by_side(shared_lake: lw.Lake, name: str)
     assert table.to_arrow(columns=names).column_names == names
 
 
-def test_rows_survive_being_rewritten(shared_lake: lw.Lake, name: str) -> None:
-    data = everything()
+def test_rows_survive_being_rewritten(shared_lake: lw.Lake, table_format: str, name: str) -> None:
+    data = everything(table_format)
     table = shared_lake.create(name, data.schema)
     append(shared_lake, name, data)
 
@@ -108,3 +112,14 @@ def test_column_names_may_hold_anything_printable(
     quoted = "`" + column.replace("`", "``") + "`"
     assert table.to_arrow(where=f"{quoted} = 'y'")["id"].to_pylist() == [2]
     assert table.to_arrow(columns=[column])[column].to_pylist() == ["x", "y"]
+
+
+def _check_that_all_comes_back(lake: lw.Lake, name: str, data: pa.Table) -> None:
+    table = lake.create(name, data.schema)
+    append(lake, name, data)
+
+    found = table.to_arrow()
+
+    assert found.schema == table.schema.to_arrow()
+    assert exact_rows(found) == exact_rows(data)
+    assert exact_rows(table.to_reader().read_all()) == exact_rows(data)
