@@ -22,6 +22,7 @@ from lakeward.read.parts import Parts
 from lakeward.read.scan import read_files
 from lakeward.storage.base import Storage
 from lakeward.write.change import Change
+from lakeward.write.field_ids import numbering
 from lakeward.write.validate import Checks
 from lakeward.write.writable import check_writable
 
@@ -78,11 +79,16 @@ def _entry(storage: Storage, change: Change, path: str) -> DataFile:
         what = f"File {path!r} is no Parquet file: {error}."
         raise StorageError(what, path=path) from error
     definition = change.definition
-    _check_schema(metadata.schema.to_arrow_schema(), definition, table, path)
+    given = metadata.schema.to_arrow_schema()
+    _check_schema(given, definition, table, path)
     partition = _partition(path, definition, table)
     hidden = [i for i in definition.partition_by if i < 0]
     if hidden:
-        rows = pq.read_table(f"{base}/{path}", filesystem=filesystem, partitioning=None)
+        sources = {definition.schema.by_id[definition.derived[i].source].name for i in hidden}
+        columns = sorted(sources.intersection(given.names))
+        rows = pq.read_table(
+            f"{base}/{path}", columns=columns, filesystem=filesystem, partitioning=None
+        )
         partition |= {i: _hidden_value(i, rows, definition, table, path) for i in hidden}
     # A footer does not tell of NaN, and engines disagree on where it sorts.
     floats = frozenset(
@@ -95,6 +101,7 @@ def _entry(storage: Storage, change: Change, path: str) -> DataFile:
         modified_ms=now_ms(),
         partition=partition,
         stats=footer_stats(metadata, definition.schema, floats),
+        extra=numbering(given, definition, table, path) if definition.whole_files else None,
     )
 
 

@@ -10,6 +10,7 @@ import orjson
 
 from lakeward.errors import CorruptTable, LakewardError, UnsupportedFeature
 from lakeward.formats.iceberg.document import Document
+from lakeward.formats.iceberg.names import NAME_MAPPING
 from lakeward.formats.iceberg.schema import parse_schema, schema_json, schema_notes
 from lakeward.formats.iceberg.spec import last_partition_id, parse_specs, spec_json
 from lakeward.model.commit import Head
@@ -28,7 +29,7 @@ CREATED: Final = "lakeward.created"
 """The property that tells who made the table, and when: before its first snapshot, what else?"""
 _COLUMNS: Final = "lakeward.columns"
 _CONSTRAINT: Final = "lakeward.constraint."
-_OWN: Final = (NAME, CREATED, COMMENT, _COLUMNS)
+_OWN: Final = (NAME, CREATED, COMMENT, _COLUMNS, NAME_MAPPING)
 _UNSORTED: Final = {"order-id": 0, "fields": []}
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -24,6 +24,7 @@ from lakeward.formats.iceberg.definition import (
 )
 from lakeward.formats.iceberg.document import Document
 from lakeward.formats.iceberg.manifests import FILE_PATH
+from lakeward.formats.iceberg.names import NAME_MAPPING, with_mapping
 from lakeward.formats.iceberg.schema import schema_json
 from lakeward.formats.iceberg.summary import APPLICATIONS, INFO, TRANSACTION_ID, VERSION
 from lakeward.model.commit import AppTransaction, Commit, Head
@@ -266,17 +267,17 @@ def _applications(source: Sequence[AppTransaction]) -> str:
 
 
 def _changed(document: Document, head: Head, commit: Commit) -> dict[str, Any]:
-    """The words of the document's body that a new definition changes."""
-    told = document.properties
-    if commit.definition is None:
-        # A table that was adopted learns its name with the first commit.
-        known_as = told.get(NAME) == str(head.name)
-        return {} if known_as else {"properties": {**told, NAME: str(head.name)}}
+    """The words of the document's body that a commit changes."""
     body = document.body
     known = schemas_of(body)
     current = body["current-schema-id"]
+    before = document.properties
+    # A table that was adopted learns its name with the first commit.
+    told = {**with_mapping(before, known[current], commit.added), NAME: str(head.name)}
+    if commit.definition is None:
+        return {} if told == before else {"properties": told}
     new = schema_json(commit.definition.schema, current)
-    kept = {CREATED: told[CREATED]} if CREATED in told else {}
+    kept = {key: told[key] for key in (CREATED, NAME_MAPPING) if key in told}
     out: dict[str, Any] = {"properties": {**properties_json(head, commit.definition), **kept}}
     if new != {k: v for k, v in known[current].items() if k in new}:
         number = max(known) + 1
