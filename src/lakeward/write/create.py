@@ -14,6 +14,7 @@ from lakeward.formats.delta.generated import derived_of
 from lakeward.formats.delta.protocol import ICT_PROPERTY, new_protocol
 from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_path
 from lakeward.formats.iceberg.definition import new_protocol as new_iceberg_protocol
+from lakeward.formats.iceberg.extra import check_installed
 from lakeward.formats.iceberg.publication import METADATA_DIRECTORY
 from lakeward.formats.iceberg.schema import schema_json
 from lakeward.log import audit, heads, transactions
@@ -49,6 +50,7 @@ from lakeward.write.partitioning import partitioning
 from lakeward.write.publish import publish_member
 from lakeward.write.ratify import Intent, timestamp_after
 from lakeward.write.record import Ratified, insert
+from lakeward.write.settings import delta_settings, iceberg_settings
 from lakeward.write.validate import check_constraints
 
 _LOG = logging.getLogger(__name__)
@@ -194,7 +196,6 @@ def _ratify(
             definition=definition,
         )
         if format == iceberg.FORMAT:
-            parts.storage.make_directory(f"{new.location}/{METADATA_DIRECTORY}")
             head = iceberg.begin(parts, session, head, definition, commit)
         else:
             parts.storage.make_directory(f"{new.location}/{LOG_DIRECTORY}")
@@ -216,12 +217,24 @@ def _location(parts: Parts, session: Session, name: TableName) -> str:
     free = next(p for p in choices if heads.overlapping(session, p) is None)
     if free != plain:
         return free
-    if parts.storage.exists(commit_path(plain, 0)) or any(
-        True for _ in parts.storage.listing(f"{plain}/{LOG_DIRECTORY}")
-    ):
-        what = f"There is a Delta table at {parts.storage.uri(plain)} that the lake does not know."
+    there = _there(parts, plain)
+    if there is not None:
+        place = parts.storage.uri(plain)
+        what = f"There is a table at {place} that the lake does not know: {there}."
         raise AlreadyExists(what, hint="Adopt it, or choose another name.", table=str(name))
     return plain
+
+
+def _there(parts: Parts, location: str) -> str | None:
+    """What shows that a table lies in a directory."""
+    if parts.storage.exists(commit_path(location, 0)) or any(
+        True for _ in parts.storage.listing(f"{location}/{LOG_DIRECTORY}")
+    ):
+        return "a Delta log"
+    listed = parts.storage.listing(f"{location}/{METADATA_DIRECTORY}")
+    if any(file.path.endswith(".metadata.json") for file in listed):
+        return "Iceberg metadata"
+    return None
 
 
 def _definition(
@@ -236,10 +249,13 @@ def _definition(
 ) -> Definition:
     columns = Schema.of(schema)
     parts = partitioning(columns, partition_by, format=format, guard=guard)
-    settings = check_properties(properties)
+    checked = check_properties(properties)
     if format == iceberg.FORMAT:
+        protocol = new_iceberg_protocol(checked)
+        settings = iceberg_settings(checked)
         # Refuses what Iceberg has no type for.
         schema_json(columns, 0)
+        check_installed()
         return Definition(
             schema=columns,
             partition_by=parts.partition_by,
@@ -247,9 +263,10 @@ def _definition(
             properties=settings,
             constraints=check_constraints(constraints, columns),
             comment=comment,
-            protocol=new_iceberg_protocol(settings),
+            protocol=protocol,
             whole_files=True,
         )
+    settings = delta_settings(checked)
     if guard:
         settings[ICT_PROPERTY] = "true"
     definition = Definition(

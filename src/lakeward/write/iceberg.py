@@ -14,10 +14,17 @@ from typing import Any, Final
 from lakeward.errors import CorruptTable, FileMissing, ForeignCommit, UnsupportedFeature
 from lakeward.formats.iceberg.definition import FORMAT_VERSION, new_document
 from lakeward.formats.iceberg.document import Document
+from lakeward.formats.iceberg.extra import check_installed
 from lakeward.formats.iceberg.history import read_anew, read_drift
 from lakeward.formats.iceberg.listing import Source, schemeless
 from lakeward.formats.iceberg.manifests import read_entries, read_list
-from lakeward.formats.iceberg.publication import Next, Place, first_files, following
+from lakeward.formats.iceberg.publication import (
+    METADATA_DIRECTORY,
+    Next,
+    Place,
+    first_files,
+    following,
+)
 from lakeward.formats.iceberg.summary import SEQUENCE, SNAPSHOT_ID
 from lakeward.log import catalog, commits, files, heads
 from lakeward.log.codec import info_text, loads
@@ -38,7 +45,9 @@ def check_writable(definition: Definition, table: str) -> None:
 
     Raises:
         UnsupportedFeature: The table has a version of the format that needs Spark to write.
+        MissingExtra: pyiceberg is not installed.
     """
+    check_installed()
     version = definition.protocol[FORMAT_VERSION]
     if version not in _WRITABLE:
         what = f"Table {table} has Iceberg's format version {version}."
@@ -67,8 +76,9 @@ def begin(
     }
     document = new_document(head, definition, place.location, at_ms=commit.timestamp_ms, told=told)
     made = first_files(document, place)
-    _put(parts, made, [])
     catalog.insert(session, head.name, made.document.location)
+    parts.storage.make_directory(f"{head.location}/{METADATA_DIRECTORY}")
+    _put(parts, made, [])
     reach("iceberg.swapped")
     return replace(head, pointer=made.document.location)
 
@@ -221,7 +231,8 @@ def _read(parts: Parts, name: str) -> bytes:
         return parts.storage.read(plain)
     except FileMissing as error:
         what = f"The metadata file {name} is missing."
-        raise CorruptTable(what, hint="`lakeward doctor` tells more.", path=name) from error
+        hint = "Iceberg names files in full: a lake that was moved must go back. Ask the doctor."
+        raise CorruptTable(what, hint=hint, path=name) from error
 
 
 def _put(parts: Parts, made: Next, aside: list[str]) -> None:

@@ -33,7 +33,7 @@ def parquet_options(properties: Mapping[str, str]) -> ParquetOptions:
     size = _either(properties, TARGET_FILE_SIZE, ICEBERG_TARGET_FILE_SIZE)
     return ParquetOptions(
         compression="none" if codec == "uncompressed" else codec,
-        target_file_size=default.target_file_size if size is None else _bytes(size),
+        target_file_size=default.target_file_size if size is None else size_bytes(size),
     )
 
 
@@ -78,7 +78,7 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
         raise InvalidInput(what, property=COMPRESSION)
     for name in sizes:
         if name in out:
-            _bytes(out[name])
+            size_bytes(out[name], name)
     interval = out.get(CHECKPOINT_INTERVAL, "1")
     if not interval.isdigit():
         what = f"Property {CHECKPOINT_INTERVAL} is {interval!r}, which is no whole number."
@@ -86,6 +86,21 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
     _check_flags(out)
     Retry.of(out)
     return out
+
+
+def size_bytes(text: str, name: str = TARGET_FILE_SIZE) -> int:
+    """A size such as `128mb` in bytes.
+
+    Raises:
+        InvalidInput: It is no size.
+    """
+    cleaned = text.strip().lower()
+    number = cleaned.rstrip("kmgb")
+    unit = cleaned[len(number) :]
+    if not number.strip().isdigit() or unit not in _UNITS or int(number) < 1:
+        what = f"Property {name} is {text!r}, which is no size."
+        raise InvalidInput(what, hint="Write it as 134217728 or 128mb.", property=name)
+    return int(number) * _UNITS[unit]
 
 
 def _either(properties: Mapping[str, str], *names: str) -> str | None:
@@ -110,13 +125,3 @@ def _check_flags(properties: Mapping[str, str]) -> None:
         if properties[key] not in ("false", "none", "classic"):
             what = f"Property {key}={properties[key]} needs an engine that can write it."
             raise InvalidInput(what, hint="The embedded engine cannot yet.", property=key)
-
-
-def _bytes(text: str) -> int:
-    cleaned = text.strip().lower()
-    number = cleaned.rstrip("kmgb")
-    unit = cleaned[len(number) :]
-    if not number.strip().isdigit() or unit not in _UNITS or int(number) < 1:
-        what = f"Property {TARGET_FILE_SIZE} is {text!r}, which is no size."
-        raise InvalidInput(what, hint="Write it as 134217728 or 128mb.", property=TARGET_FILE_SIZE)
-    return int(number) * _UNITS[unit]

@@ -29,6 +29,8 @@ CREATED: Final = "lakeward.created"
 """The property that tells who made the table, and when: before its first snapshot, what else?"""
 _COLUMNS: Final = "lakeward.columns"
 _CONSTRAINT: Final = "lakeward.constraint."
+OWN_PREFIXES: Final = (NAME, CREATED, _COLUMNS, _CONSTRAINT)
+"""What the names of properties begin with that the lake keeps for itself."""
 _OWN: Final = (NAME, CREATED, COMMENT, _COLUMNS, NAME_MAPPING)
 _UNSORTED: Final = {"order-id": 0, "fields": []}
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 
 from lakeward.errors import MissingExtra
@@ -17,5 +18,19 @@ def pyiceberg(module: str) -> ModuleType:
     try:
         return import_module(f"pyiceberg.{module}")
     except ModuleNotFoundError as error:
-        what = "Iceberg tables need pyiceberg, which is not installed."
-        raise MissingExtra(what, hint="pip install 'lakeward[iceberg]'", extra="iceberg") from error
+        raise _missing() from error
+
+
+def check_installed() -> None:
+    """Find out whether pyiceberg is there, without loading it, before a byte is written.
+
+    Raises:
+        MissingExtra: It is not installed.
+    """
+    if find_spec("pyiceberg") is None:
+        raise _missing()
+
+
+def _missing() -> MissingExtra:
+    what = "Iceberg tables need pyiceberg, which is not installed."
+    return MissingExtra(what, hint="Run: pip install 'lakeward[iceberg]'.", extra="iceberg")
