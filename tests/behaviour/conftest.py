@@ -1,7 +1,8 @@
 """Each scenario is written once and runs for both table formats, on both stores.
 
-A test that is about one format says so: `@pytest.mark.formats("delta")`. Where the store has no
-part in what a format does, `@pytest.mark.apart` runs the other format on SQLite alone.
+A test that is about one format says so, `@pytest.mark.formats("delta")`, or lies in a folder that
+is. Where the store has no part in what a format does, `@pytest.mark.apart` runs the other format on
+SQLite alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import lakeward as lw
 from tests.support.target import LakeTarget
 
 _FORMATS: Final = ("delta", "iceberg")
+_FOLDERS: Final = {"adoption": ("delta",), "open_tables": ("delta",), "iceberg": ("iceberg",)}
 _STORES: Final = ("sqlite", "postgres")
 _NUMBERS = itertools.count(1)
 
@@ -24,7 +26,8 @@ _NUMBERS = itertools.count(1)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test for each format that it is about, on each store."""
     marked = metafunc.definition.get_closest_marker("formats")
-    formats = _FORMATS if marked is None else marked.args
+    usual = _FOLDERS.get(metafunc.definition.path.parent.name, _FORMATS)
+    formats = usual if marked is None else marked.args
     apart = metafunc.definition.get_closest_marker("apart") is not None
     chosen: list[tuple[str, ...]]
     asked = [n for n in ("table_format", "store") if n in metafunc.fixturenames]

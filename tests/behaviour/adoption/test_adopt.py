@@ -25,8 +25,6 @@ from lakeward.errors import (
 from lakeward.log import heads
 from tests.behaviour.lakes import append, delete, ids, overwrite, unchanged
 
-pytestmark = pytest.mark.formats("delta")
-
 
 def _made(where: Path) -> list[list[int]]:
     """A table by delta-rs with a few versions; the ids of each."""

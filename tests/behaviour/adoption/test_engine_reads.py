@@ -14,8 +14,6 @@ from tests.behaviour.adoption.vectors import delete_rows
 from tests.behaviour.lakes import append, ids, unchanged
 from tests.interop.readers import DeltaRs
 
-pytestmark = pytest.mark.formats("delta")
-
 
 @pytest.fixture
 def vectors(tmp_path: Path) -> Path:

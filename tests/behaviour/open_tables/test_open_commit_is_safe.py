@@ -10,8 +10,6 @@ import lakeward as lw
 from lakeward.model import steps
 from lakeward.storage import local
 
-pytestmark = pytest.mark.formats("delta")
-
 
 def test_the_name_of_a_published_file_is_synced_before_the_log_commits(
     lake: lw.Lake, monkeypatch: pytest.MonkeyPatch

@@ -13,8 +13,6 @@ from lakeward.errors import ForeignCommit
 from lakeward.log import transactions
 from lakeward.model import steps
 
-pytestmark = pytest.mark.formats("delta")
-
 
 class Crash(BaseException):
     """Stands for a process that dies here."""

@@ -18,6 +18,8 @@ from lakeward.errors import Conflict, ConstraintViolation, InvalidInput, SchemaM
 from lakeward.model.where import parse
 from tests.behaviour.lakes import append, delete, ids, log_files, overwrite, unchanged
 
+pytestmark = pytest.mark.formats("delta")
+
 COLUMNS = {"id": "int64", "ts": "timestamp", "name": "string", "region": "string"}
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 
