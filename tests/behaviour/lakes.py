@@ -62,7 +62,7 @@ def picture(lake: lw.Lake) -> dict[str, Any]:
     """All that a lake is: the rows of its store, and the files of its warehouse.
 
     Transactions that came to nothing may leave their registration, so of those only the open ones
-    count; the store's own files are represented by its rows.
+    count, whose leases are renewed meanwhile; the store's own files are represented by its rows.
     """
     return {"store": _store(lake), "files": _files(lake.warehouse)}
 
@@ -80,7 +80,8 @@ def _store(lake: lw.Lake) -> dict[str, frozenset[Any]]:
     with lake.parts.database.read() as session:
         for table in tables.ALL:
             wanted = "WHERE state = 'open'" if table.name == "lakeward_transaction" else ""
-            rows = session.rows(Statement(f"SELECT * FROM {table.name} {wanted}"))
+            columns = ", ".join(c.name for c in table.c if c.name != "lease_until_ms")
+            rows = session.rows(Statement(f"SELECT {columns} FROM {table.name} {wanted}"))
             out[table.name] = frozenset(map(tuple, rows))
     return out
 
