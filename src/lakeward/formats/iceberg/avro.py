@@ -1,7 +1,7 @@
-"""pyiceberg's Avro writers, with what depends on the table alone found out once.
+"""pyiceberg's Avro readers and writers, with what depends on the table alone found out once.
 
-For every file pyiceberg resolves the schema of its records and spells it as JSON, which takes
-longer than writing a few records. Both are the same for all manifests of one layout.
+For every file pyiceberg resolves the schema of its records, and spells it as JSON or takes it from
+there, which takes longer than a few records. All that is the same for manifests of one layout.
 """
 
 from __future__ import annotations
@@ -46,6 +46,61 @@ def list_writer(
 ) -> Any:
     """A writer of one manifest list."""
     return _list_class()(format_version, file, snapshot_id, parent_id, sequence)
+
+
+def read_list(file: Any) -> list[Any]:
+    """The manifests of a list."""
+    with _input_class()(file, "list") as reader:
+        return list(reader)
+
+
+def read_manifest(file: Any) -> list[Any]:
+    """The entries of a manifest, as they are spelled there."""
+    with _input_class()(file, "manifest") as reader:
+        return list(reader)
+
+
+@lru_cache(maxsize=1)
+def _input_class() -> Any:
+    avro = pyiceberg("avro.file")
+
+    class Input(avro.AvroFile):  # type: ignore[misc, name-defined]
+        def __init__(self, file: Any, kind: str) -> None:
+            super().__init__(file)
+            self._kind = kind
+
+        def __enter__(self) -> Any:
+            with self.input_file.open() as stream:
+                self.decoder = avro.new_decoder(stream.read())
+            self.header = _header_reader().read(self.decoder)
+            self.reader = _record_reader(self.header.meta["avro.schema"], self._kind)
+            return self
+
+    return Input
+
+
+@lru_cache(maxsize=256)
+def _record_reader(schema: str, kind: str) -> Any:
+    """The reader of records that a file spells with this schema."""
+    api = pyiceberg("manifest")
+    version = api.DEFAULT_READ_VERSION
+    if kind == "list":
+        wanted = api.MANIFEST_LIST_FILE_SCHEMAS[version]
+        types: dict[int, Any] = {-1: api.ManifestFile, 508: api.PartitionFieldSummary}
+        enums: dict[int, Any] = {517: api.ManifestContent}
+    else:
+        wanted = api.MANIFEST_ENTRY_SCHEMAS[version]
+        types = {-1: api.ManifestEntry, 2: api.DataFile}
+        enums = {0: api.ManifestEntryStatus, 101: api.FileFormat, 134: api.DataFileContent}
+    conversion = pyiceberg("utils.schema_conversion").AvroSchemaConversion()
+    stored = conversion.avro_to_iceberg(json.loads(schema))
+    return pyiceberg("avro.resolver").resolve_reader(stored, wanted, types, enums)
+
+
+@lru_cache(maxsize=1)
+def _header_reader() -> Any:
+    avro = pyiceberg("avro.file")
+    return pyiceberg("avro.resolver").construct_reader(avro.META_SCHEMA, {-1: avro.AvroFileHeader})
 
 
 @lru_cache(maxsize=1)

@@ -17,6 +17,11 @@ import orjson
 from lakeward.errors import CorruptTable
 
 PREVIOUS_VERSIONS: Final = "write.metadata.previous-versions-max"
+_SNAPSHOTS: Final = b',"snapshots":['
+_SNAPSHOT_LOG: Final = b'],"snapshot-log":['
+_METADATA_LOG: Final = b'],"metadata-log":['
+_END: Final = b"]}"
+_SNAPSHOT: Final = b'{"snapshot-id":'
 _LISTS: Final = ("snapshots", "snapshot-log", "metadata-log")
 
 
@@ -70,13 +75,13 @@ class Document:
         return b"".join(
             (
                 orjson.dumps(self.body)[:-1],
-                b',"snapshots":[',
+                _SNAPSHOTS,
                 self.snapshots,
-                b'],"snapshot-log":[',
+                _SNAPSHOT_LOG,
                 self.snapshot_log,
-                b'],"metadata-log":[',
+                _METADATA_LOG,
                 b",".join(self.metadata_log),
-                b"]}",
+                _END,
             )
         )
 
@@ -126,6 +131,9 @@ def parse(location: str, data: bytes) -> Document:
     try:
         if location.endswith(".gz.metadata.json") or data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
+        own = _as_encoded(location, data)
+        if own is not None:
+            return own
         body = orjson.loads(data)
         number = body.get("current-snapshot-id")
         snapshots = body.get("snapshots") or []
@@ -147,6 +155,28 @@ def parse(location: str, data: bytes) -> Document:
         tuple(lists["metadata-log"]),
         current,
     )
+
+
+def _as_encoded(location: str, data: bytes) -> Document | None:
+    """A document as `encode` spells it, without a look at the snapshots before the newest.
+
+    Inside a text JSON escapes quotation marks, so no text can look like the marks between lists.
+    """
+    rest, _, metadata_log = data.rpartition(_METADATA_LOG)
+    rest, _, snapshot_log = rest.rpartition(_SNAPSHOT_LOG)
+    body_text, _, snapshots = rest.partition(_SNAPSHOTS)
+    if not body_text or not data.endswith(_END):
+        return None
+    body = orjson.loads(body_text + b"}")
+    number = body["current-snapshot-id"]
+    current = None
+    if number is not None:
+        current = orjson.loads(snapshots[max(0, snapshots.rfind(_SNAPSHOT)) :])
+        if current["snapshot-id"] != number or any(name in body for name in _LISTS):
+            return None
+    log = orjson.loads(b"[%s]" % metadata_log.removesuffix(_END))
+    entries = tuple(orjson.dumps(entry) for entry in log)
+    return Document(location, body, snapshots, snapshot_log, entries, current)
 
 
 def _longer(text: bytes, new: bytes) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import orjson
 
 from lakeward.errors import CorruptTable
+from lakeward.formats.iceberg import avro
 from lakeward.formats.iceberg.avro import Layout, list_writer, manifest_writer
 from lakeward.formats.iceberg.extra import pyiceberg
 from lakeward.formats.iceberg.files import output, source
@@ -186,7 +187,7 @@ def read_list(location: str, data: bytes) -> list[Any]:
         CorruptTable: The list is damaged.
     """
     try:
-        return list(pyiceberg("manifest").read_manifest_list(source(location, data)))
+        return avro.read_list(source(location, data))
     except Exception as error:
         raise _damaged(location, error) from error
 
@@ -197,9 +198,14 @@ def read_entries(manifest: Any, data: bytes, *, deleted: bool = False) -> list[A
     Raises:
         CorruptTable: The manifest is damaged.
     """
-    reader = _Reader(data)
+    api = pyiceberg("manifest")
     try:
-        return list(manifest.fetch_manifest_entry(reader, discard_deleted=not deleted))
+        found = avro.read_manifest(source(manifest.manifest_path, data))
+        return [
+            api._inherit_from_manifest(entry, manifest)
+            for entry in found
+            if deleted or entry.status != api.ManifestEntryStatus.DELETED
+        ]
     except Exception as error:
         raise _damaged(manifest.manifest_path, error) from error
 
@@ -231,16 +237,6 @@ def _tier(count: int) -> int:
         count //= _TIER
         tier += 1
     return tier
-
-
-class _Reader:
-    """As much of pyiceberg's FileIO as reading one manifest takes."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def new_input(self, location: str) -> Any:
-        return source(location, self._data)
 
 
 def _damaged(location: str, error: Exception) -> CorruptTable:
