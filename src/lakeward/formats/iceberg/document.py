@@ -168,7 +168,7 @@ def _as_encoded(location: str, data: bytes) -> Document | None:
     if not body_text or not data.endswith(_END):
         return None
     body = orjson.loads(body_text + b"}")
-    number = body["current-snapshot-id"]
+    number = body.get("current-snapshot-id")
     current = None
     if number is not None:
         current = orjson.loads(snapshots[max(0, snapshots.rfind(_SNAPSHOT)) :])
