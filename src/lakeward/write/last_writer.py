@@ -19,7 +19,7 @@ from lakeward.model.file import LoggedFile
 from lakeward.model.keys import between
 from lakeward.model.types import Field
 from lakeward.model.values import Value, to_neutral
-from lakeward.read.plan import plan
+from lakeward.read.plan import plan, to_prune_by
 from lakeward.read.scan import read_files
 from lakeward.write import rewrite
 from lakeward.write.change import Added, RowsRemoved
@@ -71,7 +71,8 @@ def _take_out(member: Member, touched: pa.Table, known: int) -> None:
     where = between({f: _neutral(f, *spans[f.name]) for f in member.key})
     table_id, version = change.head.table_id, change.head.version
     with member.parts.database.read() as session:
-        found = list(plan(session, table_id, version, where, after=known))
+        condition = to_prune_by(where, change.definition)
+        found = list(plan(session, table_id, version, condition, after=known))
     for file in sorted(found, key=lambda f: (f.added, f.ordinal)):
         rows = rewrite.rows_of(member.parts.storage, change, file)
         kept = keys.without(rows, touched)

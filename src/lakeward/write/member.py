@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -137,21 +137,23 @@ class Member:
         """Do all that was done to rows again, on top of another version.
 
         Rows that were staged are not written again; only those that stay in files of which others
-        go. What was written for the old version and is not needed is deleted after the commit.
+        go. What was written for the old version and is not needed is deleted after the commit. When
+        it fails, the change is what it was before.
         """
-        change = self.change
-        steps = list(change.steps)
-        self.move(head)
-        change.added.clear()
-        change.removed.clear()
-        change.scopes.clear()
-        change.steps.clear()
-        for step in steps:
-            match step:
-                case Added(files):
-                    self.add(files)
-                case RowsRemoved(scope):
-                    self.remove_rows(scope)
+        before = self.change
+        self.change = replace(before, head=head, added=[], removed={}, scopes=[], steps=[])
+        self._all = None
+        try:
+            for step in before.steps:
+                match step:
+                    case Added(files):
+                        self.add(files)
+                    case RowsRemoved(scope):
+                        self.remove_rows(scope)
+        except BaseException:
+            self.change = before
+            self._all = None
+            raise
 
     def files(self, scope: Expression | None = None) -> list[LoggedFile]:
         """The files of the base version that are still there and may hold rows of a scope."""

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import lakeward as lw
-from lakeward.errors import Conflict, TableNotFound
+from lakeward.errors import Conflict, InvalidExpression, TableNotFound
 from tests.behaviour.lakes import append, column, data_files, delete, ids, overwrite
 
 
@@ -126,6 +126,21 @@ def test_only_the_table_that_lost_is_planned_again(
 
     assert (ids(shared_lake, table), ids(shared_lake, other)) == ([3], [2])
     assert data_files(shared_lake, other) == staged
+
+
+def test_work_that_cannot_be_done_again_is_not_half_done(shared_lake: lw.Lake, table: str) -> None:
+    """The condition cannot be computed for the rows that came; what was done must not be lost."""
+    overwrite(shared_lake, table, {"id": [1, 2], "v": ["1", "2"]})
+    tx = _begin(shared_lake)
+    tx.append(table, {"id": [100], "v": ["100"]})
+    tx.delete(table, where="CAST(v AS INT) = 1")
+    overwrite(shared_lake, table, {"id": [1, 2], "v": ["one", "two"]})
+
+    with pytest.raises(InvalidExpression):
+        tx.read(table)
+    with pytest.raises(InvalidExpression):
+        tx.commit()
+    assert _rows(shared_lake, table) == [(1, "one"), (2, "two")]
 
 
 def test_a_file_that_is_named_and_gone_is_a_conflict(shared_lake: lw.Lake, table: str) -> None:

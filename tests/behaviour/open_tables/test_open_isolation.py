@@ -1,0 +1,67 @@
+"""Isolation and settled conflicts on a table that others write past the lake."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import lakeward as lw
+from lakeward.errors import Conflict
+from tests.behaviour.lakes import column, ids
+
+
+@pytest.fixture
+def table(lake: lw.Lake) -> lw.Table:
+    made = lake.create("open", {"id": "int64", "v": "string"}, guard=False)
+    with lake.transaction() as tx:
+        tx.append("open", [{"id": n, "v": "base"} for n in (1, 2)])
+    return made
+
+
+def _stranger_appends(table: lw.Table, number: int) -> None:
+    rows = pa.table({"id": [number], "v": ["stranger"]})
+    write_deltalake(table.location, rows, mode="append")
+
+
+def test_a_snapshot_does_not_see_what_a_stranger_commits(lake: lw.Lake, table: lw.Table) -> None:
+    tx = lake.transaction()
+    assert column(tx.read("open")) == [1, 2]
+    _stranger_appends(table, 3)
+    assert column(tx.read("open")) == [1, 2]
+    tx.rollback()
+    assert ids(lake, "open") == [1, 2, 3]
+
+
+def test_read_committed_sees_what_a_stranger_commits(lake: lw.Lake, table: lw.Table) -> None:
+    tx = lake.transaction(isolation="read_committed")
+    assert column(tx.read("open")) == [1, 2]
+    _stranger_appends(table, 3)
+    assert column(tx.read("open")) == [1, 2, 3]
+    tx.delete("open", where="id = 1")
+    DeltaTable(table.location).delete("id = 2")
+    tx.commit()
+
+    assert ids(lake, "open") == [3]
+
+
+def test_serializable_minds_what_a_stranger_commits(lake: lw.Lake, table: lw.Table) -> None:
+    tx = lake.transaction(isolation="serializable")
+    tx.append("open", [{"id": tx.read("open").num_rows + 100, "v": "ours"}])
+    _stranger_appends(table, 3)
+
+    with pytest.raises(Conflict) as caught:
+        tx.commit()
+    assert (caught.value.kind, caught.value.other_version) == ("read", 2)
+    assert ids(lake, "open") == [1, 2, 3]
+
+
+def test_the_last_writer_of_a_key_wins_over_a_stranger(lake: lw.Lake, table: lw.Table) -> None:
+    tx = lake.transaction(on_conflict=lw.LastWriterWins(key="id"))
+    tx.overwrite("open", [{"id": 7, "v": "ours"}], where="id = 7")
+    _stranger_appends(table, 7)
+    tx.commit()
+
+    found = lake.table("open").to_arrow(where="id = 7").to_pylist()
+    assert found == [{"id": 7, "v": "ours"}]
+    assert DeltaTable(table.location).to_pyarrow_table().num_rows == 3
