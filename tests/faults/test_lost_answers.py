@@ -1,4 +1,4 @@
-"""R4: requests to the store and answers of the store that get lost."""
+"""R4: requests to the store and answers of the store that get lost, in commits over two tables."""
 
 from __future__ import annotations
 
@@ -38,9 +38,23 @@ def losses() -> Losses:
     return Losses()
 
 
+@pytest.fixture(params=[("delta", "delta"), ("delta", "iceberg")], ids="+".join)
+def formats(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """The formats of the two tables."""
+    pair: tuple[str, str] = request.param
+    return pair
+
+
+@pytest.fixture
+def title(store: str, formats: tuple[str, str]) -> str:
+    """What the figures are about."""
+    return f"R4 {store} {'+'.join(formats)}"
+
+
 @pytest.fixture
 def lossy(
     store: str,
+    formats: tuple[str, str],
     lake_target: LakeTarget,
     losses: Losses,
     request: pytest.FixtureRequest,
@@ -48,8 +62,7 @@ def lossy(
 ) -> Generator[lw.Lake]:
     """The lake through a connection that may lose things, with two tables."""
     with lake_target.open() as lake:
-        for name in TABLES:
-            lake.create(name, {"label": "string"})
+        create_tables(lake, formats)
     if store == "sqlite":
         lossy_sqlite(monkeypatch, losses)
         with lake_target.open() as lake:
@@ -73,14 +86,14 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @sizes("commits", short=50, full=1000)
 def test_a_tenth_of_the_answers_lost_gives_one_version_per_commit(
-    lossy: lw.Lake, make_lake: Callable[[], lw.Lake], losses: Losses, commits: int, store: str
+    lossy: lw.Lake, make_lake: Callable[[], lw.Lake], losses: Losses, commits: int, title: str
 ) -> None:
     choose = random.Random(11)
     with losses.of_ratifications(lambda: _any(choose) if choose.random() < 0.1 else None):
         told = {label: commit(lossy, label) for label in (f"commit{n}" for n in range(commits))}
     assert set(losses.happened) == set(Loss)
     expect(make_lake(), told=told)
-    print(f"\nR4 {store}: {commits} commits, {_count(losses)} lost, one version each")
+    print(f"\n{title}: {commits} commits, {_count(losses)} lost, one version each")
 
 
 @sizes("commits", short=15, full=500)
@@ -92,7 +105,7 @@ def test_every_first_answer_lost_gives_one_version_per_commit(
     losses: Losses,
     loss: Loss,
     commits: int,
-    store: str,
+    title: str,
 ) -> None:
     # Somebody else commits all the while, so that a second attempt finds another head.
     bystander = processes.start(commit_until_told, lake_target)
@@ -107,7 +120,7 @@ def test_every_first_answer_lost_gives_one_version_per_commit(
     told |= bystander.finish()[-1]
     expect(make_lake(), told=told)
     print(
-        f"\nR4 {store}: every first {loss.value} of {commits} commits lost, one version each,"
+        f"\n{title}: every first {loss.value} of {commits} commits lost, one version each,"
         f" among {len(told) - commits} commits of another process"
     )
 
@@ -143,7 +156,12 @@ def test_every_answer_lost_is_an_unknown_outcome_that_is_found_by_id_later(
 
 @pytest.mark.parametrize("loss", Loss)
 def test_each_single_request_or_answer_lost_neither_doubles_nor_hides_anything(
-    lossy: lw.Lake, make_lake: Callable[[], lw.Lake], losses: Losses, loss: Loss, store: str
+    lossy: lw.Lake,
+    make_lake: Callable[[], lw.Lake],
+    losses: Losses,
+    loss: Loss,
+    title: str,
+    formats: tuple[str, str],
 ) -> None:
     """The n-th request of a commit and of a new table, for each n that there is."""
     told: dict[str, int] = {}
@@ -154,7 +172,7 @@ def test_each_single_request_or_answer_lost_neither_doubles_nor_hides_anything(
             told[f"commit{number}"] = commit(lossy, f"commit{number}")
         made[f"made{number}"] = False
         with losses.anywhere(nth(number, loss)), suppress(StoreError):
-            lossy.create(f"made{number}", {"label": "string"})
+            lossy.create(f"made{number}", {"label": "string"}, format=formats[1])
             made[f"made{number}"] = True
         if len(losses.happened) == before:
             break
@@ -165,7 +183,7 @@ def test_each_single_request_or_answer_lost_neither_doubles_nor_hides_anything(
     assert {t.name for t in lake.tables()} - set(TABLES) == {name for name in made if made[name]}
     check_lake(lake, [name for name in made if made[name]])
     print(
-        f"\nR4 {store}: each single {loss.value} lost, {len(losses.happened)} in all:"
+        f"\n{title}: each single {loss.value} lost, {len(losses.happened)} in all:"
         f" {len(told)} commits and {sum(made.values())} tables done, once each"
     )
 
@@ -220,7 +238,7 @@ def test_table_dropped_before_the_lost_answer_is_asked_for_does_not_make_the_com
 @sizes("commits", short=30, full=1000)
 @pytest.mark.usefixtures("impatient")
 def test_any_request_or_answer_lost_never_contradicts_what_the_client_was_told(
-    lossy: lw.Lake, make_lake: Callable[[], lw.Lake], losses: Losses, commits: int, store: str
+    lossy: lw.Lake, make_lake: Callable[[], lw.Lake], losses: Losses, commits: int, title: str
 ) -> None:
     choose = random.Random(13)
     told: dict[str, int | str] = {}
@@ -241,21 +259,20 @@ def test_any_request_or_answer_lost_never_contradicts_what_the_client_was_told(
     words = Counter("committed" if isinstance(v, int) else v for v in told.values())
     assert words["committed"]
     assert words["failed"]
-    print(f"\nR4 {store}: {_count(losses)} lost anywhere: {dict(words)}")
+    print(f"\n{title}: {_count(losses)} lost anywhere: {dict(words)}")
 
 
 @pytest.mark.postgres
 @pytest.mark.usefixtures("impatient")
 def test_store_gone_for_good_deletes_nothing(
-    postgres_server: Postgres, tmp_path: Path, losses: Losses
+    postgres_server: Postgres, tmp_path: Path, losses: Losses, formats: tuple[str, str]
 ) -> None:
     with (
         postgres_server.database() as database,
         LossyProxy(postgres_server.socket, losses) as proxy,
     ):
         lake = LakeTarget(proxy.url(database), tmp_path / "lake").open()
-        for name in TABLES:
-            lake.create(name, {"label": "string"})
+        create_tables(lake, formats)
 
         def vanish() -> Loss:
             proxy.vanish()
@@ -271,6 +288,11 @@ def test_store_gone_for_good_deletes_nothing(
         happened = lake.outcome("doubtful").committed
         expect(lake, told={"doubtful": 1} if happened else {})
         lake.close()
+
+
+def create_tables(lake: lw.Lake, formats: tuple[str, str]) -> None:
+    for name, form in zip(TABLES, formats, strict=True):
+        lake.create(name, {"label": "string"}, format=form)
 
 
 def commit(lake: lw.Lake, label: str) -> int:

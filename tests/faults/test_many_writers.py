@@ -1,12 +1,13 @@
-"""R2: many processes that commit to one table at once."""
+"""R2: many processes that commit at once, to one table or to several of both formats together."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
+from typing import Literal
 
 import pytest
 
@@ -31,12 +32,18 @@ class Load:
 
 
 @sizes("load", short=Load(8, 15), full=Load(8, 250, porcupine=True))
+@pytest.mark.parametrize(
+    "formats", [("delta",), ("iceberg",), ("delta", "iceberg", "delta")], ids="+".join
+)
 def test_many_writers_get_gap_free_versions_in_real_time_order(
-    lake_target: LakeTarget, make_lake: Callable[[], lw.Lake], load: Load
+    lake_target: LakeTarget, make_lake: Callable[[], lw.Lake], formats: tuple[str, ...], load: Load
 ) -> None:
+    """Tables that always change together are one log to whoever looks at them together."""
     lake = make_lake()
-    lake.create("busy", {"writer": "int64", "n": "int64"})
-    with processes.started(load.writers, write, lake_target, load.commits) as workers:
+    tables = [f"busy{number}" for number in range(len(formats))]
+    for name, form in zip(tables, formats, strict=True):
+        lake.create(name, {"writer": "int64", "n": "int64"}, format=form)
+    with processes.started(load.writers, write, lake_target, tables, load.commits) as workers:
         before = time.perf_counter()
         said = [worker.finish() for worker in workers]
         elapsed = time.perf_counter() - before
@@ -46,25 +53,25 @@ def test_many_writers_get_gap_free_versions_in_real_time_order(
     assert violation(history) is None
     assert [o for messages in said for o in messages[-1] if isinstance(o, str)] == []
     assert len(mine) == load.writers * load.commits
-    rows = check_lake(make_lake(), ["busy"])
-    assert rows["busy"] == Counter(
-        (n, writer) for writer in range(load.writers) for n in range(load.commits)
-    )
+    wanted = Counter((n, writer) for writer in range(load.writers) for n in range(load.commits))
+    assert check_lake(make_lake(), tables) == dict.fromkeys(tables, wanted)
     slowest = max(o.returned - o.called for o in mine) / 1e6
     print(
-        f"\nR2 {'postgres' if lake_target.is_postgres else 'sqlite'}: {len(mine)} commits by"
-        f" {load.writers} processes in {elapsed:.1f} s ({len(mine) / elapsed:.0f}/s), slowest"
-        f" {slowest:.0f} ms, {len(history) - len(mine)} reads, linearizable"
+        f"\nR2 {'postgres' if lake_target.is_postgres else 'sqlite'} {'+'.join(formats)}:"
+        f" {len(mine)} commits by {load.writers} processes in {elapsed:.1f} s"
+        f" ({len(mine) / elapsed:.0f}/s), slowest {slowest:.0f} ms,"
+        f" {len(history) - len(mine)} reads, linearizable"
     )
     if load.porcupine:
         assert porcupine_accepts(history)
         print("R2: Porcupine agrees")
 
 
-def write(pipe: Connection, number: int, target: LakeTarget, commits: int) -> None:
+def write(
+    pipe: Connection, number: int, target: LakeTarget, tables: list[str], commits: int
+) -> None:
     """Append and read in turn; in the end tell all operations, and all failures as text."""
     lake = target.open()
-    table = lake.table("busy")
     done: list[Operation | str] = []
     pipe.send("ready")
     pipe.recv()
@@ -72,16 +79,31 @@ def write(pipe: Connection, number: int, target: LakeTarget, commits: int) -> No
         called = time.monotonic_ns()
         try:
             with lake.transaction() as tx:
-                tx.append("busy", [{"writer": number, "n": n}])
+                for name in tables:
+                    tx.append(name, [{"writer": number, "n": n}])
         except LakewardError as error:
             done.append(f"append {n} of writer {number} failed: {error!r}")
             continue
-        version = tx.commit().versions["busy"]
-        done.append(Operation(number, "commit", version, called, time.monotonic_ns()))
+        versions = tx.commit().versions
+        done.append(operation(number, "commit", versions, tables, called))
         called = time.monotonic_ns()
-        version = table.version
-        done.append(Operation(number, "read", version, called, time.monotonic_ns()))
+        versions = lake.snapshot().versions
+        done.append(operation(number, "read", versions, tables, called))
     pipe.send(done)
+
+
+def operation(
+    number: int,
+    kind: Literal["commit", "read"],
+    versions: Mapping[str, int],
+    tables: list[str],
+    called: int,
+) -> Operation | str:
+    """What was done to all tables at once, or what is wrong with it."""
+    found = {versions[name] for name in tables}
+    if len(found) > 1:
+        return f"a {kind} of writer {number} split a transaction: {dict(versions)}"
+    return Operation(number, kind, found.pop(), called, time.monotonic_ns())
 
 
 # The checkers themselves: a checker that finds nothing proves nothing.

@@ -1,4 +1,4 @@
-"""R7, for what of it is built: PostgreSQL killed and started again while clients commit."""
+"""R7: PostgreSQL killed and started again while clients commit to tables of both formats."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.target import LakeTarget
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.postgres]
 
 RESUME_SECONDS: Final = 10.0
-TABLES: Final = ("one", "two")
+TABLES: Final = {"one": "delta", "two": "iceberg", "three": "delta"}
 _WRITERS: Final = 2
 
 
@@ -46,8 +46,8 @@ def test_server_killed_again_and_again_loses_nothing_and_work_resumes(
     with Postgres() as server, server.database() as database:
         target = LakeTarget(server.url(database), tmp_path / "lake")
         with target.open() as lake:
-            for name in TABLES:
-                lake.create(name, {"label": "string"})
+            for name, form in TABLES.items():
+                lake.create(name, {"label": "string"}, format=form)
         with processes.started(_WRITERS, commit_until_told, target) as workers:
             for _ in range(load.kills):
                 listen(workers, told, load.commits_between)

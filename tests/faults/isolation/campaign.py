@@ -1,5 +1,7 @@
 """Many clients at once, killed at random and at named steps, and the history of what they did.
 
+Instead of the clients, something else may be broken under them.
+
 Nobody who was killed can say what became of its transaction: it is asked for by its id, right away
 and again when all is quiet. What the log said once must stay true, and agree with what everybody
 else sees.
@@ -10,6 +12,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
 
@@ -21,11 +24,9 @@ from lakeward.model.steps import STEPS
 from tests.faults.isolation.client import Begun, Ended, Message, Task, work
 from tests.faults.isolation.history import (
     LAST_KEY,
-    Append,
     Level,
     Operation,
     Read,
-    Replace,
     Transaction,
 )
 from tests.support import processes
@@ -69,6 +70,7 @@ class Campaign:
         counts: What happened how often, for people.
         histories: One per round, each complete in itself.
         contradictions: Where the log has other versions than clients were told.
+        tables: Those of the last round, which are still there in the end.
     """
 
     def __init__(
@@ -81,30 +83,34 @@ class Campaign:
         tables: int = 4,
         keys: int = 5,
         seed: int = 3,
+        disturb: Callable[[], None] | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.histories: list[list[Transaction]] = []
         self.contradictions: list[str] = []
+        self.tables: tuple[str, ...] = ()
         self._target = target
         self._level = level
         self._load = load
         self._formats = formats
-        self._tables = tables
+        self._number = tables
         self._keys = keys
         self._choose = random.Random(seed)
+        self._disturb = disturb
         self._clients_so_far = 0
+        self._history: list[Transaction] = []
+        self._doubtful: list[tuple[Transaction, TransactionState | None]] = []
 
     def run(self, lake: lw.Lake) -> None:
         """Run all of it."""
         left = self._load.transactions
         while left > 0:
+            for name in self.tables:
+                lake.drop(name)
             number = len(self.histories)
-            tables = tuple(self._table(lake, number, n) for n in range(self._tables))
-            self.histories.append(self._round(lake, tables, min(left, self._load.round)))
+            self.tables = tuple(self._table(lake, number, n) for n in range(self._number))
+            self.histories.append(self._round(lake, self.tables, min(left, self._load.round)))
             left -= self._load.round
-            if left > 0:
-                for name in tables:
-                    lake.drop(name)
 
     def _table(self, lake: lw.Lake, number: int, place: int) -> str:
         name = f"round{number}.table{place}"
@@ -122,8 +128,7 @@ class Campaign:
     def _round(
         self, lake: lw.Lake, tables: tuple[str, ...], transactions: int
     ) -> list[Transaction]:
-        history: list[Transaction] = []
-        doubtful: list[tuple[Transaction, TransactionState | None]] = []
+        self._history, self._doubtful = [], []
         share, more = divmod(transactions, self._load.clients)
         clients = [
             self._start(tables, share + (number < more)) for number in range(self._load.clients)
@@ -137,30 +142,29 @@ class Campaign:
                         message = client.worker.hear()
                     except (EOFError, OSError):
                         clients.remove(client)
-                        doubtful += self._left_open(lake, client)
+                        self._note_end(lake, client)
                         if left := client.task.transactions - client.begun:
                             clients.append(self._start(tables, left))
                         continue
-                    if isinstance(message, Begun | Ended | Append | Replace | Read):
-                        history += self._note(client, message)
+                    if message is not None:
+                        self._note(client, message)
                     until_kill -= 1
                     if until_kill == 0:
-                        self._choose.choice(clients).worker.process.kill()
+                        self._break(clients)
                         until_kill = self._until_kill()
         finally:
             for client in clients:
                 client.worker.process.kill()
-        history += [self._settled(lake, t, state) for t, state in doubtful]
+        settled = [self._settled(lake, t, state) for t, state in self._doubtful]
+        history = [*self._history, *settled]
         self.contradictions += contradictions(lake, tables, history)
         return [*history, look_at_everything(lake, tables)]
 
     def _start(self, tables: tuple[str, ...], transactions: int) -> Client:
         self._clients_so_far += 1
         die = None
-        if self._load.between_kills and self._choose.random() < 0.5:
-            # Every step in turn, so that none is left out.
-            step = STEPS[self._clients_so_far // 2 % len(STEPS)]
-            die = step, self._choose.randrange(1, 10)
+        if self._load.between_kills and self._disturb is None and self._choose.random() < 0.7:
+            die = self._choose.choice(STEPS), self._choose.randrange(1, 6)
         task = Task(
             self._target,
             self._clients_so_far,
@@ -176,23 +180,45 @@ class Campaign:
         most = self._load.between_kills
         return self._choose.randrange(most // 2, most) if most else -1
 
-    def _note(self, client: Client, message: Message) -> list[Transaction]:
-        """Take a message; the transaction that it ends, if it does."""
+    def _break(self, clients: Sequence[Client]) -> None:
+        if self._disturb is not None:
+            self.counts["disturbed"] += 1
+            self._disturb()
+        else:
+            self._choose.choice(clients).worker.process.kill()
+
+    def _note(self, client: Client, message: Message) -> None:
         if isinstance(message, Begun):
             client.begun += 1
             client.open = message
             client.operations = []
-            return []
-        if not isinstance(message, Ended):
+        elif not isinstance(message, Ended):
             client.operations.append(message)
-            return []
-        assert message.committed is not None, "the store did not answer, and nobody stopped it"
-        writes = any(not isinstance(o, Read) for o in client.operations)
-        if not writes:
-            self.counts["only read"] += 1
+        elif message.committed is None:
+            self.counts["outcome unknown"] += 1
+            self._doubtful.append((self._ended(client, message), TransactionState.OPEN))
         else:
-            self.counts["committed" if message.committed else "refused or given up"] += 1
-        return [self._ended(client, message)]
+            done = self._ended(client, message)
+            only_read = len(done.reads) == len(done.operations)
+            what = "committed" if done.committed else "refused or given up"
+            self.counts["only read" if only_read else what] += 1
+            self._history.append(done)
+
+    def _note_end(self, lake: lw.Lake, client: Client) -> None:
+        """A client has ended: ask for the transaction that it was in."""
+        process = client.worker.process
+        process.join()
+        client.worker.pipe.close()
+        if process.exitcode == 0:
+            return
+        assert client.worker.killed, f"a client ended with {process.exitcode}"
+        self.counts["killed"] += 1
+        if client.open is not None:
+            self.counts["killed in a transaction"] += 1
+            state, versions = outcome(lake, client.open.label)
+            committed = state is TransactionState.RATIFIED
+            end = Ended(committed=committed, returned=time.monotonic_ns(), versions=versions)
+            self._doubtful.append((self._ended(client, end), state))
 
     def _ended(self, client: Client, end: Ended) -> Transaction:
         assert client.open is not None
@@ -205,25 +231,6 @@ class Campaign:
             end.returned,
             dict(end.versions),
         )
-
-    def _left_open(
-        self, lake: lw.Lake, client: Client
-    ) -> list[tuple[Transaction, TransactionState | None]]:
-        """The transaction that a client was in when it ended, and what the log says of it."""
-        process = client.worker.process
-        process.join()
-        client.worker.pipe.close()
-        if process.exitcode == 0:
-            return []
-        assert client.worker.killed, f"a client ended with {process.exitcode}"
-        self.counts["killed"] += 1
-        if client.open is None:
-            return []
-        self.counts["killed in a transaction"] += 1
-        state, versions = outcome(lake, client.open.label)
-        committed = state is TransactionState.RATIFIED
-        end = Ended(committed=committed, returned=time.monotonic_ns(), versions=versions)
-        return [(self._ended(client, end), state)]
 
     def _settled(
         self, lake: lw.Lake, transaction: Transaction, before: TransactionState | None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing.connection import Connection
@@ -17,13 +18,14 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 import lakeward as lw
-from lakeward.errors import Conflict, OutcomeUnknown
+from lakeward.errors import Conflict, OutcomeUnknown, StoreUnavailable
 from tests.faults.isolation.history import Append, Level, Operation, Read, Replace
 from tests.faults.isolation.workload import Add, Look, Plan, Step, Update, plans
 from tests.support import processes
 from tests.support.target import LakeTarget
 
 _LONGEST_PAUSE_SECONDS: Final = 0.02
+_WHILE_THE_STORE_IS_GONE_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +100,11 @@ def _run(lake: lw.Lake, pipe: Connection, level: Level, plan: Plan, choose: rand
             pipe.send(Ended(committed=False, returned=time.monotonic_ns()))
             return
         versions = dict(tx.commit().versions)
-    except Conflict:
+    except (Conflict, StoreUnavailable) as error:
         tx.rollback()
         pipe.send(Ended(committed=False, returned=time.monotonic_ns()))
+        if isinstance(error, StoreUnavailable):
+            time.sleep(_WHILE_THE_STORE_IS_GONE_SECONDS)
     except OutcomeUnknown:
         pipe.send(Ended(committed=None, returned=time.monotonic_ns()))
     else:
@@ -136,7 +140,7 @@ def _update(tx: lw.Transaction, pipe: Connection, step: Update) -> None:
 def _look_at_snapshot(lake: lw.Lake, pipe: Connection, label: str, plan: Plan) -> None:
     called = time.monotonic_ns()
     pipe.send(Begun(label, called))
-    with lake.snapshot() as snapshot:
+    with suppress(StoreUnavailable), lake.snapshot() as snapshot:
         for step in plan.steps:
             assert isinstance(step, Look)
             # The cut was taken when the snapshot was asked for, whenever it is looked at.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from tests.faults.isolation.anomalies import Kind
 from tests.faults.isolation.campaign import Campaign, Load
 from tests.faults.isolation.checker import anomalies, summary
 from tests.faults.isolation.history import Level
+from tests.support.invariants import check_lake
 from tests.support.sizes import sizes
 from tests.support.target import LakeTarget
 
@@ -26,16 +29,22 @@ BELOW = {
 @sizes("load", short=Load(200), full=Load(10_000))
 @pytest.mark.parametrize("level", Level, ids=[level.word for level in Level])
 def test_the_level_promised_is_the_level_delivered(
-    lake_target: LakeTarget, lake: lw.Lake, level: Level, load: Load, store: str
+    lake_target: LakeTarget,
+    make_lake: Callable[[], lw.Lake],
+    level: Level,
+    load: Load,
+    store: str,
 ) -> None:
     campaign = Campaign(lake_target, level, load, formats=FORMATS)
     before = time.perf_counter()
-    campaign.run(lake)
+    campaign.run(make_lake())
     elapsed = time.perf_counter() - before
     for history in campaign.histories:
         found = anomalies(history, level)
         assert not found, summary(found)
     assert campaign.contradictions == []
+    # Whoever opens the lake next publishes what those who were killed did not.
+    check_lake(make_lake(), campaign.tables)
     assert campaign.counts["committed"] > load.transactions / 4
     assert campaign.counts["killed in a transaction"]
     print(
@@ -57,3 +66,29 @@ def test_the_level_below_is_found_out(
     found = anomalies(history, level)
     assert {a.kind for a in found} & BELOW[level]
     print(f"\nR3 {store}: {below.word} checked as {level.word}:\n{summary(found)}")
+
+
+@pytest.mark.postgres
+@sizes("load", short=Load(150, between_kills=300), full=Load(2_000, between_kills=300))
+def test_the_level_holds_while_the_server_is_killed(tmp_path: Path, load: Load) -> None:
+    # Not at the top: it warns, and the worker processes load this module too.
+    from tests.support.postgres import Postgres
+
+    with Postgres() as server, server.database() as database:
+        target = LakeTarget(server.url(database), tmp_path / "lake")
+        with target.open() as lake:
+
+            def restart() -> None:
+                server.kill()
+                server.start()
+                # The lake that asks for outcomes forgets the connections that died.
+                lake.parts.database.close()
+
+            campaign = Campaign(target, Level.SNAPSHOT, load, formats=FORMATS, disturb=restart)
+            campaign.run(lake)
+    for history in campaign.histories:
+        found = anomalies(history, Level.SNAPSHOT)
+        assert not found, summary(found)
+    assert campaign.contradictions == []
+    assert campaign.counts["disturbed"]
+    print(f"\nR3, R7 postgres killed under {dict(campaign.counts)}: no anomaly")
