@@ -76,7 +76,7 @@ class Campaign:
     def __init__(
         self,
         target: LakeTarget,
-        level: Level,
+        levels: tuple[Level, ...],
         load: Load,
         *,
         formats: tuple[str, ...] = ("delta",),
@@ -90,7 +90,7 @@ class Campaign:
         self.contradictions: list[str] = []
         self.tables: tuple[str, ...] = ()
         self._target = target
-        self._level = level
+        self._levels = levels
         self._load = load
         self._formats = formats
         self._number = tables
@@ -163,14 +163,14 @@ class Campaign:
     def _start(self, tables: tuple[str, ...], transactions: int) -> Client:
         self._clients_so_far += 1
         die = None
-        if self._load.between_kills and self._disturb is None and self._choose.random() < 0.7:
+        if self._load.between_kills and self._disturb is None and self._choose.random() < 0.5:
             die = self._choose.choice(STEPS), self._choose.randrange(1, 6)
         task = Task(
             self._target,
             self._clients_so_far,
             tables,
             self._keys,
-            self._level,
+            self._levels,
             transactions,
             die,
         )
@@ -230,6 +230,7 @@ class Campaign:
             begun.called,
             end.returned,
             dict(end.versions),
+            begun.level,
         )
 
     def _settled(

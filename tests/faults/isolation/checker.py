@@ -27,12 +27,12 @@ from tests.faults.isolation.order import order_at
 _CYCLES_PER_COMPONENT: Final = 16
 
 
-def anomalies(history: Sequence[Transaction], level: Level) -> list[Anomaly]:
-    """What the level forbids and the history shows, the plainest first; none when it is kept.
+def anomalies(history: Sequence[Transaction], level: Level = Level.SERIALIZABLE) -> list[Anomaly]:
+    """What a history shows and its transactions were promised not to see; the plainest first.
 
     Args:
         history: All transactions that wrote to, or read, the tables in question, in any order.
-        level: What was promised to all of them.
+        level: No more than this was promised to any of them.
 
     Raises:
         ValueError: A value was written twice: then nothing can be told.
@@ -91,7 +91,7 @@ def _impossible_views(history: Sequence[Transaction], level: Level) -> Iterator[
         for write in writes_of(place, transaction)
     }
     for place, transaction in enumerate(history):
-        own = _OwnView(level)
+        own = _OwnView(min(level, transaction.level))
         for operation in transaction.operations:
             for kind, what in own.follow(operation):
                 story = f"{transaction.label} in {operation.table}: {what}"
@@ -153,7 +153,7 @@ class _OwnView:
 
 
 def _cycles(history: Sequence[Transaction], level: Level, promised: Level) -> Iterator[Anomaly]:
-    graph = order_at(level, history, promised).graph
+    graph = order_at(level, history, promised)
     for component in graph.components():
         shortest: dict[frozenset[int], Anomaly] = {}
         for start in sorted(component)[:_CYCLES_PER_COMPONENT]:

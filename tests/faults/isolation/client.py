@@ -34,6 +34,7 @@ class Begun:
 
     label: str
     called: int
+    level: Level = Level.SERIALIZABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Task:
         number: The client's own, so that it writes values that no other one does.
         tables: Those it works on.
         keys: How many there are in each.
-        level: At which it runs.
+        levels: At one of which each transaction runs.
         transactions: How many.
         die: The step at which it kills itself, and at which time of reaching it.
     """
@@ -66,7 +67,7 @@ class Task:
     number: int
     tables: tuple[str, ...]
     keys: int
-    level: Level
+    levels: tuple[Level, ...]
     transactions: int
     die: tuple[str, int] | None = None
 
@@ -82,14 +83,14 @@ def work(pipe: Connection, task: Task) -> None:
         if plan.from_snapshot:
             _look_at_snapshot(lake, pipe, f"look-{task.number}-{number}", plan)
         else:
-            _run(lake, pipe, task.level, plan, choose)
+            _run(lake, pipe, choose.choice(task.levels), plan, choose)
     pipe.send(None)
     lake.close()
 
 
 def _run(lake: lw.Lake, pipe: Connection, level: Level, plan: Plan, choose: random.Random) -> None:
     tx = lake.transaction(isolation=level.word)
-    pipe.send(Begun(tx.transaction_id, time.monotonic_ns()))
+    pipe.send(Begun(tx.transaction_id, time.monotonic_ns(), level))
     try:
         for step in plan.steps:
             _do(tx, pipe, step)

@@ -90,6 +90,7 @@ class Transaction:
         called: When it began.
         returned: When its outcome was known.
         versions: The version that it became in each table it wrote.
+        level: What it was promised.
     """
 
     label: str
@@ -98,6 +99,7 @@ class Transaction:
     called: int = 0
     returned: int = 2**63
     versions: Mapping[str, int] = field(default_factory=dict)
+    level: Level = Level.SERIALIZABLE
 
     @property
     def reads(self) -> list[Read]:

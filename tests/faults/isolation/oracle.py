@@ -28,7 +28,12 @@ class _State:
 
 
 def possible(history: Sequence[Transaction], level: Level) -> bool:
-    """Whether some order of events explains the history at `snapshot` or `serializable`."""
+    """Whether some order of events explains the history.
+
+    Args:
+        history: Of transactions that were promised `snapshot` or `serializable`.
+        level: No more than this was promised to any of them.
+    """
     return _search(history, level, _State())
 
 
@@ -59,7 +64,7 @@ def _next(history: Sequence[Transaction], level: Level, state: _State, place: in
         if not late <= state.ended or not _sees(transaction, state):
             return None
         new.looked[place] = state.events
-        if level is Level.SNAPSHOT:
+        if min(level, transaction.level) is Level.SNAPSHOT:
             return new
     if not _commits(transaction, new, new.looked[place]):
         return None

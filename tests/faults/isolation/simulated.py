@@ -7,7 +7,7 @@ random, one step at a time.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import islice
@@ -47,6 +47,7 @@ class _Open:
 
     label: str
     plan: Plan
+    level: Level
     called: int
     operations: list[Operation] = field(default_factory=list)
     cut: dict[str, int] | None = None
@@ -58,8 +59,10 @@ class _Open:
 class SimulatedLake:
     """Tables with all their versions."""
 
-    def __init__(self, tables: tuple[str, ...], level: Level, bug: Bug | None = None) -> None:
-        self._level = level
+    def __init__(
+        self, tables: tuple[str, ...], levels: Sequence[Level], bug: Bug | None = None
+    ) -> None:
+        self._levels = levels
         self._bug = bug
         self._versions: dict[str, list[Rows]] = {t: [{}] for t in tables}
         self._replaced_at: dict[tuple[str, int], int] = {}
@@ -70,7 +73,7 @@ class SimulatedLake:
         """Let clients take turns until so many transactions have ended, and look at all of it."""
         tables = tuple(self._versions)
         work = islice(plans(choose, 1, tables, keys=3), transactions)
-        turns = [self._client(number, work) for number in range(clients)]
+        turns = [self._client(number, work, choose) for number in range(clients)]
         history: list[Transaction] = []
         while turns:
             turn = choose.choice(turns)
@@ -82,12 +85,15 @@ class SimulatedLake:
             if done is not None:
                 history.append(done)
         everything = Plan(tuple(Look(table, 0, LAST_KEY) for table in tables))
-        history += [t for t in self._client(clients, iter([everything])) if t is not None]
+        last = self._client(clients, iter([everything]), choose)
+        history += [t for t in last if t is not None]
         return history
 
-    def _client(self, number: int, work: Iterator[Plan]) -> Iterator[Transaction | None]:
+    def _client(
+        self, number: int, work: Iterator[Plan], choose: random.Random
+    ) -> Iterator[Transaction | None]:
         for count, plan in enumerate(work):
-            tx = _Open(f"T{number}.{count}", plan, self._tick())
+            tx = _Open(f"T{number}.{count}", plan, choose.choice(self._levels), self._tick())
             self._open.append(tx)
             for step in plan.steps:
                 yield None
@@ -131,7 +137,7 @@ class SimulatedLake:
 
     def _base(self, tx: _Open, table: str) -> int:
         newest = {t: len(versions) - 1 for t, versions in self._versions.items()}
-        if self._level is Level.READ_COMMITTED or self._bug is Bug.CUT_PER_REQUEST:
+        if tx.level is Level.READ_COMMITTED or self._bug is Bug.CUT_PER_REQUEST:
             return newest[table]
         if tx.cut is None:
             tx.cut = newest
@@ -144,21 +150,22 @@ class SimulatedLake:
         versions = {}
         if not ends or self._bug is Bug.ROLLBACK_KEEPS:
             versions = self._apply(tx)
+        operations = tuple(tx.operations)
         return Transaction(
-            tx.label, tuple(tx.operations), not ends, tx.called, self._tick(), versions
+            tx.label, operations, not ends, tx.called, self._tick(), versions, tx.level
         )
 
     def _conflicts(self, tx: _Open) -> bool:
         if self._bug is Bug.NO_CONFLICTS or not (tx.added or tx.replaced):
             return False
         for (table, key), base in tx.based_on.items():
-            if self._level is Level.READ_COMMITTED:
+            if tx.level is Level.READ_COMMITTED:
                 # Its rows are gone; rows that were added since would stay.
                 if self._replaced_at.get((table, key), 0) > base:
                     return True
             elif self._changed(table, key, key, base):
                 return True
-        if self._level is not Level.SERIALIZABLE or self._bug is Bug.READS_NOT_COMPARED:
+        if tx.level is not Level.SERIALIZABLE or self._bug is Bug.READS_NOT_COMPARED:
             return False
         reads = [o for o in tx.operations if isinstance(o, Read)]
         return any(self._changed(r.table, r.first, r.last, self._base(tx, r.table)) for r in reads)
@@ -194,13 +201,14 @@ class SimulatedLake:
 
 def simulate(
     seed: int,
-    level: Level,
+    level: Level | Sequence[Level],
     bug: Bug | None = None,
     *,
     tables: tuple[str, ...] = ("a", "b", "c"),
     clients: int = 4,
     transactions: int = 60,
 ) -> list[Transaction]:
-    """A history of random work at a level."""
-    lake = SimulatedLake(tables, level, bug)
+    """A history of random work at a level, or at several."""
+    levels = [level] if isinstance(level, Level) else level
+    lake = SimulatedLake(tables, levels, bug)
     return lake.run(random.Random(seed), clients, transactions)

@@ -58,10 +58,22 @@ def test_histories_of_a_level_pass_at_that_level(level: Level, seed: int) -> Non
     assert not found, summary(found)
 
 
+@QUICK
+@given(seed=SEEDS)
+def test_histories_of_mixed_levels_keep_what_each_transaction_was_promised(seed: int) -> None:
+    found = anomalies(simulate(seed, list(Level)))
+    assert not found, summary(found)
+
+
 @pytest.mark.parametrize("level", BELOW)
 def test_histories_of_the_level_below_show_what_the_level_forbids(level: Level) -> None:
-    histories = [simulate(seed, Level(level - 1)) for seed in range(20)]
-    assert {a.kind for h in histories for a in anomalies(h, level)} == BELOW[level]
+    histories = [as_promised(level, simulate(seed, Level(level - 1))) for seed in range(20)]
+    assert {a.kind for h in histories for a in anomalies(h)} == BELOW[level]
+
+
+def test_a_bug_is_found_although_only_some_transactions_were_promised_anything() -> None:
+    histories = [simulate(seed, list(Level), Bug.READS_NOT_COMPARED) for seed in range(40)]
+    assert {a.kind for h in histories for a in anomalies(h)} & BELOW[Level.SERIALIZABLE]
 
 
 @pytest.mark.parametrize("bug", PLANTED)
@@ -75,19 +87,21 @@ def test_a_planted_bug_is_found(bug: Bug) -> None:
 @settings(QUICK, max_examples=200)
 @given(
     seed=SEEDS,
-    run_at=st.sampled_from(Level),
+    run_at=st.sampled_from([*([level] for level in Level), [Level.SNAPSHOT, Level.SERIALIZABLE]]),
     clients=st.integers(2, 4),
     bug=st.sampled_from([None, *Bug]),
     change=st.integers(0, 4),
 )
 def test_the_checker_judges_as_one_who_tries_every_order(
-    level: Level, seed: int, run_at: Level, clients: int, bug: Bug | None, change: int
+    level: Level, seed: int, run_at: list[Level], clients: int, bug: Bug | None, change: int
 ) -> None:
     history = simulate(
         seed, run_at, bug, tables=("a", "b"), clients=clients, transactions=clients + 1
     )
     for _ in range(change):
         history = changed(random.Random(seed + change), history)
+    if Level.READ_COMMITTED in run_at:
+        history = as_promised(level, history)
     assert possible(history, level) is (anomalies(history, level) == [])
 
 
@@ -125,6 +139,11 @@ def test_components_are_the_nodes_that_reach_each_other(edges: set[tuple[int, in
             assert cycle[0].source == cycle[-1].target == node
             assert all(a.target == b.source for a, b in pairwise(cycle))
             assert all(e.label == f"{e.source}-{e.target}" for e in cycle)
+
+
+def as_promised(level: Level, history: list[Transaction]) -> list[Transaction]:
+    """The history, as if all its transactions had been promised a level."""
+    return [replace(t, level=level) for t in history]
 
 
 def changed(choose: random.Random, history: list[Transaction]) -> list[Transaction]:
