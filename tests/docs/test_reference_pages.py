@@ -10,11 +10,13 @@ import pytest
 from lakeward import errors
 from lakeward.cli.exits import EXITS
 from lakeward.errors import LakewardError
+from lakeward.formats.delta.generated import generated_field
 from lakeward.formats.delta.schema import schema_string
 from lakeward.log import tables
 from lakeward.model.functions import NAMES
 from lakeward.model.schema import Schema
-from lakeward.model.types import PRIMITIVES
+from lakeward.model.transform import SUFFIXES, Rules, Transform, parse_term
+from lakeward.model.types import PRIMITIVES, Field, Primitive
 from lakeward.write.create import _POLICY
 from tests.docs import api_page
 from tests.docs.pages import ROOT, Page, pages
@@ -53,6 +55,21 @@ def test_types_are_published_as_the_page_says() -> None:
     for name, arrow in PRIMITIVES.items():
         spelled = schema_string(Schema.of({"x": name}))
         assert listed[name] == (str(arrow), re.findall(r'"type":"(\w+)","nullable', spelled)[0])
+
+
+def test_transforms_are_published_as_the_page_says() -> None:
+    rows = table_rows(Page(DOCS / "partitioning.md").text, "transform", "of", "in Delta")
+    listed = {row[0].strip("`"): (row[2], row[3].strip("`").strip()) for row in rows[1:]}
+    assert {parse_term(term).name for term in listed} == set(SUFFIXES) - {"identity", "void"}
+    for text, (column, spelled) in listed.items():
+        term = parse_term(text)
+        kind = {"truncate(4, x)": "string", "truncate(10, x)": "int64"}.get(text, "timestamp")
+        transform = Transform(term.name, term.width, Rules.SPARK)
+        made = generated_field(
+            2, f"x{SUFFIXES[term.name]}", transform, Field(1, "x", Primitive(kind)), guard=False
+        )
+        assert made.metadata["delta.generationExpression"] == spelled
+        assert f"`{made.name}" in column
 
 
 def test_policies_and_functions_are_all_listed() -> None:

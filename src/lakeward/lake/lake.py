@@ -124,7 +124,8 @@ class Lake:
             schema: A `pyarrow.Schema`, a mapping of names to types, or text such as
                 `id int64 not null, price decimal(10,2)`.
             format: `delta`.
-            partition_by: Columns whose values split the table into directories.
+            partition_by: Columns whose values split the table into directories, and transforms of
+                columns: `day(ts)`, `bucket(16, id)`, `truncate(4, name)`.
             properties: Delta table properties.
             policy: `target_file_size`, `compression`, `checkpoint_interval`, …
             constraints: Checks by name, each a SQL boolean expression that every row must satisfy.

@@ -38,7 +38,9 @@ def create(
     ],
     partition_by: Annotated[
         list[str] | None,
-        typer.Option("--partition-by", metavar="COLUMN", help="Repeat it for several."),
+        typer.Option(
+            "--partition-by", metavar="COLUMN", help="Or as `day(ts)`. Repeat it for several."
+        ),
     ] = None,
     check: Annotated[
         list[str] | None,
