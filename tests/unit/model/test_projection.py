@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import itertools
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,7 +16,7 @@ from lakeward.model import where
 from lakeward.model.bucket import iceberg_bucket
 from lakeward.model.definition import Definition
 from lakeward.model.derived import Derived
-from lakeward.model.expression import Expression
+from lakeward.model.expression import Column, Compare, Comparison, Expression, Literal
 from lakeward.model.projection import implied, project
 from lakeward.model.prune import Bounds, key_ranges, may_match
 from lakeward.model.schema import Schema
@@ -200,7 +202,47 @@ def test_without_derived_values_a_condition_stays_as_it_is() -> None:
     assert implied(condition, Definition(SCHEMA)) is condition
 
 
-@settings(max_examples=300, deadline=None)
+_EDGES = [
+    micros + step
+    for micros in (0, 3_600_000_000, 86_400_000_000, 1_767_225_600_000_000, 1_769_904_000_000_000)
+    for step in (-2000, -1000, -2, -1, 0, 1, 2, 1000)
+]
+"""Around hours, days, months and years."""
+_NEIGHBOURS: dict[str, list[Value]] = {
+    **{name: list(range(-7, 8)) for name in ("i", "n", "t")},
+    "d": [f"{n / 100:.2f}" for n in (*range(-6, 7), -151, -150, -149, 149, 150)],
+    "s": ["", *("".join(t) for n in (1, 2, 3) for t in itertools.product("ab", repeat=n))],
+    "x": [base64.b64encode(bytes(t)).decode() for t in itertools.product((0, 97), repeat=2)],
+    "b": [False, True],
+    "dt": [-1, 0, 1, 20453, 20454, 20455, 20484, 20485],
+    **{name: list(_EDGES) for name in ("ts", "tn")},
+    "tm": [n for n in _EDGES if n % 1000 == 0],
+}
+
+
+@pytest.mark.parametrize("column", _NEIGHBOURS)
+def test_no_neighbour_of_a_bound_is_lost_or_kept_in_vain(column: str) -> None:
+    """Each value against each as a bound: found where it matches, and some file is left out."""
+    kind = SCHEMA.by_name[column].type
+    values = _NEIGHBOURS[column]
+    signs: tuple[Comparison, ...] = ("=", "<", "<=", ">", ">=", "!=")
+    for transform, rules in [(t, r) for c, t, r in possible() if c == column]:
+        derived, source, target = derivation(column, transform, rules)
+        filed = {v: derived.transform.apply(kind, v) for v in values}
+        pruned = 0
+        for sign, bound in itertools.product(signs, values):
+            condition = Compare(sign, Column(source), Literal(bound, kind))
+            projection = project(condition, derived, source, target)
+            for value in values:
+                known = Bounds(value, value, 0, 1)
+                matches = may_match(condition, {source.id: known}.get)
+                found = may_hold(projection, filed[value])
+                assert found or not matches, (transform, rules, sign, bound, value)
+                pruned += not found
+        assert pruned, (transform, rules)
+
+
+@settings(max_examples=150, deadline=None)
 @given(Texts().conditions(), rows, st.data())
 def test_a_projection_never_loses_a_row(text: str, row: Row, data: st.DataObject) -> None:
     column, transform, rules = data.draw(st.sampled_from(possible()))
