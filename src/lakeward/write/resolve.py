@@ -74,7 +74,7 @@ class Resolver:
         base = member.change.head
         with self._parts.database.read() as session:
             head = heads.by_id(session, base.table_id)
-        if head is not None and not head.guarded:
+        if head is not None:
             head = follow(self._parts, head)
         return head if head is not None and head.definition_id == base.definition_id else None
 

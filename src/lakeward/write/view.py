@@ -117,7 +117,7 @@ class View:
         return self._add(head, definition)
 
     def _newest(self, name: TableName) -> Member:
-        head, definition = self._found(name, None)
+        head, definition = self._found(name, None, newest=True)
         member = self.members.get(name)
         if member is None or member.change.is_empty:
             return self._add(head, definition)
@@ -137,7 +137,10 @@ class View:
             member.move(head)
         return member
 
-    def _found(self, name: TableName, cut: dict[TableName, Head] | None) -> tuple[Head, Definition]:
+    def _found(
+        self, name: TableName, cut: dict[TableName, Head] | None, *, newest: bool = False
+    ) -> tuple[Head, Definition]:
+        """A table's head and definition; the newest ones take over what other engines committed."""
         with self._parts.database.read() as session:
             head = cut.get(name) if cut is not None else None
             if head is None:
@@ -146,7 +149,7 @@ class View:
                 self.missed.add(name)
                 raise heads.missing(name)
             definition = self._parts.definition(session, head)
-        if not head.guarded and cut is None:
+        if cut is None and (newest or not head.guarded):
             head = follow(self._parts, head)
             with self._parts.database.read() as session:
                 definition = self._parts.definition(session, head)
