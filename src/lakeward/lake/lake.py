@@ -123,14 +123,21 @@ class Lake:
             name: `name` or `namespace.name`.
             schema: A `pyarrow.Schema`, a mapping of names to types, or text such as
                 `id int64 not null, price decimal(10,2)`.
-            format: `delta`.
+            format: `delta` or `iceberg`.
             partition_by: Columns whose values split the table into directories, and transforms of
                 columns: `day(ts)`, `bucket(16, id)`, `truncate(4, name)`.
-            properties: Delta table properties.
-            policy: `target_file_size`, `compression`, `checkpoint_interval`, …
+            properties: Table properties, as the format names them.
+            policy: `target_file_size`, `compression`, `append_only`, …
             constraints: Checks by name, each a SQL boolean expression that every row must satisfy.
             comment: For people.
-            guard: Keep writers out that do not go through the lake.
+            guard: Keep writers out that do not go through the lake. Iceberg tables are always
+                written through the lake's catalog, by whoever opens it.
+
+        Raises:
+            InvalidInput: Something asked for makes no sense, or not for this format. Nothing was
+                made.
+            AlreadyExists: The name is taken, or a table lies where this one would.
+            MissingExtra: Iceberg tables need `lakeward[iceberg]`.
         """
         parsed = TableName.parse(name)
         tables.create(

@@ -79,6 +79,11 @@ class Table:
         return self._parts.storage.uri(self._head().location)
 
     @property
+    def metadata_location(self) -> str | None:
+        """The Iceberg metadata document by which other engines open the table, if it is one."""
+        return self._head().pointer
+
+    @property
     def format(self) -> str:
         """`delta` or `iceberg`."""
         return self._head().format

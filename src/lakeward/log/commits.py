@@ -177,9 +177,13 @@ def between(session: Session, table_id: int, low_ms: int, high_ms: int) -> list[
 
 def newest_with(session: Session, table_id: int, version: int, key: str) -> Any:
     """What the newest commit up to a version that tells of something tells; None if none does."""
-    for found in history(session, table_id, low=0, high=version, limit=_LOOKED_AT):
-        if found.info.extra is not None and key in found.info.extra:
-            return found.info.extra[key]
+    # Mostly the newest tells.
+    count = 1
+    while page := history(session, table_id, low=0, high=version, limit=count):
+        for found in page:
+            if found.info.extra is not None and key in found.info.extra:
+                return found.info.extra[key]
+        version, count = page[-1].version - 1, _LOOKED_AT
     return None
 
 

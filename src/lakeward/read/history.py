@@ -6,13 +6,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from lakeward.formats.iceberg.summary import SNAPSHOT_ID
 from lakeward.log.commits import LoggedCommit
 from lakeward.model.clock import to_datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version in a table's history."""
+    """A version in a table's history.
+
+    Attributes:
+        snapshot_id: The Iceberg snapshot that the commit made; None where it made none, and on
+            tables of other formats.
+    """
 
     version: int
     timestamp: datetime
@@ -26,6 +32,7 @@ class Version:
     members: int
     attempts: int
     adopted: bool
+    snapshot_id: int | None = None
 
 
 def version_of(source: LoggedCommit) -> Version:
@@ -44,4 +51,5 @@ def version_of(source: LoggedCommit) -> Version:
         members=info.members,
         attempts=info.attempts,
         adopted=info.adopted,
+        snapshot_id=(info.extra or {}).get(SNAPSHOT_ID),
     )

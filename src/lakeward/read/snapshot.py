@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakeward.engines import datafusion
 from lakeward.errors import VersionNotFound
+from lakeward.formats.iceberg.summary import SNAPSHOT_ID
 from lakeward.log import commits, definitions, files
 from lakeward.log.database import Session
 from lakeward.model.clock import to_datetime, to_ms
@@ -65,8 +66,16 @@ class TableSnapshot:
         if self.head.format != "iceberg":
             return None
         with self.parts.database.read() as session:
-            found = commits.newest_with(session, self.head.table_id, self.version, "snapshot_id")
+            found = commits.newest_with(session, self.head.table_id, self.version, SNAPSHOT_ID)
         return None if found is None else int(found)
+
+    @property
+    def metadata_location(self) -> str | None:
+        """The Iceberg metadata document by which other engines open the table, if it is one.
+
+        It is the newest one, and knows the snapshots of older versions too.
+        """
+        return self.head.pointer
 
     def files(self, *, where: str | None = None) -> list[LoggedFile]:
         """The files of the version, or those of them that may hold a matching row.

@@ -36,6 +36,9 @@ def create(
     columns: Annotated[
         str, typer.Argument(metavar="COLUMNS", help="As `id int64 not null, amount double`.")
     ],
+    format_: Annotated[
+        str, typer.Option("--format", metavar="delta|iceberg", help="The table's format.")
+    ] = "delta",
     partition_by: Annotated[
         list[str] | None,
         typer.Option(
@@ -48,7 +51,9 @@ def create(
     ] = None,
     property_: Annotated[
         list[str] | None,
-        typer.Option("--property", metavar="KEY=VALUE", help="A Delta table property."),
+        typer.Option(
+            "--property", metavar="KEY=VALUE", help="A table property, as the format names it."
+        ),
     ] = None,
     comment: Annotated[str | None, typer.Option("--comment", help="For people.")] = None,
     guard: GuardOption = True,
@@ -62,6 +67,7 @@ def create(
         made = lake.create(
             table,
             schema,
+            format=format_,
             partition_by=partition_by or (),
             constraints=_pairs("--check", check),
             properties=_pairs("--property", property_),
@@ -70,7 +76,12 @@ def create(
         )
         view = Done(
             f"Table {made.name} is made at {made.location}.",
-            {"table": made.name, "version": made.version, "location": made.location},
+            {
+                "table": made.name,
+                "format": made.format,
+                "version": made.version,
+                "location": made.location,
+            },
         )
     cli.show(view)
 

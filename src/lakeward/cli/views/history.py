@@ -53,6 +53,7 @@ class VersionsView(View):
             yield Text(f"Table {self.table} has no version there.")
             return
         others = [] if self.tables is None else ["together with"]
+        snapshots = ["snapshot"] if any(v.snapshot_id is not None for v in self.versions) else []
         yield words.grid(
             [
                 "version",
@@ -61,6 +62,7 @@ class VersionsView(View):
                 "rows",
                 "actor",
                 "transaction",
+                *snapshots,
                 *others,
                 "message",
             ],
@@ -72,6 +74,7 @@ class VersionsView(View):
                     _rows(v),
                     v.actor,
                     v.transaction_id + (f" ({v.members} tables)" if v.members > 1 else ""),
+                    *("" if v.snapshot_id is None else str(v.snapshot_id) for _ in snapshots),
                     *(self._others(v) for _ in others),
                     v.message or "",
                 )

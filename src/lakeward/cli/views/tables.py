@@ -106,6 +106,8 @@ class TableView(View):
     line: TableLine
     uuid: str
     drift: str
+    snapshot_id: int | None
+    metadata_location: str | None
     columns: tuple[Field, ...]
     partition_by: tuple[str, ...]
     constraints: Mapping[str, str]
@@ -122,6 +124,8 @@ class TableView(View):
             TableLine.of(source),
             source.head.uuid,
             source.head.drift,
+            source.snapshot_id,
+            source.metadata_location,
             definition.schema.fields,
             tuple(definition.partitioning),
             definition.constraints,
@@ -138,6 +142,8 @@ class TableView(View):
             "newest_version": self.newest,
             "uuid": self.uuid,
             "drift": None if self.line.guarded else self.drift,
+            "snapshot_id": self.snapshot_id,
+            "metadata_location": self.metadata_location,
             "comment": self.comment,
             "schema": [
                 {
@@ -189,10 +195,18 @@ class TableView(View):
             "holds",
             f"{rows} in {words.counted(totals.files, 'file')}, {words.size(totals.bytes)}",
         )
-        guard = "guarded" if line.guarded else f"open to other writers (drift: {self.drift})"
-        yield "format", f"{line.format}, {guard}"
+        yield "format", f"{line.format}, {self._guard()}"
         if self.partition_by:
             yield "partitions", ", ".join(self.partition_by)
         if self.comment:
             yield "comment", self.comment
         yield "location", line.location
+        if self.snapshot_id is not None:
+            yield "snapshot", str(self.snapshot_id)
+        if self.metadata_location is not None:
+            yield "metadata", self.metadata_location
+
+    def _guard(self) -> str:
+        if self.metadata_location is not None:
+            return "in the lake's catalog"
+        return "guarded" if self.line.guarded else f"open to other writers (drift: {self.drift})"

@@ -29,7 +29,8 @@ def snapshot_info(stop: Stop, version: int) -> CommitInfo:
     """
     snapshot = stop.snapshot
     if snapshot is None:
-        return CommitInfo(f"iceberg-none-at-{version}", "DELETE", adopted=True)
+        extra = {SNAPSHOT_ID: None}
+        return CommitInfo(f"iceberg-none-at-{version}", "DELETE", adopted=True, extra=extra)
     number = snapshot["snapshot-id"]
     extra = {SNAPSHOT_ID: number, SEQUENCE: snapshot.get("sequence-number", 0)}
     told = snapshot.get("summary") or {}
