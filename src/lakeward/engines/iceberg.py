@@ -88,7 +88,9 @@ def _batches(
         what = "Reading delete files or renamed columns of Iceberg tables needs pyiceberg."
         raise MissingExtra(what, hint="Run: pip install 'lakeward[iceberg]'.") from error
     table = StaticTable.from_metadata(metadata)
-    scan = ArrowScan(table.metadata, table.io, Schema.model_validate(stored), AlwaysTrue())
+    known = [s.model_dump(mode="json", by_alias=True) for s in table.metadata.schemas]
+    schema = Schema.model_validate(_filled(stored, _defaults(known)))
+    scan = ArrowScan(table.metadata, table.io, schema, AlwaysTrue())
     specs = table.metadata.specs()
     return scan.to_record_batches([_task(f, specs) for f in files])
 
@@ -110,6 +112,31 @@ def _partition(file: ScanFile, specs: Mapping[int, Any]) -> tuple[int, list[Any]
         if file.partition.keys() <= set(ids):
             return spec_id, [file.partition.get(i) for i in ids]
     return -1, []
+
+
+def _defaults(source: Any) -> dict[int, Any]:
+    """What files without a field hold for it, by the field's id; found at any depth."""
+    out: dict[int, Any] = {}
+    if isinstance(source, list):
+        for part in source:
+            out |= _defaults(part)
+    elif isinstance(source, dict):
+        if source.get("initial-default") is not None:
+            out[source["id"]] = source["initial-default"]
+        out |= _defaults(list(source.values()))
+    return out
+
+
+def _filled(source: Any, defaults: Mapping[int, Any]) -> Any:
+    """A schema whose fields say so."""
+    if isinstance(source, list):
+        return [_filled(part, defaults) for part in source]
+    if not isinstance(source, Mapping):
+        return source
+    out = {key: _filled(value, defaults) for key, value in source.items()}
+    if out.get("id") in defaults:
+        out["initial-default"] = defaults[out["id"]]
+    return out
 
 
 def _data_file(

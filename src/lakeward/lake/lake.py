@@ -157,36 +157,44 @@ class Lake:
     def adopt(
         self,
         name: str,
-        location: str | Path,
+        location: str | Path | None = None,
         *,
         guard: bool = True,
         drift: str = "adopt",
         take_over: bool = False,
+        format: str | None = None,  # noqa: A002  the name users know
+        catalog: Mapping[str, str] | None = None,
     ) -> Table:
-        """Take an existing Delta table into the lake, with its history, where it lies.
+        """Take an existing Delta or Iceberg table into the lake, with its history, where it lies.
 
         Args:
             name: What the lake shall call it.
-            location: Its directory.
-            guard: Keep other writers out from now on. An open table (False) takes part in no
-                transaction with others.
-            drift: On an open table, `adopt` what others commit later, or `refuse` it.
-            take_over: Take a table that is guarded, because the lake that guards it is gone.
+            location: Its directory; of an Iceberg table a metadata file, too, or with `catalog` its
+                name there. None for a table of that name that others made in the lake's catalog.
+            guard: Keep other writers out of a Delta table from now on. An open table (False) takes
+                part in no transaction with others.
+            drift: On a table that others can write, `adopt` what they commit, or `refuse` it.
+            take_over: Take a table that another lake keeps, because that lake is gone.
+            format: `delta` or `iceberg`, where both lie at the location.
+            catalog: The Iceberg catalog that has the table, by properties as pyiceberg takes them:
+                `{"type": "sql", "uri": ...}`. It is only read, and not told.
 
         Raises:
-            TableNotFound: There is no table at the location.
-            AlreadyExists: The lake has it already, or another lake guards it.
-            CorruptTable: Its log cannot be understood. Nothing was changed.
+            TableNotFound: There is no table.
+            AlreadyExists: The lake has it already, or another lake keeps it.
+            CorruptTable: Its log or metadata cannot be understood. Nothing was changed.
+            UnsupportedFeature: It has what the lake cannot read. Nothing was changed.
         """
         parsed = TableName.parse(name)
-        place = arguments.place(location, "location")
         adopt(
             self._parts,
             parsed,
-            place,
+            None if location is None else arguments.place(location, "location"),
             guard=arguments.flag(guard, "guard"),
             drift=drift,
             take_over=arguments.flag(take_over, "take_over"),
+            format=arguments.optional_text(format, "format"),
+            catalog=None if catalog is None else arguments.mapping(catalog, "catalog"),
         )
         return Table(self._parts, parsed)
 

@@ -38,6 +38,7 @@ _SHARE = Statement(sa.select(head.c.table_id).order_by(head.c.table_id).with_for
 _LOCK = Statement(_SELECT.where(head.c.table_id == bindparam("table_id")).with_for_update())
 _UNPUBLISHED = Statement(_SELECT.where(head.c.version > head.c.published))
 _UNGUARDED = Statement(_SELECT.where(head.c.guarded == 0))
+_OF_FORMAT = Statement(_SELECT.where(head.c.format == bindparam("format")))
 _MOVED = Statement(
     f"""SELECT {", ".join(f"h.{c.name}" for c in _COLUMNS)} FROM lakeward_head h
     JOIN iceberg_tables i ON i.catalog_name = 'lakeward' AND i.table_name = h.name
@@ -119,6 +120,11 @@ def unpublished(session: Session) -> list[Head]:
 def unguarded(session: Session) -> list[Head]:
     """Heads of tables that others may write."""
     return [head_of(row) for row in session.rows(_UNGUARDED)]
+
+
+def of_format(session: Session, name: str) -> list[Head]:
+    """Heads of the tables of a format."""
+    return [head_of(row) for row in session.rows(_OF_FORMAT, {"format": name})]
 
 
 def moved(session: Session) -> list[Head]:

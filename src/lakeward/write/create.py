@@ -9,13 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lakeward.errors import AlreadyExists, InvalidInput, LakewardError, UnsupportedFeature
+from lakeward.errors import (
+    AlreadyExists,
+    InvalidInput,
+    LakewardError,
+    UnsupportedFeature,
+)
 from lakeward.formats.delta.generated import derived_of
 from lakeward.formats.delta.protocol import ICT_PROPERTY, new_protocol
 from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_path
 from lakeward.formats.iceberg.definition import new_protocol as new_iceberg_protocol
 from lakeward.formats.iceberg.extra import check_installed
-from lakeward.formats.iceberg.publication import METADATA_DIRECTORY
+from lakeward.formats.iceberg.newest import Candidates
 from lakeward.formats.iceberg.schema import schema_json
 from lakeward.log import audit, heads, transactions
 from lakeward.log.database import Session
@@ -231,10 +236,8 @@ def _there(parts: Parts, location: str) -> str | None:
         True for _ in parts.storage.listing(f"{location}/{LOG_DIRECTORY}")
     ):
         return "a Delta log"
-    listed = parts.storage.listing(f"{location}/{METADATA_DIRECTORY}")
-    if any(file.path.endswith(".metadata.json") for file in listed):
-        return "Iceberg metadata"
-    return None
+    found = Candidates.at(parts.storage, location)
+    return "Iceberg metadata" if found.names and not found.are_litter() else None
 
 
 def _definition(

@@ -67,10 +67,15 @@ def current(parts: Parts, name: TableName) -> Head:
     """
     with parts.database.read() as session:
         head = heads.get(session, name)
-        known = head.guarded and not (
-            head.format == iceberg.FORMAT and iceberg.has_drifted(session, head)
-        )
+        known = not may_have_drifted(session, head)
     return head if known else follow(parts, head)
+
+
+def may_have_drifted(session: Session, head: Head) -> bool:
+    """Whether a table must be followed before it is used, as far as the store tells."""
+    if head.format == iceberg.FORMAT:
+        return iceberg.has_drifted(session, head)
+    return not head.guarded
 
 
 def settled(parts: Parts, session: Session, head: Head) -> Head:

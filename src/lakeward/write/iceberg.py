@@ -7,19 +7,18 @@ commits, nothing reaches the files; if it does not, they are litter that names i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
 from lakeward.errors import CorruptTable, FileMissing, ForeignCommit, UnsupportedFeature
 from lakeward.formats.iceberg.definition import FORMAT_VERSION, new_document
-from lakeward.formats.iceberg.document import Document
+from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
 from lakeward.formats.iceberg.extra import check_installed
 from lakeward.formats.iceberg.history import read_anew, read_drift
 from lakeward.formats.iceberg.listing import Source, schemeless
 from lakeward.formats.iceberg.manifests import read_entries, read_list
 from lakeward.formats.iceberg.publication import (
-    METADATA_DIRECTORY,
     Next,
     Place,
     first_files,
@@ -133,7 +132,7 @@ def has_drifted(session: Session, head: Head) -> bool:
 def leave(parts: Parts, session: Session, head: Head) -> None:
     """Take a table out of the catalog, unless somebody entered another one under its name."""
     pointer = catalog.lock(session, head.name)
-    if pointer is None or (pointer != head.pointer and not _is_of(parts, head, pointer)):
+    if pointer is None or (pointer != head.pointer and not is_of(parts, head, pointer)):
         return
     catalog.delete(session, head.name)
 
@@ -168,7 +167,7 @@ def foreign(
         CorruptTable: Their metadata cannot be understood.
         UnsupportedFeature: It asks for what the lake does not know.
     """
-    if not _is_of(parts, head, pointer):
+    if not is_of(parts, head, pointer):
         what = f"Somebody put another table in the place of {head.name} in the Iceberg catalog."
         hint = "Drop it from the lake and adopt the new one, or move one of them away."
         raise ForeignCommit(what, hint=hint, table=str(head.name), path=pointer)
@@ -203,11 +202,14 @@ def manifests_of(parts: Parts, document: Document) -> list[object]:
     )
 
 
+def reader(parts: Parts) -> Callable[[str], bytes]:
+    """What reads metadata files by their full names."""
+    return lambda name: _read(parts, name)
+
+
 def place_of(parts: Parts, head: Head) -> Place:
     """Where a table is."""
-
-    def read(name: str) -> bytes:
-        return _read(parts, name)
+    read = reader(parts)
 
     def entries(manifest: Any) -> list[Any]:
         return parts.memory.entries(
@@ -217,18 +219,31 @@ def place_of(parts: Parts, head: Head) -> Place:
     return Place(parts.storage.uri(head.location), read, entries)
 
 
-def _is_of(parts: Parts, head: Head, pointer: str) -> bool:
+def is_of(parts: Parts, head: Head, pointer: str) -> bool:
     """Whether a metadata document is the table's."""
     return parts.memory.document(pointer, place_of(parts, head).read).uuid in ("", head.uuid)
 
 
-def _read(parts: Parts, name: str) -> bytes:
+def local(name: str) -> str:
+    """The path of a metadata file on this machine.
+
+    Raises:
+        UnsupportedFeature: It lies elsewhere.
+        CorruptTable: It is not named in full.
+    """
     plain = schemeless(name)
     if "://" in plain:
         what = f"The metadata file {name} lies on {plain.partition('://')[0]}://."
         raise UnsupportedFeature(what, hint="The lake reads files of this machine only.", path=name)
+    if not plain.startswith("/") or ".." in plain.split("/"):
+        what = f"The metadata file {name} is not named in full."
+        raise CorruptTable(what, path=name)
+    return plain
+
+
+def _read(parts: Parts, name: str) -> bytes:
     try:
-        return parts.storage.read(plain)
+        return parts.storage.read(local(name))
     except FileMissing as error:
         what = f"The metadata file {name} is missing."
         hint = "Iceberg names files in full: a lake that was moved must go back. Ask the doctor."

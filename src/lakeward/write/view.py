@@ -21,7 +21,7 @@ from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
 from lakeward.write import conflict
-from lakeward.write.drift import follow, follow_all
+from lakeward.write.drift import follow, follow_all, may_have_drifted
 from lakeward.write.member import Member
 
 _REPLANNED: Final = frozenset({conflict.Kind.ADDED, conflict.Kind.REMOVED})
@@ -149,7 +149,8 @@ class View:
                 self.missed.add(name)
                 raise heads.missing(name)
             definition = self._parts.definition(session, head)
-        if cut is None and (newest or not head.guarded):
+            stale = cut is None and (newest or may_have_drifted(session, head))
+        if stale:
             head = follow(self._parts, head)
             with self._parts.database.read() as session:
                 definition = self._parts.definition(session, head)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Generator
 from pathlib import Path
 
@@ -11,8 +10,6 @@ import pytest
 import lakeward as lw
 from tests.behaviour.iceberg.strangers import Stranger
 from tests.support.iceberg import stranger_catalog
-
-_NUMBERS = itertools.count(1)
 
 
 @pytest.fixture
@@ -35,9 +32,3 @@ def one_stranger(one_lake: lw.Lake) -> Generator[Stranger]:
     """pyiceberg on the catalog of that lake."""
     with Stranger(stranger_catalog(one_lake)) as found:
         yield found
-
-
-@pytest.fixture
-def name() -> str:
-    """A table name that no other test has."""
-    return f"space.table_{next(_NUMBERS)}"

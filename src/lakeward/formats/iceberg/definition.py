@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from lakeward.errors import CorruptTable, LakewardError, UnsupportedFeature
+from lakeward.errors import CorruptTable, InvalidInput, UnsupportedFeature
 from lakeward.formats.iceberg.document import Document
 from lakeward.formats.iceberg.names import NAME_MAPPING
 from lakeward.formats.iceberg.schema import parse_schema, schema_json, schema_notes
@@ -117,8 +117,10 @@ def definition_of(document: Document, schema_id: int | None = None) -> Definitio
         partition_by, derived = parse_specs(specs_of(body).values(), _spec_of(body), schema)
         by_id = _is_read_by_id(body)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, LakewardError):
+        if isinstance(error, UnsupportedFeature):
             raise
+        if isinstance(error, InvalidInput):
+            raise UnsupportedFeature(error.what, hint="Read the table with Spark.") from error
         what = f"{document.location} does not describe a table: {error!r}."
         raise CorruptTable(what, path=document.location) from error
     return Definition(
@@ -146,7 +148,9 @@ def specs_of(body: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
     """Every partition spec that the table ever had, by id."""
     if "partition-specs" in body:
         return {s["spec-id"]: s for s in body["partition-specs"]}
-    return {0: {"spec-id": 0, "fields": body.get("partition-spec", [])}}
+    # The oldest tables have one, whose fields are counted.
+    fields = [{"field-id": 1000 + n, **f} for n, f in enumerate(body.get("partition-spec", []))]
+    return {0: {"spec-id": 0, "fields": fields}}
 
 
 def schemas_of(body: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:

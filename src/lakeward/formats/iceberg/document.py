@@ -16,6 +16,7 @@ import orjson
 
 from lakeward.errors import CorruptTable
 
+METADATA_DIRECTORY: Final = "metadata"
 PREVIOUS_VERSIONS: Final = "write.metadata.previous-versions-max"
 _SNAPSHOTS: Final = b',"snapshots":['
 _SNAPSHOT_LOG: Final = b'],"snapshot-log":['
@@ -167,15 +168,21 @@ def _as_encoded(location: str, data: bytes) -> Document | None:
     body_text, _, snapshots = rest.partition(_SNAPSHOTS)
     if not body_text or not data.endswith(_END):
         return None
-    body = orjson.loads(body_text + b"}")
-    number = body.get("current-snapshot-id")
-    current = None
-    if number is not None:
-        current = orjson.loads(snapshots[max(0, snapshots.rfind(_SNAPSHOT)) :])
-        if current["snapshot-id"] != number or any(name in body for name in _LISTS):
-            return None
-    log = orjson.loads(b"[%s]" % metadata_log.removesuffix(_END))
-    entries = tuple(orjson.dumps(entry) for entry in log)
+    try:
+        body = orjson.loads(body_text + b"}")
+        number = body.get("current-snapshot-id")
+        current = None
+        if number is not None:
+            current = orjson.loads(snapshots[max(0, snapshots.rfind(_SNAPSHOT)) :])
+            if current["snapshot-id"] != number:
+                return None
+        log = orjson.loads(b"[%s]" % metadata_log.removesuffix(_END))
+        entries = tuple(orjson.dumps(entry) for entry in log)
+    except (KeyError, TypeError, orjson.JSONDecodeError):
+        # Others spell theirs in another order.
+        return None
+    if any(name in body for name in _LISTS):
+        return None
     return Document(location, body, snapshots, snapshot_log, entries, current)
 
 

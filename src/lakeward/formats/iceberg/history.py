@@ -100,7 +100,7 @@ def read_drift(
     for stop in since(document, known):
         current = source.manifests(stop.snapshot)
         changed = _continued(_definition_at(document, stop), now)
-        is_new = _is_another(changed, now) or _reads_otherwise(changed, now)
+        is_new = is_another(changed, now) or _reads_otherwise(changed, now)
         added, removed = difference(source, document, changed, previous, current)
         timestamp_ms = max(timestamp_ms + 1, stop.at_ms)
         version += 1
@@ -117,7 +117,7 @@ def read_drift(
         )
         previous, now = current, changed if is_new else now
     final = _continued(definition_of(document), now)
-    if _is_another(final, now):
+    if is_another(final, now):
         out.append(
             ForeignActions(
                 version=version + 1,
@@ -151,7 +151,7 @@ def read_anew(
     current = None if document.current is None else dict(document.current)
     stop = Stop(current, document.updated_ms)
     changed = _continued(definition_of(document), definition)
-    is_new = _is_another(changed, definition) or _reads_otherwise(changed, definition)
+    is_new = is_another(changed, definition) or _reads_otherwise(changed, definition)
     manifests = source.manifests(document.current)
     found = all_files(source, document, changed, manifests.values())
     known = {(f.path, vector_id(f.deletion_vector)) for f in live}
@@ -227,7 +227,7 @@ class _Building:
         known = self._history.definitions
         if known:
             definition = _continued(definition, known[-1][1])
-            if not _is_another(definition, known[-1][1]):
+            if not is_another(definition, known[-1][1]):
                 return False
         known.append((self._version, definition))
         return True
@@ -285,7 +285,7 @@ def _continued(definition: Definition, before: Definition) -> Definition:
     )
 
 
-def _is_another(definition: Definition, before: Definition) -> bool:
+def is_another(definition: Definition, before: Definition) -> bool:
     """Whether a definition that a document gives is not the one that the log has."""
     return _bare(definition) != _bare(before)
 

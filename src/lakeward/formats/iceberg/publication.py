@@ -10,7 +10,7 @@ import secrets
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -22,16 +22,15 @@ from lakeward.formats.iceberg.definition import (
     schemas_of,
     specs_of,
 )
-from lakeward.formats.iceberg.document import Document
+from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
 from lakeward.formats.iceberg.manifests import FILE_PATH
 from lakeward.formats.iceberg.names import NAME_MAPPING, with_mapping
+from lakeward.formats.iceberg.newest import document_number
 from lakeward.formats.iceberg.schema import schema_json
 from lakeward.formats.iceberg.summary import APPLICATIONS, INFO, TRANSACTION_ID, VERSION
 from lakeward.model.commit import AppTransaction, Commit, Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
-
-METADATA_DIRECTORY: Final = "metadata"
 
 
 @dataclass
@@ -77,14 +76,16 @@ def full_path(file: DataFile, location: str) -> str:
     return file.path if _is_full(file.path) else f"{location}/{file.path}"
 
 
-def metadata_name(location: str, version: int) -> str:
-    """A name for a document that nobody else takes."""
-    return f"{location}/{METADATA_DIRECTORY}/{version:05d}-{uuid.uuid4()}.metadata.json"
+def metadata_name(location: str, before: str | None = None) -> str:
+    """A name for a document that nobody else takes; it counts the documents before it."""
+    number = -1 if before is None else document_number(before)
+    next_number = 0 if number is None else number + 1
+    return f"{location}/{METADATA_DIRECTORY}/{next_number:05d}-{uuid.uuid4()}.metadata.json"
 
 
 def first_files(document: Document, place: Place) -> Next:
     """The files of a new table."""
-    named = Document(metadata_name(place.location, 0), document.body)
+    named = Document(metadata_name(place.location), document.body)
     return Next(named, files=[(named.location, named.encode())])
 
 
@@ -113,7 +114,7 @@ def following(
     """
     # A snapshot must not be older than the one before, whatever the clocks do.
     at_ms = max(commit.timestamp_ms, document.updated_ms)
-    location = metadata_name(place.location, commit.version)
+    location = metadata_name(place.location, document.location)
     renewed = document.after(location, at_ms, _changed(document, head, commit))
     writing = _Writing(renewed, place, commit, definition)
     # A commit that changes no rows gets a snapshot, too: only there can it tell its transaction.

@@ -1,0 +1,68 @@
+"""Tables of other catalogs, found by pyiceberg; nothing is changed there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+from urllib.parse import unquote
+
+from lakeward.errors import InvalidInput, StorageError, TableNotFound
+from lakeward.formats.iceberg.extra import pyiceberg
+
+_HIDDEN: Final = "***"
+_PASSWORD: Final = re.compile(r"://[^/@\s]*?:(?P<secret>[^@\s]+)@")
+_PLAIN: Final = ("type", "name", "py-catalog-impl", "init_catalog_tables")
+"""Properties that are no secrets."""
+
+
+def pointer_in(properties: Mapping[str, str], identifier: str) -> str:
+    """Where another catalog says a table's current metadata document is.
+
+    Args:
+        properties: As pyiceberg's `load_catalog` takes them; `name` is the catalog's own name.
+        identifier: The table there, as `namespace.table`.
+
+    Raises:
+        TableNotFound: The catalog has no such table.
+        InvalidInput: There is no catalog that these properties describe.
+        StorageError: It cannot be asked.
+    """
+    # pyiceberg makes the tables of a SQL catalog where they are missing unless it is told not to.
+    asked = {"init_catalog_tables": "false", **properties}
+    name = str(asked.pop("name", "default"))
+    missing = pyiceberg("exceptions")
+    try:
+        found = pyiceberg("catalog").load_catalog(name, **asked)
+    except Exception as error:  # noqa: BLE001  each kind of catalog has errors of its own
+        what = f"The catalog {name!r} cannot be opened: {_told(error, properties)}"
+        raise InvalidInput(what, hint="Check its properties.") from None
+    try:
+        return str(found.load_table(identifier).metadata_location)
+    except (missing.NoSuchTableError, missing.NoSuchNamespaceError, missing.NoSuchIdentifierError):
+        what = f"The catalog {name!r} has no table {identifier}."
+        raise TableNotFound(what, hint="Name it as `namespace.table`.", table=identifier) from None
+    except Exception as error:  # noqa: BLE001
+        what = f"The catalog {name!r} cannot tell of {identifier}: {_told(error, properties)}"
+        raise StorageError(what, hint="Check its properties and its storage.") from None
+    finally:
+        _close(found)
+
+
+def _close(catalog: Any) -> None:
+    with suppress(Exception):
+        catalog.close()
+    with suppress(Exception):
+        catalog.engine.dispose()
+
+
+def _told(error: Exception, properties: Mapping[str, str]) -> str:
+    """An error's own words without what the catalog's properties keep secret."""
+    text = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
+    values = [str(v) for k, v in properties.items() if k not in _PLAIN]
+    secrets = {m["secret"] for v in values for m in _PASSWORD.finditer(v)}
+    for secret in sorted({*values, *secrets, *map(unquote, secrets)}, key=len, reverse=True):
+        if secret:
+            text = text.replace(secret, _HIDDEN)
+    return _PASSWORD.sub(f"://{_HIDDEN}@", text).rstrip(".") + "."

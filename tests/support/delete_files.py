@@ -1,0 +1,125 @@
+"""Foreign commits that delete rows in place, by delete files, which pyiceberg does not write."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestWriterV2,
+    write_manifest_list,
+)
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, SetSnapshotRefUpdate
+from pyiceberg.typedef import Record
+
+_PATH_FIELD, _POS_FIELD = 2147483546, 2147483545
+
+
+def delete_in_place(
+    table: Table,
+    positions: Mapping[str, Sequence[int]],
+    *,
+    bounded: bool = True,
+    equality: bool = False,
+) -> None:
+    """Commit a snapshot that deletes rows by their positions in data files.
+
+    Args:
+        table: As pyiceberg loaded it.
+        positions: Of the rows, by the data files' names as manifests spell them.
+        bounded: The delete file tells for which data files it is meant.
+        equality: Say that it deletes rows that are equal to its own instead.
+    """
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    by_path = {t.file.file_path: t.file for t in table.scan().plan_files()}
+    targets = [by_path[path] for path in positions]
+    (partition,) = {tuple(t.partition[i] for i in range(len(t.partition))) for t in targets}
+    deletes = _delete_file(table, positions, Record(*partition), bounded=bounded)
+    if equality:
+        deletes[0] = DataFileContent.EQUALITY_DELETES
+        deletes[14] = [1]
+    number = uuid.uuid4().int & (2**62 - 1)
+    place = f"{table.location()}/metadata"
+    spec = table.specs()[targets[0].spec_id]
+    with _DeletesWriter(
+        spec, table.schema(), table.io.new_output(f"{place}/{number}-m0.avro"), number, "deflate"
+    ) as writer:
+        writer.add_entry(
+            ManifestEntry.from_args(
+                status=ManifestEntryStatus.ADDED,
+                snapshot_id=number,
+                sequence_number=None,
+                data_file=deletes,
+            )
+        )
+    sequence = table.metadata.next_sequence_number()
+    listed = f"{place}/snap-{number}.avro"
+    with write_manifest_list(
+        2, table.io.new_output(listed), number, snapshot.snapshot_id, sequence, "deflate"
+    ) as writer_of_list:
+        writer_of_list.add_manifests([*snapshot.manifests(table.io), writer.to_manifest_file()])
+    new = Snapshot.model_validate(
+        {
+            "snapshot-id": number,
+            "parent-snapshot-id": snapshot.snapshot_id,
+            "sequence-number": sequence,
+            "timestamp-ms": max(table.metadata.last_updated_ms, snapshot.timestamp_ms) + 1,
+            "manifest-list": listed,
+            "summary": {"operation": "delete"},
+            "schema-id": table.metadata.current_schema_id,
+        }
+    )
+    main = {"ref-name": "main", "type": "branch", "snapshot-id": number}
+    updates = (
+        AddSnapshotUpdate(snapshot=new),
+        SetSnapshotRefUpdate.model_validate({"action": "set-snapshot-ref", **main}),
+    )
+    guard = AssertRefSnapshotId.model_validate(
+        {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": snapshot.snapshot_id}
+    )
+    table.catalog.commit_table(table, (guard,), updates)
+    table.refresh()
+
+
+class _DeletesWriter(ManifestWriterV2):
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+
+def _delete_file(
+    table: Table, positions: Mapping[str, Sequence[int]], partition: Record, *, bounded: bool
+) -> Any:
+    pairs = sorted((path, pos) for path, found in positions.items() for pos in found)
+    fields = [
+        pa.field("file_path", pa.string(), False, {"PARQUET:field_id": str(_PATH_FIELD)}),
+        pa.field("pos", pa.int64(), False, {"PARQUET:field_id": str(_POS_FIELD)}),
+    ]
+    rows = pa.table([[p for p, _ in pairs], [n for _, n in pairs]], schema=pa.schema(fields))
+    name = f"{table.location()}/data/{uuid.uuid4()}-deletes.parquet"
+    local = Path(name.removeprefix("file://"))
+    local.parent.mkdir(exist_ok=True)
+    pq.write_table(rows, local)
+    low, high = pairs[0][0].encode(), pairs[-1][0].encode()
+    return DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES,
+        file_path=name,
+        file_format=FileFormat.PARQUET,
+        partition=partition,
+        record_count=len(pairs),
+        file_size_in_bytes=local.stat().st_size,
+        lower_bounds={_PATH_FIELD: low} if bounded else None,
+        upper_bounds={_PATH_FIELD: high} if bounded else None,
+    )
