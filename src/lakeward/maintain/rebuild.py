@@ -1,28 +1,36 @@
-"""A lost store rebuilt from the published logs.
+"""A lost store rebuilt from what is published: Delta logs and Iceberg metadata.
 
 Every table that this lake guarded, or made, tells its name, its schema with field ids, its history
 and the transactions that its versions belong to. What was ratified and not yet published when the
 store was lost is gone with it: a transaction that is there with some of its tables only is
-reported.
+reported. An Iceberg document that nothing vouches for is left out: its commit was never
+acknowledged.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from lakeward.errors import AlreadyExists, InvalidName, LakewardError
 from lakeward.formats.delta.history import read_history
 from lakeward.formats.delta.parse import is_ours
 from lakeward.formats.delta.protocol import is_guarded
 from lakeward.formats.delta.publication import LOG_DIRECTORY
+from lakeward.formats.iceberg.definition import NAME
+from lakeward.formats.iceberg.document import METADATA_DIRECTORY
+from lakeward.formats.iceberg.newest import Candidates
 from lakeward.log import commits, heads, transactions
 from lakeward.model.clock import now_ms
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
 from lakeward.storage.base import Storage
 from lakeward.write.adopt import adopt
+from lakeward.write.adopt_iceberg import adopt_iceberg
+from lakeward.write.hint import renew_hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,51 +58,113 @@ def rebuild(parts: Parts) -> Rebuilt:
         if heads.all_heads(session):
             what = f"The store {parts.database.label} has tables already."
             raise AlreadyExists(what, hint="Rebuild into an empty store.")
-    found: dict[str, int] = {}
-    skipped: dict[str, str] = {}
-    for location in sorted(_locations(parts.storage), key=lambda p: -_newest(parts, p)):
-        try:
-            name = _name(parts, location)
-            if name is None:
-                skipped[location] = "it was not made by a lake"
-            elif str(name) in found:
-                skipped[location] = f"a newer table is called {name}"
+    rebuilding = _Rebuilding(parts)
+    tables = sorted(_locations(parts.storage), key=lambda p: -_newest(parts, *p))
+    for log, location in tables:
+        rebuilding.look_at(log, location)
+    for log, location in tables:
+        rebuilding.take(log, location)
+    renew_hints(parts)
+    found = dict(sorted(rebuilding.found.items()))
+    return Rebuilt(found, rebuilding.skipped, _register(parts))
+
+
+@dataclass
+class _Rebuilding:
+    """A rebuilding under way.
+
+    Attributes:
+        found: Names with their newest versions.
+        skipped: What was left out, with the reason.
+        ratified: Transactions that surely happened.
+    """
+
+    parts: Parts
+    found: dict[str, int] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    ratified: set[str] = field(default_factory=set)
+    _candidates: dict[str, Candidates] = field(default_factory=dict)
+
+    def look_at(self, log: str, location: str) -> None:
+        """Learn which transactions a table vouches for."""
+        with suppress(LakewardError):
+            if log == METADATA_DIRECTORY:
+                found = self._candidates[location] = Candidates.at(self.parts.storage, location)
+                self.ratified.update(found.vouched())
             else:
-                place = parts.storage.uri(location)
-                head = adopt(parts, name, place, guard=False, take_over=True)
-                found[str(name)] = head.version
+                history = read_history(self.parts.storage, location)
+                self.ratified.update(c.info.transaction_id for c in history.commits)
+
+    def take(self, log: str, location: str) -> None:
+        """Take a table in, unless there is a reason against it."""
+        try:
+            if log == METADATA_DIRECTORY:
+                self._take_iceberg(location)
+            else:
+                self._take_delta(location)
         except LakewardError as error:
-            skipped[location] = str(error)
-    return Rebuilt(dict(sorted(found.items())), skipped, _register(parts))
+            self.skipped[location] = str(error)
+
+    def _take_delta(self, location: str) -> None:
+        name = _delta_name(self.parts, location)
+        if self._is_free(name, location):
+            place = self.parts.storage.uri(location)
+            head = adopt(self.parts, name, place, guard=False, take_over=True, format="delta")
+            self.found[str(name)] = head.version
+
+    def _take_iceberg(self, location: str) -> None:
+        document, doubtful = self._candidates[location].newest(self.ratified.__contains__)
+        for path in doubtful:
+            full = f"{location}/{METADATA_DIRECTORY}/{path}"
+            self.skipped[full] = "nothing vouches for it: its commit was never acknowledged"
+        name = _parsed(document.properties.get(NAME))
+        if self._is_free(name, location):
+            pointer = document.location
+            head = adopt_iceberg(self.parts, name, pointer, drift="adopt", take_over=True)
+            self.found[str(name)] = head.version
+
+    def _is_free(self, name: TableName | None, location: str) -> TypeGuard[TableName]:
+        if name is None:
+            self.skipped[location] = "it was not made by a lake"
+        elif str(name) in self.found:
+            self.skipped[location] = f"a newer table is called {name}"
+        return name is not None and str(name) not in self.found
 
 
-def _locations(storage: Storage) -> Iterator[str]:
-    """Directories with a published log; what lies below one is its own business."""
+def _locations(storage: Storage) -> Iterator[tuple[str, str]]:
+    """Directories with published metadata, and of which kind; what lies below is their business."""
     stack = [""]
     while stack:
         directory = stack.pop()
         below = storage.directories(directory)
-        if directory and f"{directory}/{LOG_DIRECTORY}" in below:
-            yield directory
-        else:
+        kinds = [
+            log
+            for log in (LOG_DIRECTORY, METADATA_DIRECTORY)
+            if directory and f"{directory}/{log}" in below
+        ]
+        if METADATA_DIRECTORY in kinds and not Candidates.at(storage, directory).names:
+            kinds.remove(METADATA_DIRECTORY)
+        yield from ((log, directory) for log in kinds)
+        if not kinds:
             stack.extend(below)
 
 
-def _newest(parts: Parts, location: str) -> int:
-    listed = parts.storage.listing(f"{location}/{LOG_DIRECTORY}")
+def _newest(parts: Parts, log: str, location: str) -> int:
+    listed = parts.storage.listing(f"{location}/{log}")
     return max((f.modified_ms for f in listed), default=0)
 
 
-def _name(parts: Parts, location: str) -> TableName | None:
+def _delta_name(parts: Parts, location: str) -> TableName | None:
     history = read_history(parts.storage, location)
     definition = history.definitions[-1][1]
     ours = is_guarded(definition.protocol) or is_ours(history.commits[0].info)
-    if not ours or history.name is None:
-        return None
-    try:
-        return TableName.parse(history.name)
-    except InvalidName:
-        return None
+    return _parsed(history.name) if ours else None
+
+
+def _parsed(name: str | None) -> TableName | None:
+    with suppress(InvalidName):
+        return None if name is None else TableName.parse(name)
+    return None
 
 
 def _register(parts: Parts) -> list[tuple[str, int, int]]:

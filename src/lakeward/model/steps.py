@@ -25,6 +25,7 @@ STEPS: Final = (
     "publish.written",
     "publish.linked",
     "publish.done",
+    "publish.hinted",
     "checkpoint.written",
     "checkpoint.done",
     "commit.acknowledged",

@@ -83,6 +83,10 @@ class Storage(ABC):
     def put(self, path: str, data: bytes) -> None:
         """Write a file whole, in place of one that may exist."""
 
+    def replace(self, path: str, data: bytes) -> None:
+        """The same for a file that may be lost: after a power cut the one before may be back."""
+        self.put(path, data)
+
     @abstractmethod
     def read(self, path: str) -> bytes:
         """A file's bytes.

@@ -110,18 +110,11 @@ class LocalStorage(Storage):
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file whole, in place of one that may exist."""
-        target = self._full(path)
-        with translated(path):
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            aside = _aside(target)
-            try:
-                _write_synced(aside, data)
-                os.replace(aside, target)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(aside)
-                raise
-            _sync_directory(os.path.dirname(target))
+        self._put(path, data, synced=True)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Write a file whole, in place of one that may exist, and leave syncing to the system."""
+        self._put(path, data, synced=False)
 
     def read(self, path: str) -> bytes:
         """A file's bytes."""
@@ -184,6 +177,21 @@ class LocalStorage(Storage):
         """The local filesystem."""
         return pa.fs.LocalFileSystem(), self._root
 
+    def _put(self, path: str, data: bytes, *, synced: bool) -> None:
+        target = self._full(path)
+        with translated(path):
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            aside = _aside(target)
+            try:
+                _write_new(aside, data, synced=synced)
+                os.replace(aside, target)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(aside)
+                raise
+            if synced:
+                _sync_directory(os.path.dirname(target))
+
     def _full(self, path: str) -> str:
         if os.path.isabs(path):
             return path
@@ -216,7 +224,7 @@ class LocalStorage(Storage):
                 return
         aside = _aside(target)
         try:
-            _write_synced(aside, data)
+            _write_new(aside, data, synced=True)
             reach("publish.written")
             os.link(aside, target)
         finally:
@@ -293,11 +301,12 @@ def _aside(target: str) -> str:
     return str(place.with_name(f".{place.name}.{secrets.token_hex(4)}.tmp"))
 
 
-def _write_synced(path: str, data: bytes) -> None:
+def _write_new(path: str, data: bytes, *, synced: bool) -> None:
     handle = os.open(path, _NEW, 0o644)
     try:
         _write_all(handle, data)
-        os.fsync(handle)
+        if synced:
+            os.fsync(handle)
     finally:
         os.close(handle)
 

@@ -27,6 +27,7 @@ from lakeward.model.steps import reach
 from lakeward.read.parts import Parts
 from lakeward.write import iceberg
 from lakeward.write.behind import Behind, unhurried
+from lakeward.write.hint import publish_hint, renew_hints
 from lakeward.write.options import checkpoint_interval
 from lakeward.write.record import Ratified
 
@@ -50,6 +51,7 @@ def publish_member(parts: Parts, member: Ratified, behind: Behind | None = None)
     head, version = member.head, member.commit.version
     if head.format == iceberg.FORMAT:
         # Its metadata was written before it was ratified.
+        publish_hint(parts, head)
         return
     reach("publish.started")
     try:
@@ -111,6 +113,7 @@ def recover(parts: Parts) -> None:
             publish_backlog(parts, head)
         except LakewardError as error:
             _LOG.warning("Table %s is not wholly published: %s", head.name, error)
+    renew_hints(parts)
 
 
 def write_checkpoint(parts: Parts, head: Head, version: int, definition: Definition) -> None:

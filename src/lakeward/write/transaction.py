@@ -449,7 +449,8 @@ class Transaction:
 
     def _publish(self, ratified: Sequence[Ratified]) -> CommitResult:
         published = True
-        for member in ratified:
+        # Iceberg's hints vouch for the whole transaction, so its Delta members come first.
+        for member in sorted(ratified, key=lambda m: m.head.format != "delta"):
             try:
                 if member.head.guarded:
                     publish_member(self._parts, member, self._behind)

@@ -61,7 +61,7 @@ def import_store(
 
 
 def rebuild(cli: Cli) -> None:
-    """Make a lost store again from the published logs below the lake's directory.
+    """Make a lost store again from the published tables below the lake's directory.
 
     What was committed and not yet published when the store was lost is gone with it.
     """
@@ -84,8 +84,8 @@ def _check_something_to_rebuild(cli: Cli) -> None:
     from lakeward.errors import LakeNotFound
 
     place = Path(cli.place).expanduser()
-    found = next(place.rglob("_delta_log"), None) if place.is_dir() else None
-    if found is None:
+    patterns = ("_delta_log", "metadata/*.metadata.json") if place.is_dir() else ()
+    if not any(next(place.rglob(p), None) for p in patterns):
         what = f"There are no published tables below {place.absolute()}."
         raise LakeNotFound(what, hint="Give the lake's directory with --lake or --warehouse.")
 
