@@ -31,7 +31,9 @@ def doctor(
     fix: Annotated[
         bool,
         typer.Option(
-            "--fix", help="Publish what is owed, lost or torn, and close what the dead left open."
+            "--fix",
+            help="Publish what is owed, lost or torn, enter Iceberg tables again that were taken "
+            "out of the catalog, and close what the dead left open.",
         ),
     ] = False,
 ) -> None:

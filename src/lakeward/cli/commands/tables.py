@@ -89,28 +89,57 @@ def create(
 def adopt(
     cli: Cli,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="What the lake shall call it.")],
-    location: Annotated[Path, typer.Argument(metavar="LOCATION", help="The table's directory.")],
+    location: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="LOCATION",
+            help="The table's directory, or an Iceberg metadata file; with --catalog the table's "
+            "name there; nothing for a table that others made in the lake's Iceberg catalog.",
+            show_default=False,
+        ),
+    ] = None,
     guard: GuardOption = True,
     drift: Annotated[
         str,
         typer.Option(
             "--drift",
             metavar="adopt|refuse",
-            help="On an open table: what to do about commits that others make later.",
+            help="On a table that others can write: what to do about commits they make later.",
         ),
     ] = "adopt",
     take_over: Annotated[
         bool,
         typer.Option(
-            "--take-over", help="Take a guarded table, because the lake that guards it is gone."
+            "--take-over", help="Take a table of another lake, because that lake is gone."
         ),
     ] = False,
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", metavar="delta|iceberg", help="Where both are at the location."),
+    ] = None,
+    catalog: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--catalog",
+            metavar="KEY=VALUE",
+            help="A property of the Iceberg catalog that has the table, as pyiceberg takes it: "
+            "type=sql, uri=…",
+        ),
+    ] = None,
 ) -> None:
-    """Take an existing Delta table into the lake, with its history, where it lies."""
+    """Take an existing Delta or Iceberg table into the lake, with its history, where it lies."""
     from lakeward.cli.views.answers import Done
 
     with cli.lake() as lake, cli.output.working(f"Adopting {table}"):
-        made = lake.adopt(table, absolute(location), guard=guard, drift=drift, take_over=take_over)
+        made = lake.adopt(
+            table,
+            location if catalog or location is None else absolute(Path(location)),
+            guard=guard,
+            drift=drift,
+            take_over=take_over,
+            format=format_,
+            catalog=_pairs("--catalog", catalog) if catalog else None,
+        )
         versions = made.history()
         totals = made.totals()
         facts = {
@@ -121,13 +150,20 @@ def adopt(
             "files": totals.files,
             "rows": totals.rows,
             "guarded": made.guarded,
+            "format": made.format,
             "location": made.location,
         }
     sentence = (
         f"Table {table} is adopted with {facts['versions']} versions and {facts['files']} files, "
-        f"{'guarded' if facts['guarded'] else 'open to other writers'}."
+        f"{_writers(str(facts['format']), guarded=bool(facts['guarded']))}."
     )
     cli.show(Done(sentence, facts))
+
+
+def _writers(kind: str, *, guarded: bool) -> str:
+    if kind == "iceberg":
+        return "open to other writers through the lake's catalog"
+    return "guarded" if guarded else "open to other writers"
 
 
 def show(
@@ -217,7 +253,9 @@ def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
     for text in given or ():
         name, equals, value = text.partition("=")
         if not equals or not name.strip() or not value.strip():
-            what = f"{option} {text!r} is no pair."
+            # What a catalog is opened with may be secret.
+            told = f"{option} {text!r}" if option != "--catalog" else f"A value of {option}"
+            what = f"{told} is no pair."
             raise InvalidInput(what, hint=f"Write {option} name=value.")
         out[name.strip()] = value.strip()
     return out

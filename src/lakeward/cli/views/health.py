@@ -82,6 +82,9 @@ def _mended(mended: Mended) -> Iterator[RenderableType]:
     for name, count in mended.published.items():
         text = f"mended: {name}, {words.counted(count, 'version')} published again"
         yield Text(words.printable(text), style="green")
+    for name in mended.entered:
+        text = f"mended: {name} entered into the Iceberg catalog again"
+        yield Text(words.printable(text), style="green")
     if mended.expired:
         text = f"mended: {words.counted(mended.expired, 'transaction')} of dead processes closed"
         yield Text(text, style="green")

@@ -15,6 +15,8 @@ from lakeward.errors import LakewardError
 from lakeward.log import commits, files, heads
 from lakeward.maintain.doctor import (
     file_checks,
+    iceberg_checks,
+    iceberg_litter,
     log_checks,
     published_checks,
     statistics_check,
@@ -32,8 +34,9 @@ LISTED: Final = 20
 STORE_CHECKS: Final[tuple[Callable[[Parts], Iterator[Finding]], ...]] = (
     transaction_checks.whole_transactions,
     transaction_checks.leases,
+    iceberg_checks.unknown_tables,
 )
-TABLE_CHECKS: Final[tuple[Check, ...]] = (
+LOG_CHECKS: Final[tuple[Check, ...]] = (
     log_checks.versions,
     log_checks.times,
     log_checks.definitions,
@@ -41,12 +44,25 @@ TABLE_CHECKS: Final[tuple[Check, ...]] = (
     log_checks.applications,
     log_checks.audit_trail,
     statistics_check.statistics,
-    published_checks.published_commits,
-    published_checks.foreign_commits,
-    published_checks.checkpoints,
-    file_checks.data_files,
-    file_checks.reclaimable,
 )
+FILE_CHECKS: Final[tuple[Check, ...]] = (file_checks.data_files, file_checks.reclaimable)
+TABLE_CHECKS: Final[dict[str, tuple[Check, ...]]] = {
+    "delta": (
+        *LOG_CHECKS,
+        published_checks.published_commits,
+        published_checks.foreign_commits,
+        published_checks.checkpoints,
+        *FILE_CHECKS,
+    ),
+    "iceberg": (
+        *LOG_CHECKS,
+        iceberg_checks.catalog_entry,
+        iceberg_checks.published_document,
+        iceberg_checks.listed_files,
+        *FILE_CHECKS,
+        iceberg_litter.metadata_litter,
+    ),
+}
 _ORDER: Final = list(Severity)
 
 
@@ -69,7 +85,7 @@ def examine(
     for check in STORE_CHECKS:
         findings += _limited(_safely(check.__name__, None, lambda c=check: c(parts)))  # type: ignore[misc]
     for patient in patients:
-        for looked in TABLE_CHECKS:
+        for looked in TABLE_CHECKS[patient.format]:
             ran = _safely(looked.__name__, patient.name, lambda c=looked, p=patient: c(p))  # type: ignore[misc]
             findings += _limited(ran)
     findings.sort(key=lambda f: (_ORDER.index(f.severity), f.table or ""))
@@ -114,7 +130,7 @@ def _patients(
         if progress is not None and done % 100 == 0:
             progress(done, total)
 
-    return [Patient(parts, h.table_id, str(h.name), on_progress=step) for h in chosen]
+    return [Patient(parts, h.table_id, str(h.name), h.format, on_progress=step) for h in chosen]
 
 
 def _safely(

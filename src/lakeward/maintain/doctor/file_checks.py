@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from lakeward.errors import FileMissing, LakewardError
+from lakeward.formats.iceberg.document import METADATA_DIRECTORY
+from lakeward.formats.iceberg.listing import DELETE_FILES, schemeless
 from lakeward.log import files, transactions
 from lakeward.log.codec import loads
 from lakeward.log.statement import Statement
@@ -53,11 +55,12 @@ def reclaimable(table: Patient) -> Iterator[Finding]:
             f"{row[0]}/" for row in session.rows(_LOCATIONS, {"table_id": table.table_id})
         )
         known: set[int] = set()
+        full = table.parts.storage.uri(location)
         for chunk in session.stream(_KNOWN, {"table_id": table.table_id}):
             for path, vector in chunk:
                 known.add(hash(path))
-                if vector and (place := vector_path(loads(vector))):
-                    known.add(hash(place))
+                for place in vector_paths(loads(vector)) if vector else ():
+                    known.add(hash(place.removeprefix(f"{full}/")))
     unknown = [
         (path, size)
         for path, size in listed
@@ -76,8 +79,16 @@ def reclaimable(table: Patient) -> Iterator[Finding]:
         yield table.info("reclaimable", what, "They may be deleted when nobody else needs them.")
 
 
+def vector_paths(descriptor: dict[str, Any]) -> list[str]:
+    """The files that hold the rows deleted in place, as the table's log names files."""
+    if DELETE_FILES in descriptor:
+        return [schemeless(d["path"]) for d in descriptor[DELETE_FILES]]
+    found = vector_path(descriptor)
+    return [] if found is None else [found]
+
+
 def vector_path(descriptor: dict[str, Any]) -> str | None:
-    """The file of a deletion vector as the table's log names files; None where it has none."""
+    """The file of a Delta deletion vector; None where it has none."""
     text = descriptor["pathOrInlineDv"]
     match descriptor["storageType"]:
         case "u":
@@ -95,7 +106,7 @@ def vector_path(descriptor: dict[str, Any]) -> str | None:
 def _look_at(table: Patient, head: Head, file: LoggedFile) -> Iterator[Finding]:
     yield from _present(table, head, file.path, file.size, file.added)
     vector = file.file.deletion_vector
-    if vector is not None and (place := vector_path(dict(vector))):
+    for place in vector_paths(dict(vector)) if vector is not None else ():
         yield from _present(table, head, place, None, file.added)
 
 
@@ -123,7 +134,9 @@ def _listed(table: Patient, location: str) -> Iterator[tuple[str, int]]:
     base = os.path.relpath(storage.uri(location), storage.root)
     for entry in storage.listing(location, recursive=True):
         path = entry.path[len(base) + 1 :]
-        if not any(p.startswith(("_", ".")) and "=" not in p for p in path.split("/")):
+        hidden = any(p.startswith(("_", ".")) and "=" not in p for p in path.split("/"))
+        of_format = table.format == "iceberg" and path.startswith(f"{METADATA_DIRECTORY}/")
+        if not hidden and not of_format:
             yield path, entry.size
 
 

@@ -1,5 +1,7 @@
 """Mending what is safe to mend: what the log says is published, and what the dead left is closed.
 
+An Iceberg table that somebody took out of the catalog, or renamed there, is entered again.
+
 Nothing is deleted, and nothing of anybody else is overwritten.
 """
 
@@ -10,10 +12,14 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from lakeward.errors import LakewardError
-from lakeward.log import heads, locks, pins, transactions
+from lakeward.formats.iceberg.document import parse
+from lakeward.log import catalog, heads, locks, pins, transactions
+from lakeward.log.database import Session
 from lakeward.maintain.doctor.report import Report
+from lakeward.model.commit import Head
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
+from lakeward.write import iceberg
 from lakeward.write.publish import publish_again, recover
 
 _LOG = logging.getLogger(__name__)
@@ -27,10 +33,12 @@ class Mended:
     Attributes:
         published: Versions written again, by table, besides those that were still owed.
         expired: Transactions of dead processes that were closed.
+        entered: Tables entered into the Iceberg catalog again.
     """
 
     published: dict[str, int]
     expired: int
+    entered: tuple[str, ...] = ()
 
 
 def mend(parts: Parts, report: Report) -> Mended:
@@ -55,4 +63,32 @@ def mend(parts: Parts, report: Report) -> Mended:
             _LOG.warning("Table %s could not be mended: %s", name, error)
         else:
             published[name] = len(versions)
-    return Mended(published, expired)
+    missing = [f.table for f in report.findings if f.code == "catalog-missing" and f.table]
+    return Mended(published, expired, tuple(name for name in missing if _enter(parts, name)))
+
+
+def _enter(parts: Parts, name: str) -> bool:
+    """Enter a table into the catalog again, under its name; False where that cannot be done."""
+    try:
+        with parts.database.write() as session:
+            found = heads.get(session, TableName.parse(name))
+            head = heads.lock(session, found.table_id, found.name)
+            if catalog.lock(session, head.name) is None:
+                _enter_again(parts, session, head)
+    except LakewardError as error:
+        _LOG.warning("Table %s could not be entered again: %s", name, error)
+        return False
+    return True
+
+
+def _enter_again(parts: Parts, session: Session, head: Head) -> None:
+    known = {catalog.identifier(h.name) for h in heads.of_format(session, head.format)}
+    for entered, pointer in catalog.pointers(session).items():
+        # Its pointer is kept: whoever renamed it may have committed since.
+        if entered not in known and pointer and iceberg.is_of(parts, head, pointer):
+            catalog.rename(session, entered, head.name)
+            return
+    # What cannot be read is not entered: nobody could open it.
+    place = str(head.pointer)
+    parse(place, iceberg.reader(parts)(place))
+    catalog.insert(session, head.name, place)

@@ -54,6 +54,7 @@ class Patient:
         parts: The lake's.
         table_id: The table, whatever it is called.
         name: Its name when the examination began.
+        format: `delta` or `iceberg`.
         versions: How many versions were looked at so far.
         files: How many live files were looked at so far.
         on_progress: Called after each version and each file.
@@ -62,6 +63,7 @@ class Patient:
     parts: Parts
     table_id: int
     name: str
+    format: str = "delta"
     versions: int = 0
     files: int = 0
     on_progress: Callable[[], None] = field(default=lambda: None)

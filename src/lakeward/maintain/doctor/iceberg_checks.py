@@ -1,0 +1,147 @@
+"""Whether an Iceberg table's catalog entry and metadata are what the log says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from lakeward.errors import LakewardError
+from lakeward.formats.iceberg.definition import definition_of
+from lakeward.formats.iceberg.document import Document, parse
+from lakeward.formats.iceberg.history import is_another
+from lakeward.formats.iceberg.listing import Source, all_files, vector_id
+from lakeward.formats.iceberg.summary import SNAPSHOT_ID
+from lakeward.log import catalog, commits, definitions, files, heads
+from lakeward.maintain.doctor.patient import Patient
+from lakeward.maintain.doctor.report import Finding, Severity
+from lakeward.model.commit import Head
+from lakeward.model.file import DataFile
+from lakeward.read.parts import Parts
+from lakeward.write import iceberg
+
+ENTER: Final = "Run `lakeward doctor --fix`: it is entered again as the log knows it."
+_LOST: Final = (
+    "Restore the file from a backup of the warehouse. The rows are safe: `table.to_arrow` reads "
+    "them by the log."
+)
+
+
+def catalog_entry(table: Patient) -> Iterator[Finding]:
+    """The catalog has the table, and names the document of the log's newest version."""
+    with table.parts.database.read() as session:
+        head = table.head(session)
+        pointer = catalog.pointer(session, head.name)
+        missing = None if pointer is not None else iceberg.not_entered(session, head)
+    if missing is not None:
+        yield table.error("catalog-missing", missing.what, ENTER)
+        return
+    if pointer is None or pointer == head.pointer:
+        return
+    if not iceberg.is_of(table.parts, head, pointer):
+        what = f"The Iceberg catalog has another table than the log as {table.name}: {pointer}."
+        mend = "Drop it from the lake and adopt the new one, or move one of them away."
+        yield table.error("catalog-foreign", what, mend)
+    elif head.drift == "refuse":
+        what = f"Somebody else committed to {table.name}, which refuses it."
+        yield table.error("foreign-commit", what, "Drop it and adopt it anew to take the commit.")
+    else:
+        what = f"Somebody else committed to {table.name}."
+        yield table.warning("drift", what, "Nothing: the next to use the table takes it over.")
+
+
+def published_document(table: Patient) -> Iterator[Finding]:
+    """The document can be read, and tells the newest version's snapshot and definition."""
+    with table.parts.database.read() as session:
+        head = table.head(session)
+        first = commits.first_version(session, table.table_id) or 0
+        _, meant = definitions.at(session, table.table_id, head.version)
+        newest = commits.newest_with(session, table.table_id, head.version, SNAPSHOT_ID)
+    for _ in range(first, head.version + 1):
+        table.versions += 1
+        table.on_progress()
+    document = _read(table, head)
+    if isinstance(document, Finding):
+        yield document
+        return
+    if document.uuid not in ("", head.uuid):
+        what = f"{document.location} is the document of another table than {table.name}."
+        yield table.error("metadata-wrong", what, _LOST, version=head.version)
+    current = None if document.current is None else document.current["snapshot-id"]
+    if current != newest:
+        what = (
+            f"{document.location} has the snapshot {current}; version {head.version} of "
+            f"{table.name} is {newest}."
+        )
+        yield table.error("metadata-wrong", what, _LOST, version=head.version)
+    if is_another(definition_of(document), meant):
+        what = f"{document.location} defines {table.name} otherwise than the log."
+        yield table.error("metadata-wrong", what, _LOST, version=head.version)
+    for snapshot in document.all_snapshots().values():
+        place = snapshot.get("manifest-list")
+        if place is not None and not table.parts.storage.exists(iceberg.local(place)):
+            what = f"{place} is missing, which snapshot {snapshot['snapshot-id']} needs."
+            yield table.error("metadata-missing", what, _LOST)
+
+
+def listed_files(table: Patient) -> Iterator[Finding]:
+    """The manifests list exactly the files of the newest version, with their sizes and rows."""
+    with table.parts.database.read() as session:
+        head = table.head(session)
+        _, definition = definitions.at(session, table.table_id, head.version)
+        live = [f.file for f in files.at(session, table.table_id, head.version)]
+    document = _read(table, head)
+    if isinstance(document, Finding):
+        # Reported by itself.
+        return
+    place = iceberg.place_of(table.parts, head)
+    source = Source(place.read, place.location)
+    try:
+        manifests = source.manifests(document.current)
+        found = all_files(source, document, definition, manifests.values())
+    except LakewardError as error:
+        what = f"The manifests of {table.name} cannot be read: {error.what}"
+        yield table.error("metadata-unreadable", what, _LOST, version=head.version)
+        return
+    meant = {(f.path, vector_id(f.deletion_vector)): f for f in live}
+    for key in sorted(meant.keys() | found.keys(), key=str):
+        problem = _differ(meant.get(key), found.get(key))
+        if problem is not None:
+            what = f"File {key[0]!r} of {table.name} {problem}."
+            yield table.error("metadata-wrong", what, _LOST, version=head.version)
+
+
+def unknown_tables(parts: Parts) -> Iterator[Finding]:
+    """Tables that others made in the lake's catalog, and that the lake does not know."""
+    with parts.database.read() as session:
+        known = {catalog.identifier(h.name) for h in heads.of_format(session, iceberg.FORMAT)}
+        pointers = {str(h.pointer) for h in heads.of_format(session, iceberg.FORMAT)}
+        entered = catalog.pointers(session)
+    for name, pointer in sorted(entered.items()):
+        if name not in known and pointer not in pointers:
+            told = ".".join(name)
+            what = f"The Iceberg catalog has a table {told}, which the lake does not know."
+            mend = f"Take it in with `lakeward adopt {told}`, or leave it alone."
+            yield Finding(Severity.INFO, "not-adopted", what, mend)
+
+
+def _read(table: Patient, head: Head) -> Document | Finding:
+    try:
+        place = str(head.pointer)
+        # Read anew: what was damaged since may be remembered whole.
+        return parse(place, iceberg.reader(table.parts)(place))
+    except LakewardError as error:
+        what = f"The metadata document of {table.name} cannot be read: {error.what}"
+        return table.error("metadata-unreadable", what, _LOST, version=head.version)
+
+
+def _differ(meant: DataFile | None, found: DataFile | None) -> str | None:
+    if found is None:
+        return "is in no manifest"
+    if meant is None:
+        return "is in a manifest, and not in the log"
+    if (meant.size, meant.rows) != (found.size, found.rows):
+        return (
+            f"has {found.size} bytes and {found.rows} rows by its manifest, and {meant.size} and "
+            f"{meant.rows} by the log"
+        )
+    return None

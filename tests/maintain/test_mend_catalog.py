@@ -1,0 +1,59 @@
+"""Iceberg tables that somebody took out of the lake's catalog, or renamed there, come back."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+import lakeward as lw
+from lakeward.maintain.doctor import Severity, examine, mend
+from tests.behaviour.iceberg.strangers import Stranger, agree
+from tests.behaviour.lakes import append, ids
+from tests.support.iceberg import stranger_catalog
+
+NAME = "sales.orders"
+
+
+@pytest.fixture
+def stranger(lake: lw.Lake) -> Generator[Stranger]:
+    with Stranger(stranger_catalog(lake)) as found:
+        yield found
+
+
+@pytest.fixture
+def table(lake: lw.Lake) -> lw.Table:
+    made = lake.create(NAME, {"id": "int64", "part": "int64"}, format="iceberg")
+    append(lake, NAME, {"id": [1, 2], "part": [1, 1]})
+    return made
+
+
+def test_a_table_taken_out_of_the_catalog_is_entered_again(
+    lake: lw.Lake, table: lw.Table, stranger: Stranger
+) -> None:
+    stranger.catalog.drop_table(NAME)
+    report = examine(lake.parts)
+    assert [f.code for f in report.findings if f.severity is Severity.ERROR] == ["catalog-missing"]
+
+    mended = mend(lake.parts, report)
+
+    assert mended.entered == (NAME,)
+    assert examine(lake.parts).healthy
+    append(lake, NAME, {"id": [6], "part": [6]})
+    assert agree(stranger, table) == 3
+
+
+def test_a_renamed_table_gets_its_name_back_with_what_was_committed_meanwhile(
+    lake: lw.Lake, table: lw.Table, stranger: Stranger
+) -> None:
+    stranger.catalog.rename_table(NAME, "sales.moved")
+    stranger.append("sales.moved", [{"id": 6, "part": 6}])
+    report = examine(lake.parts)
+    assert "catalog-missing" in {f.code for f in report.findings}
+
+    mend(lake.parts, report)
+
+    assert stranger.catalog.list_tables("sales") == [("sales", "orders")]
+    assert 6 in ids(lake, NAME)
+    assert agree(stranger, table) == 3
+    assert examine(lake.parts).healthy
