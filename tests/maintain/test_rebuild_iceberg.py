@@ -155,7 +155,7 @@ def test_an_adopted_table_comes_back_once_the_lake_has_written_it(tmp_path: Path
         for name in ("sales.written", "sales.untouched"):
             made = stranger.catalog.create_table(name, pa.schema([("id", pa.int64())]))
             made.append(pa.table({"id": [1]}))
-            lake.adopt(name)
+            lake.adopt(name, name, catalog="lakeward")
         append(lake, "sales.written", {"id": [2]})
 
     lake, rebuilt = _rebuilt(tmp_path)

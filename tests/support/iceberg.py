@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import sqlalchemy as sa
 from pyiceberg.catalog.sql import SqlCatalog
 
 import lakeward as lw
@@ -24,8 +25,12 @@ def catalog_url(lake: lw.Lake) -> str:
 
 
 def stranger_catalog(lake: lw.Lake) -> SqlCatalog:
-    """pyiceberg's own catalog over the lake's store; close it with `engine.dispose()`."""
-    return SqlCatalog(catalog.CATALOG, uri=catalog_url(lake), warehouse=lake.warehouse)
+    """pyiceberg's own catalog over the lake's store; it keeps no connection open."""
+    url = catalog_url(lake)
+    found = SqlCatalog(catalog.CATALOG, uri=url, warehouse=lake.warehouse)
+    found.engine.dispose()
+    found.engine = sa.create_engine(url, poolclass=sa.NullPool)
+    return found
 
 
 def stranger_table(lake: lw.Lake, name: str) -> Any:

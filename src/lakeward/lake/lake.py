@@ -18,6 +18,7 @@ from lakeward.errors import InvalidInput, LakewardError, UnsupportedFeature
 from lakeward.lake.snapshot import LakeSnapshot
 from lakeward.lake.table import Table
 from lakeward.log import commits, files, heads, locks, pins, transactions
+from lakeward.log.catalog import CATALOG
 from lakeward.log.connect import connect
 from lakeward.maintain import backup
 from lakeward.maintain.backup import StoreCopy
@@ -157,27 +158,28 @@ class Lake:
     def adopt(
         self,
         name: str,
-        location: str | Path | None = None,
+        location: str | Path,
         *,
         guard: bool = True,
         drift: str = "adopt",
         take_over: bool = False,
         format: str | None = None,  # noqa: A002  the name users know
-        catalog: Mapping[str, str] | None = None,
+        catalog: Mapping[str, str] | str | None = None,
     ) -> Table:
         """Take an existing Delta or Iceberg table into the lake, with its history, where it lies.
 
         Args:
             name: What the lake shall call it.
             location: Its directory; of an Iceberg table a metadata file, too, or with `catalog` its
-                name there. None for a table of that name that others made in the lake's catalog.
+                name there.
             guard: Keep other writers out of a Delta table from now on. An open table (False) takes
                 part in no transaction with others.
             drift: On a table that others can write, `adopt` what they commit, or `refuse` it.
             take_over: Take a table that another lake keeps, because that lake is gone.
             format: `delta` or `iceberg`, where both lie at the location.
             catalog: The Iceberg catalog that has the table, by properties as pyiceberg takes them:
-                `{"type": "sql", "uri": ...}`. It is only read, and not told.
+                `{"type": "sql", "uri": ...}`. It is only read, and not told. `"lakeward"` is the
+                lake's own, for a table that others made there.
 
         Raises:
             TableNotFound: There is no table.
@@ -186,15 +188,20 @@ class Lake:
             UnsupportedFeature: It has what the lake cannot read. Nothing was changed.
         """
         parsed = TableName.parse(name)
+        place = arguments.place(location, "location")
+        own = catalog == CATALOG
+        if own and place != str(parsed):
+            what = f"A table of the lake's own catalog keeps its name there, {place}."
+            raise InvalidInput(what, hint="Give that name twice.", table=str(parsed))
         adopt(
             self._parts,
             parsed,
-            None if location is None else arguments.place(location, "location"),
+            None if own else place,
             guard=arguments.flag(guard, "guard"),
             drift=drift,
             take_over=arguments.flag(take_over, "take_over"),
             format=arguments.optional_text(format, "format"),
-            catalog=None if catalog is None else arguments.mapping(catalog, "catalog"),
+            catalog=None if own or catalog is None else arguments.mapping(catalog, "catalog"),
         )
         return Table(self._parts, parsed)
 

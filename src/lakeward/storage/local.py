@@ -118,8 +118,12 @@ class LocalStorage(Storage):
 
     def read(self, path: str) -> bytes:
         """A file's bytes."""
-        with translated(path), open(self._full(path), "rb") as source:
-            return source.read()
+        with translated(path):
+            try:
+                with open(self._full(path), "rb") as source:
+                    return source.read()
+            except NotADirectoryError as error:
+                raise FileNotFoundError(*error.args) from error
 
     def exists(self, path: str) -> bool:
         """Whether there is a file of this name."""

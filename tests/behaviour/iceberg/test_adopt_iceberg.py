@@ -158,7 +158,7 @@ def test_a_table_that_others_made_in_the_lakes_catalog_is_adopted_by_name(
 ) -> None:
     made, expected = eventful(stranger.catalog, "shop.orders")
 
-    table = lake.adopt("shop.orders")
+    table = lake.adopt("shop.orders", "shop.orders", catalog="lakeward")
 
     assert every_version(table) == expected
     assert stranger.catalog.list_tables("shop") == [("shop", "orders")]
@@ -289,9 +289,13 @@ def test_both_formats_at_one_place_are_asked_about(
 def test_nothing_at_the_place_is_not_found(one_lake: lw.Lake, name: str, tmp_path: Path) -> None:
     (tmp_path / "empty" / "metadata").mkdir(parents=True)
 
-    for place in (tmp_path / "none", tmp_path / "empty", None):
+    for place in (tmp_path / "none", tmp_path / "empty"):
         with unchanged(one_lake), pytest.raises(TableNotFound):
             one_lake.adopt(name, place)
+    with unchanged(one_lake), pytest.raises(TableNotFound):
+        one_lake.adopt(name, name, catalog="lakeward")
+    with unchanged(one_lake), pytest.raises(InvalidInput, match="keeps its name"):
+        one_lake.adopt(name, "another", catalog="lakeward")
     with pytest.raises(TableNotFound):
         one_lake.adopt(name, tmp_path / "empty", format="iceberg")
     with pytest.raises(CorruptTable):

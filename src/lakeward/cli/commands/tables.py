@@ -130,15 +130,19 @@ def adopt(
     """Take an existing Delta or Iceberg table into the lake, with its history, where it lies."""
     from lakeward.cli.views.answers import Done
 
+    if catalog and location is None:
+        raise typer.BadParameter("--catalog needs the table's name there.")  # noqa: EM101
+    own = "lakeward" if location is None else None
+    place = table if location is None else location
     with cli.lake() as lake, cli.output.working(f"Adopting {table}"):
         made = lake.adopt(
             table,
-            location if catalog or location is None else absolute(Path(location)),
+            place if catalog or own else absolute(Path(place)),
             guard=guard,
             drift=drift,
             take_over=take_over,
             format=format_,
-            catalog=_pairs("--catalog", catalog) if catalog else None,
+            catalog=_pairs("--catalog", catalog) if catalog else own,
         )
         versions = made.history()
         totals = made.totals()
