@@ -29,7 +29,7 @@ PROCESSES = 8
 ROWS = 100
 DELTA = ("Lakeward", "deltalake (location)", "deltalake (DeltaTable kept)")
 ICEBERG = ("Lakeward, Iceberg", "pyiceberg")
-FEWER = 2
+FEWER = 8
 """How many times fewer commits to Iceberg tables: both sides slow down as history grows."""
 
 
