@@ -73,7 +73,11 @@ def _grow(history: TableHistory, found: ForeignActions) -> TableHistory:
     ]
     files += [LoggedFile(f, found.version, n) for n, f in enumerate(found.added)]
     commit = Commit(
-        found.version, found.timestamp_ms, found.info, app_transactions=found.app_transactions
+        found.version,
+        found.timestamp_ms,
+        found.info,
+        app_transactions=found.app_transactions,
+        change_files=found.change_files,
     )
     definition = [(found.version, found.definition)] if found.definition else []
     domains = {**history.domains, **found.domains}
@@ -297,6 +301,12 @@ def own_commits() -> tuple[Head, Definition, list[Commit]]:
             1_700_000_000_006,
             CommitInfo("tx2", "REMOVE", engine="Lakeward/0.1.0", data_change=False),
             removed=(LoggedFile(files[1], 1, 1),),
+            change_files=(
+                DataFile("_change_data/day=x y/c.parquet", 9, None, 0, {ids["day"]: 19724}),
+                DataFile(
+                    "_change_data/d", 0, None, 0, {ids["day"]: None}, extra={"tags": {"a": "b"}}
+                ),
+            ),
         ),
     ]
     head = cast(Head, SimpleNamespace(uuid=UUID, name=TableName("sales", "orders")))

@@ -105,14 +105,24 @@ def file_row(table_id: int, source: LoggedFile) -> tuple[Any, ...]:
         f.modified_ms,
         partition_text(f.partition),
         dumps(f.stats.to_json()) if f.stats else None,
-        _optional(f.deletion_vector),
-        _optional(f.extra),
+        optional_text(f.deletion_vector),
+        optional_text(f.extra),
     )
 
 
 def partition_text(values: Mapping[int, Value]) -> str | None:
     """Partition values as the log keeps them: one text for one partition."""
     return dumps(dict(sorted(values.items()))) if values else None
+
+
+def partition_of(text: str | None) -> dict[int, Value]:
+    """The values that `partition_text` spelled."""
+    return {int(k): v for k, v in loads(text).items()} if text else {}
+
+
+def optional_text(value: Mapping[str, Any] | None) -> str | None:
+    """Compact JSON text; nothing stays nothing."""
+    return None if value is None else dumps(value)
 
 
 def file_of(row: Any) -> LoggedFile:
@@ -124,7 +134,7 @@ def file_of(row: Any) -> LoggedFile:
             size=size,
             rows=rows,
             modified_ms=modified,
-            partition={int(k): v for k, v in loads(partition).items()} if partition else {},
+            partition=partition_of(partition),
             stats=FileStats.from_json(loads(stats)) if stats else None,
             deletion_vector=loads(vector) if vector else None,
             extra=loads(extra) if extra else None,
@@ -153,7 +163,3 @@ def head_of(row: Any) -> Head:
         audit_hash=row[13],
         pointer=row[14],
     )
-
-
-def _optional(value: Mapping[str, Any] | None) -> str | None:
-    return None if value is None else dumps(value)

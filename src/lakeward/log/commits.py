@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from lakeward.errors import VersionNotFound
-from lakeward.log import definitions, files
+from lakeward.log import change_files, definitions, files
 from lakeward.log.codec import info_of, info_text, loads
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement
@@ -87,7 +87,7 @@ class LoggedCommit:
 
 
 def insert(session: Session, table_id: int, new: Commit, definition_id: int | None) -> None:
-    """Insert a commit's own row and its application transactions."""
+    """Insert a commit's own row, its application transactions and its change files."""
     info = new.info
     session.run(
         _INSERT,
@@ -104,17 +104,22 @@ def insert(session: Session, table_id: int, new: Commit, definition_id: int | No
     )
     if new.app_transactions:
         session.many(_INSERT_APP, _app_rows(table_id, new.version, new.app_transactions))
+    if new.change_files:
+        change_files.insert(session, table_id, [new])
 
 
 def insert_many(
     session: Session, table_id: int, new: Iterable[Commit], definitions_at: dict[int, int]
 ) -> None:
-    """Insert very many commits' rows, and their application transactions."""
+    """Insert very many commits' rows, their application transactions and change files."""
     applications: list[dict[str, Any]] = []
+    changing: list[Commit] = []
 
     def rows() -> Iterable[tuple[Any, ...]]:
         for c in new:
             applications.extend(_app_rows(table_id, c.version, c.app_transactions))
+            if c.change_files:
+                changing.append(c)
             yield (
                 table_id,
                 c.version,
@@ -129,6 +134,7 @@ def insert_many(
     session.bulk(commit.name, [c.name for c in commit.c], rows())
     if applications:
         session.many(_INSERT_APP, applications)
+    change_files.insert(session, table_id, changing)
 
 
 def full(session: Session, table_id: int, version: int) -> Commit:
@@ -152,6 +158,7 @@ def full(session: Session, table_id: int, version: int) -> Commit:
         removed=tuple(files.removed_at(session, table_id, version)),
         definition=None if new is None else definitions.get(session, table_id, new),
         app_transactions=tuple(AppTransaction(*r) for r in session.rows(_APPS_OF, key)),
+        change_files=change_files.of(session, table_id, version),
     )
 
 

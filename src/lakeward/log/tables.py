@@ -108,6 +108,18 @@ file_stat = Table(
     Column("nulls", BigInteger),
 )
 
+change_file = Table(
+    "lakeward_change_file",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True),
+    Column("version", BigInteger, primary_key=True),
+    Column("ordinal", BigInteger, primary_key=True),
+    Column("path", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("partition", Text),
+    Column("extra", Text),
+)
+
 app_transaction = Table(
     "lakeward_app_transaction",
     metadata,

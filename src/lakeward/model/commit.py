@@ -110,7 +110,21 @@ class CommitInfo:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One version of one table, with its actions: all that its publication is made of."""
+    """One version of one table, with its actions: all that its publication is made of.
+
+    Attributes:
+        version: Of the table.
+        timestamp_ms: Later than the version before.
+        info: What is told of it.
+        added: Its files, in order; a file of the version before may come again under its path,
+            with another deletion vector.
+        removed: Files that end here.
+        definition: The new one, where it changes.
+        app_transactions: How far applications got.
+        change_files: The rows that it inserted, updated and deleted, each with the kind of its
+            change. Where there are some, they alone tell of the change; where there are none, the
+            rows of added and removed files do.
+    """
 
     version: int
     timestamp_ms: int
@@ -119,6 +133,7 @@ class Commit:
     removed: tuple[LoggedFile, ...] = ()
     definition: Definition | None = None
     app_transactions: tuple[AppTransaction, ...] = ()
+    change_files: tuple[DataFile, ...] = ()
 
 
 def new_transaction_id() -> str:

@@ -20,7 +20,8 @@ class TableHistory:
         first_version: The oldest version known.
         version: The newest.
         definitions: From which version on each holds; the first from `first_version`.
-        commits: One for each version, without actions: these are in `files` and `definitions`.
+        commits: One for each version, with its change files; other actions are in `files` and
+            `definitions`.
         files: Every file that was ever seen, in the order of `added` and `ordinal`.
         app_transactions: Each with the version that recorded it.
         domains: Configurations of `domainMetadata` that hold at the newest version.
@@ -50,6 +51,7 @@ class ForeignActions:
             those that `added` replaces under the same path and vector not among them.
         definition: The new one, where it changed.
         app_transactions: How far applications got.
+        change_files: The rows that changed, where it tells.
         domains: Changed `domainMetadata`; None where one was removed.
         uuid: The table's id, where the commit names it.
         name: The table's name, where the commit has one.
@@ -62,6 +64,7 @@ class ForeignActions:
     removed: tuple[tuple[str, str | None], ...] = ()
     definition: Definition | None = None
     app_transactions: tuple[AppTransaction, ...] = ()
+    change_files: tuple[DataFile, ...] = ()
     domains: Mapping[str, str | None] = field(default_factory=dict)
     uuid: str | None = None
     name: str | None = None

@@ -25,7 +25,8 @@ class Entry:
         version: Of the table.
         table: Its id, whatever it is called.
         action: `commit info`, `protocol`, `set schema`, `set properties`, `txn`, `add partition`,
-            `remove partition`, `remove file` or `add file`.
+            `remove partition`, `remove file`, `add file` or
+            `change file`.
         timestamp: Of the commit.
         commit_id: The transaction's id.
         path: The file, or the partition as `column=value/…`.
@@ -83,6 +84,8 @@ def entries(session: Session, head: Head, definition: Definition, version: int) 
         for found in group:
             about = {"size": found.size, "rows": found.rows}
             yield entry(action, found.path, properties=about)
+    for found in commit.change_files:
+        yield entry("change file", found.path, properties={"size": found.size})
 
 
 def _partitions(source: Iterable[DataFile]) -> list[Mapping[int, Value]]:

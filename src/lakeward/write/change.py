@@ -21,6 +21,8 @@ class Change:
         definition: At the base version.
         added: Staged files.
         removed: Files of the base version that shall go.
+        change_files: The rows that change, where their writer tells; see `Commit`.
+        data_change: False where rows only move.
         new_definition: What the definition shall become.
         scopes: Predicates whose rows are replaced or removed; None stands for all rows. A file that
             somebody adds inside such a scope meanwhile is a conflict.
@@ -38,6 +40,8 @@ class Change:
     definition: Definition
     added: list[DataFile] = field(default_factory=list)
     removed: dict[tuple[int, int], LoggedFile] = field(default_factory=dict)
+    change_files: list[DataFile] = field(default_factory=list)
+    data_change: bool = True
     new_definition: Definition | None = None
     scopes: list[Expression | None] = field(default_factory=list)
     reads: list[Expression | None] = field(default_factory=list)

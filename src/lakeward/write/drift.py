@@ -197,6 +197,7 @@ def _adopt_one(
         removed=tuple(_removed(session, head, found)),
         definition=found.definition,
         app_transactions=tuple(sorted(found.app_transactions, key=lambda a: a.app_id)),
+        change_files=found.change_files,
     )
     insert(session, Ratified(advanced, commit, after), head)
     ours = transactions.found_published(session, found.info.transaction_id, now_ms())

@@ -166,11 +166,13 @@ def member_of(parts: Parts, intent: Intent, change: Change, head: Head, timestam
             members=len(intent.changes),
             attempts=intent.attempts,
             blind=change.is_blind,
+            data_change=change.data_change,
         ),
         added=tuple(change.added),
         removed=tuple(change.removed[k] for k in sorted(change.removed)),
         definition=change.new_definition,
         app_transactions=tuple(sorted(change.app_transactions, key=lambda a: a.app_id)),
+        change_files=tuple(change.change_files),
     )
     advanced = replace(
         head,

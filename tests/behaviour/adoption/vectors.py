@@ -31,7 +31,7 @@ def delete_rows(table: Path, version: int, path: str, rows: list[int]) -> None:
         **add,
         "dataChange": True,
         "stats": orjson.dumps({**stats, "tightBounds": False}).decode(),
-        "deletionVector": _write(table, rows),
+        "deletionVector": write_vector(table, rows),
     }
     features = ["deletionVectors"]
     protocol = {
@@ -59,7 +59,8 @@ def _added(table: Path, path: str) -> dict[str, Any]:
     raise AssertionError(path)
 
 
-def _write(table: Path, rows: list[int]) -> dict[str, Any]:
+def write_vector(table: Path, rows: list[int]) -> dict[str, Any]:
+    """Write a vector of these rows below a table; its descriptor."""
     name = uuid.uuid4()
     data = struct.pack("<i", _MAGIC) + BitMap64(rows).serialize()
     body = b"\x01" + struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))

@@ -50,6 +50,7 @@ def test_what_we_publish_comes_back_without_loss(tmp_path: Path, storage: LocalS
         assert theirs.timestamp_ms == ours.timestamp_ms
         assert theirs.info == replace(ours.info, adopted=True, extra=theirs.info.extra)
     assert history.app_transactions == [(1, commits[1].app_transactions[0])]
+    assert [c.change_files for c in history.commits] == [(), (), commits[2].change_files]
     assert DeltaTable(tmp_path / "t").version() == 2
 
 

@@ -263,6 +263,7 @@ class _Interpreter:
             removed=tuple(dict.fromkeys(removed_key(a) for a in actions.removes)),
             definition=definition,
             app_transactions=actions.app_transactions(),
+            change_files=tuple(files.change(a) for a in actions.changes),
             domains=actions.domain_changes(),
             uuid=self.uuid if actions.metadata is not None else None,
             name=self.name if actions.metadata is not None else None,
@@ -308,7 +309,13 @@ class _Replay:
         self._add(version, found.added)
         self._take(version, found.app_transactions, found.domains)
         self._commits.append(
-            Commit(version, found.timestamp_ms, found.info, app_transactions=found.app_transactions)
+            Commit(
+                version,
+                found.timestamp_ms,
+                found.info,
+                app_transactions=found.app_transactions,
+                change_files=found.change_files,
+            )
         )
 
     def finish(self) -> TableHistory:

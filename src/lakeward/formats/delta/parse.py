@@ -75,6 +75,7 @@ class Actions:
     metadata: dict[str, Any] | None = None
     adds: list[dict[str, Any]] = field(default_factory=list)
     removes: list[dict[str, Any]] = field(default_factory=list)
+    changes: list[dict[str, Any]] = field(default_factory=list)
     txns: list[dict[str, Any]] = field(default_factory=list)
     domains: list[dict[str, Any]] = field(default_factory=list)
     sidecars: list[dict[str, Any]] = field(default_factory=list)
@@ -108,6 +109,7 @@ def actions_of(data: bytes) -> Actions:
     lists = {
         "add": out.adds,
         "remove": out.removes,
+        "cdc": out.changes,
         "txn": out.txns,
         "domainMetadata": out.domains,
         "sidecar": out.sidecars,
@@ -259,13 +261,7 @@ class FileReader:
         """The file of an action of a commit."""
         rows, bounds = self._stats(action, exact=exact)
         vector = action.get("deletionVector")
-        written = action["path"]
-        path = _path(written)
-        extra = None
-        if len(action) > len(_FILE_KEYS & action.keys()):
-            extra = {k: v for k, v in action.items() if v is not None and k not in _FILE_KEYS}
-        if not _PLAIN_PATH.fullmatch(written) and encode_path(path) != written:
-            extra = {**(extra or {}), "path": written}
+        path = _path(action["path"])
         return DataFile(
             path,
             _number(action["size"], "size"),
@@ -274,8 +270,15 @@ class FileReader:
             self.partition(action.get("partitionValues")),
             bounds,
             None if vector is None else vector_of(vector),
-            extra or None,
+            _extra(action, path),
         )
+
+    def change(self, action: dict[str, Any]) -> DataFile:
+        """The file of a `cdc` action."""
+        path = _path(action["path"])
+        values = self.partition(action.get("partitionValues"))
+        size = _number(action["size"], "size")
+        return DataFile(path, size, None, 0, values, extra=_extra(action, path))
 
     def _stats(self, action: dict[str, Any], *, exact: bool) -> tuple[int | None, FileStats | None]:
         text = action.get("stats")
@@ -348,6 +351,17 @@ def _protocol(source: Mapping[str, Any]) -> dict[str, Any]:
         if source.get(name) is not None:
             out[name] = sorted(_text(f, name) for f in source[name])
     return out
+
+
+def _extra(action: Mapping[str, Any], path: str) -> dict[str, Any] | None:
+    """What an action says of its file that has no place of its own; its spelling where not ours."""
+    extra = None
+    if len(action) > len(_FILE_KEYS & action.keys()):
+        extra = {k: v for k, v in action.items() if v is not None and k not in _FILE_KEYS}
+    written = action["path"]
+    if not _PLAIN_PATH.fullmatch(written) and encode_path(path) != written:
+        extra = {**(extra or {}), "path": written}
+    return extra or None
 
 
 def _column(columns: Mapping[str, Field], name: Any) -> Field:

@@ -44,6 +44,7 @@ def commit_bytes(head: Head, commit: Commit, definition: Definition) -> bytes:
         for f in commit.removed
     )
     lines.extend({"add": add(f, definition.schema, changed=changed)} for f in commit.added)
+    lines.extend({"cdc": change_file(f, definition.schema)} for f in commit.change_files)
     return b"\n".join(map(orjson.dumps, lines)) + b"\n"
 
 
@@ -110,6 +111,19 @@ def add(file: DataFile, schema: Schema, *, changed: bool) -> dict[str, Any]:
         out["stats"] = stats
     if file.deletion_vector is not None:
         out["deletionVector"] = dict(file.deletion_vector)
+    if file.extra:
+        out.update(file.extra)
+    return out
+
+
+def change_file(file: DataFile, schema: Schema) -> dict[str, Any]:
+    """The `cdc` action."""
+    out: dict[str, Any] = {
+        "path": written_path(file),
+        "partitionValues": partition_values(file, schema),
+        "size": file.size,
+        "dataChange": False,
+    }
     if file.extra:
         out.update(file.extra)
     return out

@@ -42,6 +42,7 @@ LOG_CHECKS: Final[tuple[Check, ...]] = (
     log_checks.definitions,
     log_checks.file_ranges,
     log_checks.applications,
+    log_checks.change_files,
     log_checks.audit_trail,
     statistics_check.statistics,
 )

@@ -45,6 +45,11 @@ _LOST_APPLICATIONS = Statement(
     LEFT JOIN lakeward_commit c ON c.table_id = a.table_id AND c.version = a.version
     WHERE a.table_id = :table_id AND c.version IS NULL"""
 )
+_LOST_CHANGES = Statement(
+    """SELECT f.path, f.version FROM lakeward_change_file f
+    LEFT JOIN lakeward_commit c ON c.table_id = f.table_id AND c.version = f.version
+    WHERE f.table_id = :table_id AND c.version IS NULL"""
+)
 _DEFINING = Statement(
     """SELECT version, definition_id FROM lakeward_commit
     WHERE table_id = :table_id AND definition_id IS NOT NULL ORDER BY version"""
@@ -145,6 +150,14 @@ def applications(table: Patient) -> Iterator[Finding]:
         for app_id, version in session.rows(_LOST_APPLICATIONS, {"table_id": table.table_id}):
             what = f"Application {app_id!r} recorded version {version}, which is not there."
             yield table.error("app-transaction", what, version=version)
+
+
+def change_files(table: Patient) -> Iterator[Finding]:
+    """Change files belong to versions that exist."""
+    with table.parts.database.read() as session:
+        for path, version in session.rows(_LOST_CHANGES, {"table_id": table.table_id}):
+            what = f"Change file {path!r} is of version {version}, which is not there."
+            yield table.error("change-file", what, version=version)
 
 
 def audit_trail(table: Patient) -> Iterator[Finding]:
