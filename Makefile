@@ -13,7 +13,7 @@ PINS_ARGS ?=
 BIN := .venv/bin
 READY := .venv/.ready
 PEERS_READY := .venv-peers/.ready
-PIN_GROUPS := uv core dev peers
+PIN_GROUPS := uv build core dev peers
 
 ##@ Start here
 
@@ -40,11 +40,15 @@ setup: $(READY) ## Create .venv from the pins
 peers: $(PEERS_READY) ## Create .venv-peers: the readers that are not ours
 	@:
 
+.PHONY: jars
+jars: setup ## Fetch the jars for Spark into .jars
+	@LAKEWARD_CACHE="$(CURDIR)/.jars" $(BIN)/python -m lakeward.engines.spark.jars
+
 ##@ While working
 
 .PHONY: unit
 unit: setup ## Run the fast tests only
-	$(BIN)/pytest -m "not (postgres or crash or slow or full or bench or peers)" $(PYTEST_ARGS)
+	$(BIN)/pytest -m "not (postgres or crash or slow or full or bench or peers or spark)" $(PYTEST_ARGS)
 
 .PHONY: check
 check: lint types imports ## Run every check that needs no test
@@ -90,7 +94,7 @@ pins: ## Compile requirements/*.in again (PINS_ARGS=--upgrade moves every versio
 
 .PHONY: clean
 clean: ## Remove environments, tools, caches and builds
-	rm -rf .venv .venv-peers .tools .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .venv-peers .tools .jars .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml scripts/bootstrap

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -21,9 +22,14 @@ _PATIENCE_SECONDS: Final = 60.0
 
 
 class Postgres:
-    """A server of its own, in a temporary directory, that can be killed and started again."""
+    """A server of its own, in a temporary directory, that can be killed and started again.
 
-    def __init__(self) -> None:
+    Args:
+        tcp: Listen on a port of the loopback interface too, for clients that know no sockets.
+    """
+
+    def __init__(self, *, tcp: bool = False) -> None:
+        self._port = _free_port() if tcp else None
         # Not below pytest's own directory, which only its owner may enter: as root, the server runs
         # as another user.
         self._directory = Path(tempfile.mkdtemp(prefix="lakeward-pg-")).resolve()
@@ -42,10 +48,12 @@ class Postgres:
     @property
     def socket(self) -> Path:
         """The socket that the server listens at."""
-        return self._data / ".s.PGSQL.5432"
+        return self._data / f".s.PGSQL.{self._port or 5432}"
 
     def url(self, database: str) -> str:
         """How a client reaches a database."""
+        if self._port is not None:
+            return f"postgresql://postgres@127.0.0.1:{self._port}/{database}"
         return f"postgresql://postgres@/{database}?host={self._data}"
 
     @contextmanager
@@ -97,7 +105,7 @@ class Postgres:
             program = self._wheel.bin_path / "postgres"
             with (self._directory / "log").open("ab") as log:
                 self._process = subprocess.Popen(
-                    [program, "-D", self._data, "-k", self._data, "-h", ""],
+                    [program, "-D", self._data, "-k", self._data, *self._listening()],
                     user=self._wheel.system_user,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
@@ -111,6 +119,16 @@ class Postgres:
             return False
         return True
 
+    def _listening(self) -> list[str]:
+        return ["-h", "127.0.0.1", "-p", str(self._port)] if self._port else ["-h", ""]
+
     def _run(self, sql: str) -> None:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(sql.encode())
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -71,6 +71,14 @@ class Database(ABC):
     def label(self) -> str:
         """Where the database is, without secrets."""
 
+    @property
+    @abstractmethod
+    def jdbc(self) -> dict[str, str] | None:
+        """How Java reaches it: `uri`, and the driver's properties as `jdbc.…`; None if it cannot.
+
+        A password is among them where the lake was opened with one.
+        """
+
     @abstractmethod
     def read(self) -> AbstractContextManager[Session]:
         """A session that only reads, from one consistent state."""

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from lakeward.errors import (
     InvalidInput,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import psycopg
 
 _CHUNK: Final = 10_000
+_PORT: Final = 5432
 _TURN_CLASS: Final = 0x1A4E
 _CURSORS: Final = count()
 _CLOCK = Statement("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)")
@@ -106,6 +107,19 @@ class PostgresDatabase(Database):
         parts = urlsplit(self._url)
         port = f":{parts.port}" if parts.port else ""
         return f"postgresql://{parts.hostname or ''}{port}{parts.path}"
+
+    @property
+    def jdbc(self) -> dict[str, str] | None:
+        """The server; None where the lake reaches it by a socket, which Java does not speak."""
+        target = self._driver.conninfo.conninfo_to_dict(self._url)
+        host = str(target.get("host", "localhost")).split(",")[0]
+        if host.startswith("/"):
+            return None
+        port = str(target.get("port", _PORT)).split(",")[0]
+        name = quote(str(target.get("dbname", target.get("user", ""))), safe="")
+        passed = {k: str(target[k]) for k in ("user", "password", "sslmode") if k in target}
+        properties = {f"jdbc.{key}": value for key, value in passed.items()}
+        return {"uri": f"jdbc:postgresql://{host}:{port}/{name}", **properties}
 
     @contextmanager
     def read(self) -> Generator[Session]:

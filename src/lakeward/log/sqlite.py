@@ -65,6 +65,12 @@ class SqliteDatabase(Database):
         """The file's path."""
         return str(self.path)
 
+    @property
+    def jdbc(self) -> dict[str, str] | None:
+        """The file; writers wait for each other as long as those of this process do."""
+        busy_ms = round(_BUSY_SECONDS * 1000)
+        return {"uri": f"jdbc:sqlite:{self.path}", "jdbc.busy_timeout": str(busy_ms)}
+
     def read(self) -> AbstractContextManager[Session]:
         """A session over one snapshot of the file."""
         return Reading(self)

@@ -1,0 +1,66 @@
+"""Where jars and the way to a Java are kept between sessions.
+
+What appears there appears whole: it is made aside and gets its name when it is finished, so that
+two processes never see each other's halves.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+VARIABLE: Final = "LAKEWARD_CACHE"
+
+
+def cache_directory() -> Path:
+    """A directory of the user's: `LAKEWARD_CACHE`, or `lakeward` where the system keeps caches.
+
+    Without a home that can be written it is one in the temporary directory.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        return _made(Path(named).expanduser().absolute())
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    try:
+        return _made(Path(base).expanduser() / "lakeward")
+    except (OSError, RuntimeError):
+        return _made(Path(tempfile.gettempdir()) / f"lakeward-{os.getuid()}")
+
+
+def kept(name: str, make: Callable[[Path], None]) -> Path:
+    """The directory of a name in the cache, made by a function where it is not there yet."""
+    cache = cache_directory()
+    found = cache / name
+    if found.is_dir():
+        return found
+    with _turn(cache / f"{name}.lock"):
+        if found.is_dir():
+            return found
+        aside = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=cache))
+        try:
+            make(aside)
+            aside.chmod(0o755)
+            aside.rename(found)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    return found
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise PermissionError(directory)
+    return directory
+
+
+@contextmanager
+def _turn(lock: Path) -> Generator[None]:
+    with lock.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

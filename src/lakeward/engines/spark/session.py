@@ -1,0 +1,92 @@
+"""Starting Spark for a lake, and preparing a builder that the user has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lakeward.engines.spark.extra import pyspark
+from lakeward.engines.spark.jars import jars
+from lakeward.engines.spark.java import java_home
+from lakeward.engines.spark.settings import settings
+from lakeward.engines.spark.versions import PACKAGES, S3_PACKAGES
+from lakeward.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession as SparkSession
+
+
+def configured(
+    builder: SparkSession.Builder,
+    own: Mapping[str, str],
+    *,
+    catalog: str,
+    store: Mapping[str, str] | None,
+    warehouse: str,
+) -> SparkSession.Builder:
+    """A builder with everything that the lake needs; jars are fetched where they are missing.
+
+    Args:
+        builder: The user's.
+        own: Settings that the user wants besides.
+        catalog: The name of the lake's Iceberg catalog.
+        store: How JDBC reaches the store, or None where it cannot.
+        warehouse: Where the tables' files are.
+
+    Raises:
+        MissingExtra: There is no suitable Java, or the jars cannot be fetched.
+    """
+    # What the builder was given already; pyspark has no other way to ask for it.
+    before: Mapping[str, Any] = getattr(builder, "_options", {})
+    wanted = {**{k: str(v) for k, v in before.items()}, **own}
+    if not _is_running():
+        # Spark's launcher, in a process that this one starts, goes by it.
+        os.environ["JAVA_HOME"] = java_home()
+    files = jars(_packages(warehouse), wanted)
+    found = settings(wanted, catalog=catalog, store=store, warehouse=warehouse, jars=files)
+    for key, value in found.items():
+        builder = builder.config(key, value)
+    return builder
+
+
+def start(
+    own: Mapping[str, str], *, catalog: str, store: Mapping[str, str] | None, warehouse: str
+) -> SparkSession:
+    """A running session with these settings.
+
+    Raises:
+        InvalidInput: Spark runs in this process already, without what the lake needs.
+        MissingExtra: pyspark, a suitable Java or the jars are missing.
+    """
+    builder = pyspark("sql").SparkSession.Builder()
+    made = configured(builder, own, catalog=catalog, store=store, warehouse=warehouse)
+    session: SparkSession = made.getOrCreate()
+    check(session)
+    return session
+
+
+def check(session: SparkSession) -> None:
+    """Pass when a session can work on tables of both formats.
+
+    Raises:
+        InvalidInput: It was started without Delta or Iceberg.
+    """
+    extensions = session.conf.get("spark.sql.extensions", "") or ""
+    missing = [name for name in ("delta", "iceberg") if name not in extensions.lower()]
+    if missing:
+        what = f"This Spark session was started without {' and '.join(missing)}."
+        hint = (
+            "Extensions cannot be added to a running one: stop it, and start it with"
+            " lakeward.spark.session, or from a builder that went through lakeward.spark.configure."
+        )
+        raise InvalidInput(what, hint=hint)
+
+
+def _is_running() -> bool:
+    return pyspark().SparkContext._active_spark_context is not None
+
+
+def _packages(warehouse: str) -> Sequence[str]:
+    on_s3 = warehouse.startswith(("s3://", "s3a://"))
+    return (*PACKAGES, *S3_PACKAGES) if on_s3 else PACKAGES

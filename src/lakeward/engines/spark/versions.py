@@ -1,0 +1,53 @@
+"""The versions that fit together, by coordinates; the one place that names them.
+
+Spark 4.1 is the newest that Delta and Iceberg both support. What Spark brings itself is left out:
+a second copy of it on the class path would be loaded or not as chance has it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SPARK: Final = "4.1"
+JAVA: Final = (17, 21)
+"""The oldest and the newest Java that Spark and its Hadoop run on."""
+
+PACKAGES: Final = (
+    "io.delta:delta-spark_4.1_2.13:4.4.0",
+    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+    "org.postgresql:postgresql:42.7.7",
+    "org.xerial:sqlite-jdbc:3.50.3.0",
+)
+S3_PACKAGES: Final = (
+    "org.apache.hadoop:hadoop-aws:3.4.2",
+    "software.amazon.awssdk:s3:2.29.52",
+    "software.amazon.awssdk:s3-transfer-manager:2.29.52",
+    "software.amazon.awssdk:sts:2.29.52",
+)
+EXCLUDES: Final = (
+    "com.fasterxml.jackson.core:*",
+    "com.github.luben:*",
+    "com.google.code.findbugs:*",
+    "commons-logging:*",
+    "commons-pool:*",
+    "io.airlift:*",
+    "org.apache.hadoop:hadoop-client-api",
+    "org.apache.hadoop:hadoop-client-runtime",
+    "org.apache.logging.log4j:*",
+    "org.apache.parquet:*",
+    "org.checkerframework:*",
+    "org.locationtech.jts:*",
+    "org.roaringbitmap:*",
+    "org.slf4j:*",
+    "org.xerial.snappy:*",
+    # Everything that Amazon offers, in one jar of 600 MB; the parts needed are named above.
+    "software.amazon.awssdk:bundle",
+    "software.amazon.awssdk:netty-nio-client",
+)
+EXTENSIONS: Final = (
+    "io.delta.sql.DeltaSparkSessionExtension",
+    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+)
+DELTA_CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+ICEBERG_CATALOG: Final = "org.apache.iceberg.spark.SparkCatalog"
+JDBC_CATALOG: Final = "org.apache.iceberg.jdbc.JdbcCatalog"

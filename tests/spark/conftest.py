@@ -1,0 +1,66 @@
+"""One Spark for all tests of a run: starting it takes longer than most of them.
+
+All of them go to one worker (`pytest -n 2 --dist loadgroup`), each with lakes of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.support.postgres import Postgres
+
+_HERE = Path(__file__).parent
+# Jars are fetched once into the project, as `make jars` does.
+os.environ.setdefault("LAKEWARD_CACHE", str(_HERE.parents[1] / ".jars"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is in this folder."""
+    for item in items:
+        if item.path.is_relative_to(_HERE):
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            # pyspark leaves the sockets that it collects rows from to the garbage collector.
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket"))
+            item.add_marker(pytest.mark.filterwarnings("ignore:Exception ignored in. <socket"))
+
+
+@pytest.fixture(scope="session")
+def postgres_on_tcp() -> Generator[Postgres]:
+    """A PostgreSQL server that Java can reach."""
+    from tests.support.postgres import Postgres
+
+    with Postgres(tcp=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[SparkSession]:
+    """A session for any lake: it has the lake's catalog of none of them."""
+    import lakeward as lw
+    from lakeward.spark import session
+
+    place = tmp_path_factory.mktemp("spark")
+    with lw.open(place / "lake") as lake:
+        started = session(
+            lake,
+            master="local[2]",
+            **{
+                "spark.driver.memory": "1g",
+                "spark.sql.shuffle.partitions": 2,
+                "spark.ui.showConsoleProgress": False,
+                "spark.sql.warehouse.dir": str(place / "warehouse"),
+                "spark.local.dir": str(place / "local"),
+            },
+        )
+        yield started
+        started.stop()

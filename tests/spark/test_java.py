@@ -1,0 +1,97 @@
+"""Which Java is taken: one's own where it is suitable, the wheel's where it is not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lakeward.engines.spark import extra, java
+from lakeward.errors import MissingExtra
+
+
+def fake_java(directory: Path, major: int) -> Path:
+    program = directory / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        "#!/bin/sh\n"
+        f"echo '    java.home = {directory}' >&2\n"
+        f"echo '    java.specification.version = {'1.8' if major == 8 else major}' >&2\n"
+    )
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture
+def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """No Java is named, and the cache is empty."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "path" / "bin"))
+    monkeypatch.setenv("LAKEWARD_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("major", [17, 21])
+def test_a_suitable_java_on_the_path_is_taken(bare_machine: Path, major: int) -> None:
+    fake_java(bare_machine / "path", major)
+
+    assert java.java_home() == str(bare_machine / "path")
+
+
+def test_java_home_comes_before_the_path(
+    bare_machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_java(bare_machine / "path", 17)
+    fake_java(bare_machine / "named", 21)
+    monkeypatch.setenv("JAVA_HOME", str(bare_machine / "named"))
+
+    assert java.java_home() == str(bare_machine / "named")
+
+
+@pytest.mark.parametrize("major", [8, 11, 25])
+def test_an_unsuitable_java_gives_way_to_the_wheels(bare_machine: Path, major: int) -> None:
+    fake_java(bare_machine / "path", major)
+
+    assert Path(java.java_home()).parent == bare_machine / "cache"
+
+
+@pytest.mark.parametrize("major", [8, 11, 25])
+def test_an_unsuitable_java_alone_is_a_clear_error(
+    bare_machine: Path, monkeypatch: pytest.MonkeyPatch, major: int
+) -> None:
+    fake_java(bare_machine / "path", major)
+    monkeypatch.setattr(java, "find_spec", lambda _: None)
+
+    with pytest.raises(MissingExtra, match=rf"needs Java 17 to 21; .* is {major}") as caught:
+        java.java_home()
+
+    assert "lakeward[spark]" in str(caught.value)
+
+
+def test_no_java_at_all_is_a_clear_error(
+    bare_machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(java, "find_spec", lambda _: None)
+
+    with pytest.raises(MissingExtra, match="there is none"):
+        java.java_home()
+
+
+def test_the_wheels_java_runs_without_the_module_it_lacks(bare_machine: Path) -> None:
+    home = java.java_home()
+    command = [f"{home}/bin/java", "--add-modules=jdk.incubator.vector", "-Da=b c", "-version"]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert java.look_at(f"{home}/bin/java") is not None
+    assert java.java_home() == home
+
+
+def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+
+    with pytest.raises(MissingExtra, match=r"lakeward\[spark\]"):
+        extra.pyspark()
