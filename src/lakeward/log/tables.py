@@ -172,6 +172,39 @@ lock_wait = Table(
     Column("since_ms", BigInteger, nullable=False),
 )
 
+input_file = Table(
+    "lakeward_input",
+    metadata,
+    Column("consumer", Text, primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("path", Text, primary_key=True),
+    Column("size", BigInteger, nullable=False),
+    Column("modified_ms", BigInteger, nullable=False),
+    Column("checksum", Text, nullable=False),
+    Column("transaction_id", Text, nullable=False),
+)
+
+cursor = Table(
+    "lakeward_cursor",
+    metadata,
+    Column("consumer", Text, primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("table_id", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("transaction_id", Text, nullable=False),
+)
+
+run = Table(
+    "lakeward_run",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("pipeline", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("started_ms", BigInteger, nullable=False),
+    Column("ended_ms", BigInteger, nullable=False),
+    Column("bundle", Text, nullable=False),
+)
+
 iceberg_table = Table(
     "iceberg_tables",
     metadata,

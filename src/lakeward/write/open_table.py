@@ -46,6 +46,8 @@ def ratify_open(parts: Parts, intent: Intent) -> list[Ratified]:
         honour_locks(parts, session, intent)
         conflict.check(session, change, head, intent.isolation)
         conflict.check_absent(session, intent.absent)
+        for record in intent.along:
+            record(session)
         reach("ratify.checked")
         return member_of(parts, intent, change, head, timestamp_after([head]))
 

@@ -8,9 +8,10 @@ one transaction share theirs, so that a cut by time never splits a transaction.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
+from typing import TypeAlias
 
 from lakeward.errors import TransactionClosed
 from lakeward.formats.delta.publication import commit_bytes, commit_path
@@ -26,6 +27,8 @@ from lakeward.write.change import Change, metrics, summary
 from lakeward.write.honour import honour, needs
 from lakeward.write.record import Ratified, insert
 
+Along: TypeAlias = Callable[[Session], None]
+
 
 @dataclass(frozen=True, slots=True)
 class Intent:
@@ -40,6 +43,8 @@ class Intent:
         looked_at: Of each table that it only read, where what it read must still hold.
         absent: Tables that must still not be there.
         holds_locks: Whether the store may know of locks of its own.
+        along: What is recorded with it, in the same database transaction. It may raise, and then
+            nothing is committed.
     """
 
     transaction_id: str
@@ -50,6 +55,7 @@ class Intent:
     looked_at: Sequence[Change] = ()
     absent: Collection[TableName] = ()
     holds_locks: bool = False
+    along: Sequence[Along] = ()
 
 
 def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
@@ -84,6 +90,8 @@ def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
                 member = iceberg.extend(parts, session, member, change.aside)
             insert(session, member, head)
             members.append(member if head.format == iceberg.FORMAT else _prepared(parts, member))
+        for record in intent.along:
+            record(session)
         reach("ratify.inserted")
     reach("ratify.committed")
     return members
@@ -129,7 +137,7 @@ def honour_locks(parts: Parts, session: Session, intent: Intent) -> None:
 
 def timestamp_after(current: Sequence[Head]) -> int:
     """Now, or later than every head where the clock is behind."""
-    return max(now_ms(), *(h.timestamp_ms + 1 for h in current))
+    return max([now_ms(), *(h.timestamp_ms + 1 for h in current)])
 
 
 def close(session: Session, transaction_id: str) -> None:

@@ -56,7 +56,7 @@ from lakeward.write.outcome import (
     recorded,
 )
 from lakeward.write.publish import checkpoint_if_due, publish_member
-from lakeward.write.ratify import Intent, ratify
+from lakeward.write.ratify import Along, Intent, ratify
 from lakeward.write.record import Ratified
 from lakeward.write.registered import Registered
 from lakeward.write.resolve import Resolver
@@ -129,6 +129,7 @@ class Transaction:
         self._resolver = Resolver(parts, self.transaction_id, self._view, self._strategies)
         self._lock_timeout = arguments.number(lock_timeout, "lock_timeout")
         self._locks = TableLocks(parts, self.transaction_id, self._registered.ensure)
+        self._along: list[Along] = []
         self._state = TransactionState.OPEN
         self._result: CommitResult | None = None
         self._failure: BaseException | None = None
@@ -204,6 +205,17 @@ class Transaction:
             done.append(AppTransaction(app_id, version))
             if not member.change.operations:
                 member.change.operations.append(Operation("TXN", {"appId": app_id}))
+
+    def along(self, record: Along) -> None:
+        """Have something recorded in the database transaction that ratifies this one.
+
+        Args:
+            record: Called with the session, perhaps more than once. What it raises ends the
+                transaction, and nothing is committed.
+        """
+        if not self._is_replay():
+            self._check_open()
+            self._along.append(record)
 
     def read(
         self, name: str, *, columns: Sequence[str] | None = None, where: str | None = None
@@ -290,7 +302,7 @@ class Transaction:
         except BaseException:
             self.rollback()
             raise
-        if not ratified:
+        if not ratified and not self._along:
             self.rollback()
             self._result = CommitResult(self.transaction_id, {}, attempts=self.attempts)
             return self._result
@@ -393,7 +405,7 @@ class Transaction:
         last = self.attempts + _SETTLED
         while True:
             members = {n: m for n, m in self._view.members.items() if not m.change.is_empty}
-            if not members:
+            if not members and not self._along:
                 return []
             for member in members.values():
                 member.stager.settle()
@@ -432,6 +444,7 @@ class Transaction:
                 # Only a serializable transaction depends on what was not there.
                 self._view.missed if self.isolation is Isolation.SERIALIZABLE else (),
                 self._locks.in_store,
+                self._along,
             )
             try:
                 return ratify_surely(self._parts, intent, way)
@@ -467,7 +480,7 @@ class Transaction:
         return CommitResult(
             self.transaction_id,
             {str(m.head.name): m.commit.version for m in ratified},
-            to_datetime(ratified[0].commit.timestamp_ms),
+            to_datetime(ratified[0].commit.timestamp_ms) if ratified else None,
             self.attempts,
             published,
         )

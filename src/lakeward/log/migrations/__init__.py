@@ -14,7 +14,13 @@ from sqlalchemy import bindparam
 from lakeward.errors import StoreCorrupt, StoreTooNew
 from lakeward.log import tables
 from lakeward.log.database import Database, Session
-from lakeward.log.migrations import m0001_initial, m0002_locks, m0003_iceberg, m0004_change_files
+from lakeward.log.migrations import (
+    m0001_initial,
+    m0002_locks,
+    m0003_iceberg,
+    m0004_change_files,
+    m0005_runs,
+)
 from lakeward.log.statement import Statement
 
 MIGRATIONS: Final[tuple[ModuleType, ...]] = (
@@ -22,6 +28,7 @@ MIGRATIONS: Final[tuple[ModuleType, ...]] = (
     m0002_locks,
     m0003_iceberg,
     m0004_change_files,
+    m0005_runs,
 )
 CURRENT: Final = len(MIGRATIONS)
 

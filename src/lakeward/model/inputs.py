@@ -1,0 +1,37 @@
+"""What somebody took in: files of a landing directory, versions of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file outside the lake.
+
+    Attributes:
+        path: Its full name.
+        size: In bytes.
+        modified_ms: When it was written.
+        checksum: Of its bytes, with the name of the function before a colon.
+    """
+
+    path: str
+    size: int
+    modified_ms: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far a table was read.
+
+    Attributes:
+        table_id: The table.
+        version: The version that was read; what came later is new.
+        transaction_id: The transaction that read it, whose own changes are not new either.
+    """
+
+    table_id: int
+    version: int
+    transaction_id: str
