@@ -6,11 +6,14 @@ are never used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import pyarrow as pa
 
-from lakeward.errors import MissingExtra, StorageError
+from lakeward.errors import MissingExtra, StorageError, UnsupportedFeature
+
+_EXTRA: Final = "Run: pip install 'lakeward[datafusion]'."
 
 
 def scan_delta(
@@ -35,9 +38,9 @@ def scan_delta(
         from deltalake.exceptions import DeltaError
     except ImportError as error:
         what = "Reading deletion vectors or mapped columns needs delta-rs."
-        raise MissingExtra(what, hint="Run: pip install 'lakeward[datafusion]'.") from error
+        raise MissingExtra(what, hint=_EXTRA) from error
     names = list(schema.names if columns is None else columns)
-    chosen = ", ".join('"' + n.replace('"', '""') + '"' for n in names)
+    chosen = _listed(names)
     query = f"SELECT {chosen} FROM t"  # noqa: S608  quoted identifiers, an expression we rendered
     if where is not None:
         query += f" WHERE {where}"
@@ -49,3 +52,40 @@ def scan_delta(
         what = f"delta-rs could not read version {version} of {uri}: {error}."
         raise StorageError(what, hint="Read it with Spark.") from error
     return result.cast(wanted).to_reader()
+
+
+def write_difference(before: str, after: str, target: str, columns: Sequence[str]) -> None:
+    """Append the rows by which two Delta tables differ to a third, each with its `_change_type`.
+
+    Args:
+        before: The table whose surplus of rows is a `delete`.
+        after: The table whose surplus of rows is an `insert`.
+        target: A table of the same columns and `_change_type`.
+        columns: Of both.
+
+    Raises:
+        UnsupportedFeature: delta-rs cannot compare or write such rows.
+    """
+    try:
+        from deltalake import DeltaTable, QueryBuilder, write_deltalake
+        from deltalake.exceptions import DeltaError
+    except ImportError as error:
+        what = "Telling the difference of two versions needs delta-rs."
+        raise MissingExtra(what, hint=_EXTRA) from error
+    chosen = _listed(columns)
+    kinds = (("delete", "b", "a"), ("insert", "a", "b"))
+    query = " UNION ALL ".join(
+        f"SELECT {chosen}, '{kind}' AS _change_type FROM"  # noqa: S608  quoted identifiers
+        f" (SELECT {chosen} FROM {more} EXCEPT ALL SELECT {chosen} FROM {less})"
+        for kind, more, less in kinds
+    )
+    try:
+        tables = QueryBuilder().register("b", DeltaTable(before)).register("a", DeltaTable(after))
+        write_deltalake(target, pa.table(tables.execute(query)), mode="append")
+    except (DeltaError, OSError, ValueError, pa.ArrowException) as error:
+        what = f"delta-rs cannot tell the difference of two versions of this table: {error}."
+        raise UnsupportedFeature(what, hint="Work on it with Spark.") from error
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join('"' + n.replace('"', '""') + '"' for n in names)

@@ -54,6 +54,13 @@ _REMOVED_BETWEEN = Statement(
 _BY_PATH = Statement(
     _OF_TABLE.where(file.c.path == bindparam("path"), file.c.removed_version == bindparam("live"))
 )
+_AT_PATH = Statement(
+    _OF_TABLE.where(
+        file.c.path == bindparam("path"),
+        file.c.removed_version > bindparam("version"),
+        file.c.added_version <= bindparam("version"),
+    ).order_by(*_ORDER)
+)
 _STATE = Statement(
     sa.select(
         sa.func.count(),
@@ -196,6 +203,12 @@ def live_at_path(session: Session, table_id: int, path: str) -> list[LoggedFile]
     """The live files at a path: at most one, but for different deletion vectors."""
     rows = session.rows(_BY_PATH, {"table_id": table_id, "path": path, "live": LIVE})
     return [file_of(row) for row in rows]
+
+
+def at_path(session: Session, table_id: int, version: int, path: str) -> list[LoggedFile]:
+    """The files of a version at a path: at most one, but for different deletion vectors."""
+    params = {"table_id": table_id, "version": version, "path": path}
+    return [file_of(row) for row in session.rows(_AT_PATH, params)]
 
 
 def has_partition(

@@ -68,6 +68,19 @@ class Storage(ABC):
     def settle(self, paths: Iterable[str]) -> None:
         """Make the names of files that were put safe against a power cut."""
 
+    def harden(self, paths: Iterable[str]) -> None:
+        """Make files that other programs wrote safe against a power cut, names too.
+
+        Raises:
+            FileMissing: One of them is not there.
+        """
+        for path in paths:
+            self.size(path)
+
+    def discard(self, directory: str) -> None:
+        """Delete a directory with all that is in it; one that is gone already is fine."""
+        self.delete([f.path for f in self.listing(directory, recursive=True)])
+
     def prepare(self, path: str, data: bytes) -> Prepared:
         """Begin to write a file that may get its name later, as far as this storage can."""
         return Prepared(self, path, data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -85,6 +86,26 @@ class LocalStorage(Storage):
         for directory in directories:
             with translated(directory):
                 _sync_directory(directory)
+
+    def harden(self, paths: Iterable[str]) -> None:
+        """Sync files that others wrote, and every new directory above them."""
+        directories = set()
+        for path in paths:
+            target = self._full(path)
+            with translated(path):
+                _sync(target, os.O_RDONLY)
+            above = os.path.dirname(target)
+            while above not in directories and len(above) > len(self._root):
+                directories.add(above)
+                above = os.path.dirname(above)
+        for directory in directories:
+            with translated(directory):
+                _sync_directory(directory)
+
+    def discard(self, directory: str) -> None:
+        """Delete a directory with all that is in it."""
+        with translated(directory), suppress(FileNotFoundError):
+            shutil.rmtree(self._full(directory))
 
     def prepare(self, path: str, data: bytes) -> Prepared:
         """Write and sync a file without a name, in another thread."""
@@ -322,7 +343,11 @@ def _write_all(handle: int, data: Any) -> None:
 
 
 def _sync_directory(directory: str) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(directory, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: str, flags: int) -> None:
+    handle = os.open(path, flags)
     try:
         os.fsync(handle)
     finally:

@@ -92,10 +92,17 @@ Step: TypeAlias = Added | RowsRemoved
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Something that was asked for."""
+    """Something that was asked for.
+
+    Attributes:
+        name: As history shows it.
+        parameters: Of what was asked.
+        metrics: What it did, where the engine that did it tells.
+    """
 
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
 
 
 def write_operation(mode: str, change: Change, where: str | None = None) -> Operation:
@@ -119,9 +126,9 @@ def summary(change: Change) -> Operation:
     return Operation("TRANSACTION", {"operations": ", ".join(names)})
 
 
-def metrics(change: Change) -> dict[str, int]:
+def metrics(change: Change) -> dict[str, Any]:
     """What the change does, in numbers, under the names that Delta uses."""
-    out = {
+    out: dict[str, Any] = {
         "numFiles": len(change.added),
         "numOutputRows": sum(f.rows or 0 for f in change.added),
         "numOutputBytes": sum(f.size for f in change.added),
@@ -129,4 +136,6 @@ def metrics(change: Change) -> dict[str, int]:
     if change.removed:
         out["numRemovedFiles"] = len(change.removed)
         out["numRemovedBytes"] = sum(f.size for f in change.removed.values())
+    if len(change.operations) == 1:
+        out.update(change.operations[0].metrics)
     return out

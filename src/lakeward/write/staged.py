@@ -41,7 +41,7 @@ class StagedTable:
     base_version: int
     operation: str
     parameters: Mapping[str, Any]
-    metrics: Mapping[str, int]
+    metrics: Mapping[str, Any]
     added: tuple[DataFile, ...]
     removed: tuple[LoggedFile, ...]
     definition: Definition

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from lakeward.errors import FileMissing, LakewardError
+from lakeward.formats.delta.values import file_path
+from lakeward.formats.delta.vectors import vector_file
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY
 from lakeward.formats.iceberg.listing import DELETE_FILES, schemeless
 from lakeward.log import files, transactions
@@ -17,13 +19,14 @@ from lakeward.maintain.doctor.patient import Patient
 from lakeward.maintain.doctor.report import Finding
 from lakeward.model.commit import Head
 from lakeward.model.file import LoggedFile
+from lakeward.write.branch import PREFIX
 
-_KNOWN = Statement("SELECT path, deletion_vector FROM lakeward_file WHERE table_id = :table_id")
+_KNOWN = Statement(
+    """SELECT path, deletion_vector FROM lakeward_file WHERE table_id = :table_id
+    UNION ALL SELECT path, NULL FROM lakeward_change_file WHERE table_id = :table_id"""
+)
 _LOCATIONS = Statement("SELECT location FROM lakeward_head WHERE table_id <> :table_id")
 _STAGED: Final = re.compile(r"part-\d{5,}-([A-Za-z0-9_-]+)(?:\.\w+)?\.parquet")
-_Z85: Final = (
-    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-)
 _LOST: Final = (
     "Restore the file from a backup of the warehouse, or take it out of the table with "
     "`tx.remove_files`: its rows are lost."
@@ -89,16 +92,11 @@ def vector_paths(descriptor: dict[str, Any]) -> list[str]:
 
 def vector_path(descriptor: dict[str, Any]) -> str | None:
     """The file of a Delta deletion vector; None where it has none."""
-    text = descriptor["pathOrInlineDv"]
     match descriptor["storageType"]:
         case "u":
-            prefix, encoded = text[:-20], text[-20:]
-            digits = _z85(encoded).hex()
-            parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
-            name = f"deletion_vector_{'-'.join(parts)}.bin"
-            return f"{prefix}/{name}" if prefix else name
+            return vector_file(descriptor)
         case "p":
-            return str(text).removeprefix("file://")
+            return file_path(str(descriptor["pathOrInlineDv"]))
         case _:
             return None
 
@@ -141,18 +139,13 @@ def _listed(table: Patient, location: str) -> Iterator[tuple[str, int]]:
 
 
 def _is_staged(path: str, protected: set[str]) -> bool:
-    """Whether an open transaction wrote the file: its id begins what follows the number."""
+    """Whether an open transaction wrote the file: its id begins what follows the number.
+
+    Or it wrote it on a branch, whose directory is called after it.
+    """
+    if path.startswith(PREFIX) and path.partition("/")[0].removeprefix(PREFIX) in protected:
+        return True
     found = _STAGED.fullmatch(path.rpartition("/")[2])
     if found is None:
         return False
     return any(found[1] == i or found[1].startswith(f"{i}-") for i in protected)
-
-
-def _z85(text: str) -> bytes:
-    out = b""
-    for start in range(0, len(text), 5):
-        value = 0
-        for character in text[start : start + 5]:
-            value = value * 85 + _Z85.index(character)
-        out += value.to_bytes(4, "big")
-    return out

@@ -1,0 +1,132 @@
+"""The difference of rows between two versions, as a task that any engine can do.
+
+Three small tables are made for it, each with a log and nothing else: one of the files that went,
+one of the files that came, and an empty one for the rows by which these differ, each with the kind
+of its change. Files that both versions have are not looked at. The engine reads the first two and
+appends to the third as it would to any table, so mapped columns, deletion vectors and partitions
+are its business, as always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import orjson
+
+from lakeward.formats.delta.branch import absolute, branch_definition
+from lakeward.formats.delta.evolution import MAPPED_ID
+from lakeward.formats.delta.publication import add, metadata
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.schema import Schema
+from lakeward.model.types import Field, Primitive
+
+CHANGE_TYPE: Final = "_change_type"
+INSERTED: Final = "insert"
+DELETED: Final = "delete"
+_MAPPING: Final = "delta.columnMapping."
+_MAX_ID: Final = "delta.columnMapping.maxColumnId"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two tables to compare, and one for the rows by which they differ.
+
+    A row that is in one of them more often than in the other differs as often as that.
+
+    Attributes:
+        before: Where the table of the rows that went is.
+        after: Where the table of the rows that came is.
+        target: Where the table is that takes the rows: the columns of both, and `_change_type`,
+            which is `delete` for rows of `before` and `insert` for rows of `after`.
+        columns: Of both tables, in order.
+    """
+
+    before: str
+    after: str
+    target: str
+    columns: tuple[str, ...]
+
+
+def difference(
+    head: Head,
+    definition: Definition,
+    removed: Iterable[LoggedFile],
+    added: Iterable[DataFile],
+    *,
+    root: str,
+    place: str,
+) -> tuple[Difference, list[tuple[str, bytes]]]:
+    """The task, and for each of its tables where it is and its first commit.
+
+    Args:
+        head: The table.
+        definition: After the change.
+        removed: Files that went.
+        added: Files that came, as the table's log names them.
+        root: The table's full address.
+        place: The directory to make them in.
+    """
+    plain = _plain(branch_definition(definition))
+    told = _with_change_type(plain)
+    task = Difference(
+        f"{place}/_before", f"{place}/_after", f"{place}/_change_data", tuple(plain.schema.names)
+    )
+    tables = [
+        (task.before, _log(head, plain, (f.file for f in removed), root)),
+        (task.after, _log(head, plain, added, root)),
+        (task.target, _log(head, told, (), root)),
+    ]
+    return task, tables
+
+
+def _log(head: Head, definition: Definition, files: Iterable[DataFile], root: str) -> bytes:
+    lines: list[dict[str, Any]] = [
+        {"protocol": dict(definition.protocol)},
+        {"metaData": metadata(head, definition)},
+    ]
+    schema = definition.schema
+    lines += [{"add": add(absolute(f, root, definition), schema, changed=True)} for f in files]
+    return b"\n".join(map(orjson.dumps, lines)) + b"\n"
+
+
+def _plain(definition: Definition) -> Definition:
+    """Rows of old versions need not satisfy what holds for new ones."""
+    fields = tuple(
+        replace(f, nullable=True, default=None, metadata=_mapping_of(f))
+        for f in definition.schema.fields
+    )
+    return replace(
+        definition,
+        schema=Schema(fields, definition.schema.last_id),
+        properties={k: v for k, v in definition.properties.items() if k.startswith(_MAPPING)},
+        constraints={},
+        derived={},
+    )
+
+
+def _mapping_of(field: Field) -> dict[str, Any]:
+    kept = (_MAPPING, "delta.typeChanges")
+    return {k: v for k, v in field.metadata.items() if k.startswith(kept)}
+
+
+def _with_change_type(definition: Definition) -> Definition:
+    schema, properties = definition.schema, dict(definition.properties)
+    marks: dict[str, Any] = {}
+    if _MAX_ID in properties:
+        highest = _highest(schema.walk(), int(properties[_MAX_ID])) + 1
+        properties[_MAX_ID] = str(highest)
+        marks = {MAPPED_ID: highest, "delta.columnMapping.physicalName": CHANGE_TYPE}
+    kind = Field(schema.last_id + 1, CHANGE_TYPE, Primitive("string"), metadata=marks)
+    return replace(
+        definition,
+        schema=Schema((*schema.fields, kind), schema.last_id + 1),
+        properties=properties,
+    )
+
+
+def _highest(fields: Iterable[Field] | Sequence[Field], known: int) -> int:
+    return max([known, *(int(f.metadata[MAPPED_ID]) for f in fields if MAPPED_ID in f.metadata)])

@@ -1,0 +1,294 @@
+"""A branch of a Delta table: any engine works on it, and one commit takes what it did.
+
+The branch is a directory below the table with a log of its own, which names the table's files where
+they lie. Everything in the directory belongs to the transaction, or to the named branch, that it is
+called after, so that it can be cleaned up when that ends. Data files that the branch adds stay in
+their place when it is published: only its log goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from lakeward.errors import CorruptTable, UnsupportedFeature
+from lakeward.formats.delta.branch import (
+    branch_definition,
+    check_branchable,
+    first_commit,
+    later_commit,
+    main_definition,
+)
+from lakeward.formats.delta.changes import Difference, difference
+from lakeward.formats.delta.checkpoint import checkpoint_path, last_checkpoint_path
+from lakeward.formats.delta.history import newest_version, read_commit, read_history
+from lakeward.formats.delta.net import Net, moved_all, net_of
+from lakeward.formats.delta.publication import commit_path
+from lakeward.formats.delta.vectors import vector_file
+from lakeward.log import files
+from lakeward.model.clock import now_ms
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.history import ForeignActions
+from lakeward.model.steps import reach
+from lakeward.read.parts import Parts
+from lakeward.write.change import Change, Operation
+
+PREFIX: Final = "txn-"
+"""What the directory of a transaction's branch begins with; its id follows."""
+
+_CHANGE_FEED: Final = "delta.enableChangeDataFeed"
+
+Differ: TypeAlias = Callable[[Difference], None]
+"""Writes the rows by which two small tables differ to a third one: an engine's part."""
+
+
+@dataclass
+class DeltaBranch:
+    """A zero-copy working copy of one version of one Delta table.
+
+    Attributes:
+        parts: The lake's.
+        head: The table at the version that the branch was made from.
+        definition: Of the table at that version.
+        directory: Of the branch, below the table's location.
+    """
+
+    parts: Parts
+    head: Head
+    definition: Definition
+    directory: str
+
+    @classmethod
+    def open(
+        cls,
+        parts: Parts,
+        owner: str,
+        head: Head,
+        definition: Definition,
+        base: Iterable[LoggedFile] | None,
+        *,
+        directory: str | None = None,
+    ) -> DeltaBranch:
+        """Make a branch of a table.
+
+        The one that it is for must be registered before: from here on there are files of it.
+
+        Args:
+            parts: The lake's.
+            owner: The id of the transaction that it is for.
+            head: The table at the version to branch from.
+            definition: At that version.
+            base: The files of the version. None for a branch that is only added to, which needs
+                none of them; `complete` gives it them later.
+            directory: Another name of its directory than the transaction's.
+
+        Raises:
+            UnsupportedFeature: The table uses what a branch could not keep right.
+        """
+        check_branchable(definition, str(head.name))
+        out = cls(parts, head, definition, directory or f"{PREFIX}{owner}")
+        begun = first_commit(
+            head,
+            branch_definition(definition),
+            base or (),
+            root=out.root,
+            owner=owner,
+            now_ms=now_ms(),
+            engine=parts.engine,
+        )
+        storage, place = parts.storage, out._place
+        if begun.checkpoint is not None and begun.pointer is not None:
+            storage.put(checkpoint_path(place, begun.version), begun.checkpoint)
+            storage.put(last_checkpoint_path(place), begun.pointer)
+        storage.put(commit_path(place, begun.version), begun.commit)
+        reach("branch.opened")
+        return out
+
+    @property
+    def location(self) -> str:
+        """Where engines find the branch: an ordinary Delta table."""
+        return self.parts.storage.uri(self._place)
+
+    @property
+    def root(self) -> str:
+        """The full name of the table's own directory."""
+        return self.parts.storage.uri(self.head.location)
+
+    def complete(self, base: Iterable[LoggedFile]) -> None:
+        """Give a branch that was only added to the files of its base, as its next commit."""
+        definition = self._newest()
+        newest = newest_version(self.parts.storage, self._place, at_least=self._first_version())
+        data = later_commit(
+            definition, base, root=self.root, now_ms=now_ms(), engine=self.parts.engine
+        )
+        if not self.parts.storage.put_if_absent(commit_path(self._place, newest + 1), data):
+            what = f"Somebody writes the branch of {self.head.name} at {self.location} just now."
+            raise CorruptTable(what, hint="Let one statement end before the next begins.")
+
+    def net(self, *, evolve: bool = False, differ: Differ | None = None) -> Net:
+        """What the branch's commits come to, as one commit on the table.
+
+        The files that it adds are safe on disk when this returns. Where the table has a change feed
+        and several statements changed rows, the difference of rows is written as change files.
+
+        Args:
+            evolve: Whether the branch may have changed the table's columns and properties.
+            differ: The engine that finds out by which rows two small tables differ.
+
+        Raises:
+            UnsupportedFeature: The branch changed what may not change, or the change feed of its
+                statements cannot be told.
+            CorruptTable: Its log cannot be understood.
+        """
+        found = net_of(
+            self._commits(), directory=self.directory, root=self.root, base=self._base_at()
+        )
+        if found.definition is not None:
+            found = replace(found, definition=self._evolved(found.definition, evolve=evolve))
+        after = found.definition or self.definition
+        if after.properties.get(_CHANGE_FEED) != "true":
+            found = replace(found, change_files=())
+        elif not found.is_told:
+            found = replace(found, change_files=self._told(found, after, differ), is_told=True)
+        self.parts.storage.harden(self.kept(found))
+        reach("branch.netted")
+        return found
+
+    def fill(self, change: Change, found: Net) -> None:
+        """Make the branch's net effect part of a change of its table.
+
+        Scopes that the change has already are taken for all that the branch's statements looked at;
+        where it has none and rows went, that is the whole table.
+        """
+        change.added.extend(found.added)
+        for file in found.removed:
+            change.remove(file)
+        change.change_files.extend(found.change_files)
+        change.new_definition = found.definition or change.new_definition
+        change.data_change = found.data_change
+        change.app_transactions.extend(found.app_transactions)
+        change.picked = change.picked or bool(found.removed)
+        change.operations.extend(
+            Operation(s.info.operation, s.info.parameters, s.info.metrics) for s in found.statements
+        )
+        looked = any(s.removed and s.info.data_change for s in found.statements)
+        if looked and not change.scopes:
+            change.scopes.append(None)
+
+    def kept(self, found: Net) -> list[str]:
+        """The files of the branch's directory that its net effect needs."""
+        inside = f"{self.directory}/"
+        paths = [f.path for f in (*found.added, *found.change_files)]
+        vectors = [f.deletion_vector for f in found.added if f.deletion_vector is not None]
+        paths += [vector_file(v) for v in vectors if v["storageType"] == "u"]
+        return [f"{self.head.location}/{p}" for p in dict.fromkeys(paths) if p.startswith(inside)]
+
+    def tidy(self, found: Net) -> None:
+        """Delete what the commit does not need: the branch's log, and files that came and went."""
+        kept = set(self.kept(found))
+        if not kept:
+            self.discard()
+            return
+        storage, inside = self.parts.storage, f"/{self.directory}/"
+        listed = [f.path.partition(inside)[2] for f in storage.listing(self._place, recursive=True)]
+        storage.delete([p for p in (f"{self._place}/{n}" for n in listed) if p not in kept])
+
+    def discard(self) -> None:
+        """Delete the branch with all that was written on it."""
+        self.parts.storage.discard(self._place)
+
+    @property
+    def _place(self) -> str:
+        return f"{self.head.location}/{self.directory}"
+
+    def _first_version(self) -> int:
+        """The version that the branch began with; a checkpoint makes up for those before."""
+        return 0 if self.parts.storage.exists(commit_path(self._place, 0)) else 1
+
+    def _commits(self) -> Iterator[ForeignActions]:
+        definition, after_ms = branch_definition(self.definition), -1
+        version = self._first_version() + 1
+        while True:
+            found = read_commit(
+                self.parts.storage,
+                self._place,
+                version,
+                definition,
+                uuid=self.head.uuid,
+                after_ms=after_ms,
+            )
+            if found is None:
+                return
+            yield found
+            definition = found.definition or definition
+            version, after_ms = version + 1, found.timestamp_ms
+
+    def _newest(self) -> Definition:
+        definition = branch_definition(self.definition)
+        for commit in self._commits():
+            definition = commit.definition or definition
+        return definition
+
+    def _base_at(self) -> Callable[[str], Sequence[LoggedFile]]:
+        """Looks up the base's files by their paths on the branch."""
+        root, known = self.root, dict[str, Sequence[LoggedFile]]()
+
+        def look(path: str) -> Sequence[LoggedFile]:
+            if path not in known:
+                own = path.removeprefix(f"{root}/")
+                with self.parts.database.read() as session:
+                    known[path] = files.at_path(session, self.head.table_id, self.head.version, own)
+            return known[path]
+
+        return look
+
+    def _evolved(self, found: Definition, *, evolve: bool) -> Definition | None:
+        if found == branch_definition(self.definition):
+            return None
+        name = str(self.head.name)
+        if not evolve:
+            what = f"A statement changed the columns or properties of table {name}."
+            hint = "Only rows may change here; evolve the table first."
+            raise UnsupportedFeature(what, hint=hint, table=name)
+        if found.partition_by != self.definition.partition_by:
+            what = f"A statement changed how table {name} is partitioned."
+            raise UnsupportedFeature(what, hint="Make a new table for that.", table=name)
+        check_branchable(found, name)
+        return main_definition(found, self.definition)
+
+    def _told(
+        self, found: Net, definition: Definition, differ: Differ | None
+    ) -> tuple[DataFile, ...]:
+        """The difference of rows between base and branch, as change files."""
+        if not found.added and not found.removed:
+            return ()
+        name = str(self.head.name)
+        if differ is None:
+            what = f"Several statements changed table {name}, which has a change feed."
+            hint = "Commit each by itself, or give the engine that tells their difference."
+            raise UnsupportedFeature(what, hint=hint, table=name)
+        task, tables = difference(
+            self.head, definition, found.removed, found.added, root=self.root, place=self._place
+        )
+        storage = self.parts.storage
+        for place, data in tables:
+            storage.put(commit_path(place, 0), data)
+        differ(
+            replace(
+                task,
+                before=storage.uri(task.before),
+                after=storage.uri(task.after),
+                target=storage.uri(task.target),
+            )
+        )
+        written = read_history(storage, task.target)
+        inside = task.target.removeprefix(f"{self.head.location}/")
+        live = [f.file for f in written.files if f.added > 0]
+        return moved_all([_change_file(f) for f in live], inside)
+
+
+def _change_file(file: DataFile) -> DataFile:
+    return DataFile(file.path, file.size, None, 0, file.partition)
