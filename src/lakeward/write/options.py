@@ -109,13 +109,17 @@ def _either(properties: Mapping[str, str], *names: str) -> str | None:
 
 
 def _check_flags(properties: Mapping[str, str]) -> None:
-    for key in ("delta.appendOnly", "delta.enableChangeDataFeed", APPEND_ONLY):
+    for key in (
+        "delta.appendOnly",
+        "delta.enableChangeDataFeed",
+        "delta.enableDeletionVectors",
+        APPEND_ONLY,
+    ):
         if properties.get(key, "false") not in ("true", "false"):
             what = f"Property {key} is {properties[key]!r}."
             raise InvalidInput(what, hint="Use true or false.", property=key)
     refused = {
         "delta.columnMapping.mode",
-        "delta.enableDeletionVectors",
         "delta.enableRowTracking",
         "delta.enableTypeWidening",
         "delta.universalFormat.enabledFormats",

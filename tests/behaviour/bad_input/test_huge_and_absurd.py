@@ -97,7 +97,7 @@ def test_types_that_no_format_holds_are_refused_with_the_column(
         {"delta.feature.deletionVectors": "supported"},
         {"delta.constraints.x": "id > 0"},
         {"delta.columnMapping.mode": "name"},
-        {"delta.enableDeletionVectors": "true"},
+        {"delta.enableDeletionVectors": "perhaps"},
         {"delta.enableRowTracking": "true"},
         {"delta.checkpointPolicy": "v2"},
         {"delta.appendOnly": "maybe"},

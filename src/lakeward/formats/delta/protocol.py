@@ -54,8 +54,13 @@ def new_protocol(definition: Definition, *, guard: bool) -> dict[str, Any]:
         writer.add("appendOnly")
     if definition.properties.get("delta.enableChangeDataFeed") == "true":
         writer.add("changeDataFeed")
+    if definition.properties.get("delta.enableDeletionVectors") == "true":
+        reader.add("deletionVectors")
     if any(map(is_generated, definition.schema.walk())):
         writer.add("generatedColumns")
+    if any(not f.nullable for f in definition.schema.walk()):
+        # Spark does not even read a table whose features are spelled out and lack this one.
+        writer.add("invariants")
     if not writer and not reader:
         return {"minReaderVersion": 1, "minWriterVersion": 2}
     if not guard and not reader:
