@@ -8,7 +8,8 @@ A class exists where a caller would act differently::
     │   ├── InvalidExpression     a `where` or a check that does not parse or bind
     │   ├── SchemaMismatch        data that does not fit the table's schema
     │   ├── ConstraintViolation   rows that a constraint refuses
-    │   └── UnsupportedFeature    asks for something this engine or table cannot do
+    │   ├── UnsupportedFeature    asks for something this engine or table cannot do
+    │   └── EpochOutOfOrder       an epoch that does not follow the last one
     ├── NotFound
     │   ├── LakeNotFound
     │   ├── TableNotFound
@@ -20,6 +21,9 @@ A class exists where a caller would act differently::
     ├── Refused                   a function of the user did not let the commit pass
     ├── Locked                    another transaction holds the table; try again later
     ├── TransactionClosed         committed, rolled back, failed or expired before
+    ├── EpochFailed               what was written to a sink is lost; discard it and write it again
+    ├── SinkClosed                the sink takes nothing any more
+    │   └── Fenced                a newer instance of the writer took over
     ├── OutcomeUnknown            the store did not answer; ask again by transaction id
     ├── StoreError                the log's database cannot be used
     │   ├── StoreUnavailable      cannot be reached now; may pass
@@ -105,6 +109,10 @@ class UnsupportedFeature(InvalidInput):
     """Something that this engine or this table cannot do."""
 
 
+class EpochOutOfOrder(InvalidInput):
+    """An epoch that does not follow the last one: `epoch`, `last` and `expected` tell."""
+
+
 class NotFound(LakewardError, LookupError):
     """Something named in the request does not exist."""
 
@@ -166,6 +174,26 @@ class Locked(LakewardError):
 
 class TransactionClosed(LakewardError):
     """The transaction was committed, rolled back or expired before."""
+
+
+class EpochFailed(LakewardError):
+    """Rows that were written to a sink could not be staged, so their epoch cannot be committed.
+
+    Call `discard` and write the epoch again from its beginning.
+    """
+
+    retryable = True
+    exit_code = 16
+
+
+class SinkClosed(LakewardError):
+    """The sink was closed; its cause, if there is one, tells why."""
+
+    exit_code = 17
+
+
+class Fenced(SinkClosed):
+    """A newer instance of the same writer took over; this one commits nothing any more."""
 
 
 class OutcomeUnknown(LakewardError):

@@ -24,6 +24,9 @@ from lakeward.read.diff import Diff, SchemaChange
 from lakeward.read.history import Version
 from lakeward.read.snapshot import TableSnapshot, Totals
 from lakeward.read.transactions import TransactionRecord
+from lakeward.stream.metrics import SinkMetrics
+from lakeward.stream.result import EpochResult
+from lakeward.stream.sink import Sink, SinkGroup
 from lakeward.write.hooks import Hooks
 from lakeward.write.outcome import Outcome
 from lakeward.write.staged import StagedTable
@@ -39,6 +42,7 @@ own. This page is made from the code by `python -m tests.docs.api_page`, and a t
 """
 _PARTS: Final[dict[str, tuple[Any, ...]]] = {
     "What you begin with": (lw.Lake, lw.Table, lw.Transaction, lw.CommitResult, lw.Retry),
+    "Streams": (Sink, SinkGroup, EpochResult, SinkMetrics),
     "Conflicts and hooks": (
         lw.LastWriterWins,
         lw.Collision,
@@ -55,7 +59,16 @@ _PARTS: Final[dict[str, tuple[Any, ...]]] = {
 }
 _SECTION: Final = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):$")
 # How a class is used, where it is not by calling it.
-_GIVEN: Final = (lw.Lake, lw.Table, lw.Transaction, Hooks, TableSnapshot, LakeSnapshot)
+_GIVEN: Final = (
+    lw.Lake,
+    lw.Table,
+    lw.Transaction,
+    Hooks,
+    Sink,
+    SinkGroup,
+    TableSnapshot,
+    LakeSnapshot,
+)
 # Members that serve the lake's own layers.
 _INTERNAL: Final = frozenset({"parts", "head", "plan", "to_json", "from_json"})
 

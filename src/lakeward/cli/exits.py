@@ -32,6 +32,8 @@ EXITS: Final = {
     DEMO_FAILED: "a check of the demo failed",
     14: "a commit hook refused",
     15: "another transaction holds the table: try again later",
+    16: "rows could not be staged: run it again",
+    17: "a newer instance of the writer took over",
     INTERRUPTED: "interrupted with Ctrl-C",
 }
 

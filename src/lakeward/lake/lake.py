@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +31,9 @@ from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
 from lakeward.read.transactions import TransactionRecord, record, records
 from lakeward.storage.local import LocalStorage
+from lakeward.stream.opening import opened_sink
+from lakeward.stream.queue import Limits
+from lakeward.stream.sink import Sink, SinkGroup
 from lakeward.write import create as tables
 from lakeward.write.adopt import adopt
 from lakeward.write.behind import Behind
@@ -320,6 +324,90 @@ class Lake:
                 return tx.commit()
         message = "unreachable"
         raise AssertionError(message)
+
+    def sink(
+        self,
+        name: str,
+        *,
+        writer_id: str,
+        mode: str = "append",
+        key: str | Sequence[str] | None = None,
+        schema: Any = None,
+        format: str | None = None,  # noqa: A002  the name users know
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        policy: Mapping[str, Any] | None = None,
+        constraints: Mapping[str, str] | None = None,
+        gaps: bool = False,
+        message: str | None = None,
+        flush_rows: int = 1_000_000,
+        flush_bytes: int = 32 * 2**20,
+        flush_seconds: float = 30.0,
+        max_bytes: int = 256 * 2**20,
+        threads: int = 2,
+    ) -> Sink:
+        """Open a table for a stream of rows, which are committed by epochs, each exactly once.
+
+        Older instances of the same writer are fenced off from the table: they commit nothing any
+        more.
+
+        Args:
+            name: The table.
+            writer_id: Names the producer, the same each time it runs. Its epochs are counted by it.
+            mode: `append` adds rows; `overwrite` replaces the partitions that an epoch has rows in;
+                `upsert` merges changes by key.
+            key: The columns that tell rows apart, for `upsert`.
+            schema: To make the table when there is none, as `create` takes it. A table that is
+                there must have these columns.
+            format: `delta` or `iceberg`, when the table is made; `delta` unless given.
+            partition_by: When the table is made.
+            properties: When the table is made.
+            policy: When the table is made.
+            constraints: When the table is made.
+            gaps: Let epochs be left out; otherwise each must be the one after the last.
+            message: Why; kept with each commit.
+            flush_rows: Write rows as a file when there are so many.
+            flush_bytes: Or when they have this size in memory.
+            flush_seconds: Or when the first has waited for so long.
+            max_bytes: Let `write` wait when so much is waiting to be written.
+            threads: That write files.
+
+        Raises:
+            TableNotFound: There is no such table, and no schema to make it by.
+            SchemaMismatch: The table has other columns than the schema given.
+            InvalidInput: Something asked for makes no sense. Nothing was made.
+        """
+        given: dict[str, Any] = {} if format is None else {"format": format}
+        return opened_sink(
+            self._parts,
+            partial(self._begin, isolation="read_committed", message=message),
+            partial(
+                self.create,
+                name,
+                schema,
+                partition_by=partition_by,
+                properties=properties,
+                policy=policy,
+                constraints=constraints,
+                **given,
+            ),
+            name,
+            writer_id=writer_id,
+            mode=mode,
+            key=key,
+            schema=schema,
+            format=format,
+            gaps=gaps,
+            limits=Limits(flush_rows, flush_bytes, flush_seconds, max_bytes, threads),
+        )
+
+    def sinks(self, sinks: Sequence[Sink]) -> SinkGroup:
+        """Let epochs of several sinks be committed together, over all their tables at once.
+
+        Args:
+            sinks: As `sink` opened them, not written to yet. Tables of both formats may be mixed.
+        """
+        return SinkGroup(list(sinks))
 
     def snapshot(self, *, at: datetime | str | int | None = None) -> LakeSnapshot:
         """One consistent cut over all tables: every transaction is in it as a whole or not at all.

@@ -205,6 +205,20 @@ run = Table(
     Column("bundle", Text, nullable=False),
 )
 
+writer = Table(
+    "lakeward_writer",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True),
+    Column("writer_id", Text, primary_key=True),
+    Column("instance", Text, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("opened_ms", BigInteger, nullable=False),
+    Column("epoch", BigInteger),
+    Column("transaction_id", Text),
+    Column("progress", Text),
+)
+
 iceberg_table = Table(
     "iceberg_tables",
     metadata,

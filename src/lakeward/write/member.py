@@ -67,7 +67,7 @@ class Member:
 
     def stage(self, data: Any, checks: Checks | None = None) -> list[DataFile]:
         """Write a user's rows as files; they are not part of the change yet."""
-        self._check_writable()
+        self.check_writable()
         self.before_writing()
         return rewrite.stage(self.stager, data, checks)
 
@@ -93,7 +93,7 @@ class Member:
 
     def remove_rows(self, scope: Expression | None) -> None:
         """Take the rows of a scope out: whole files, or rewritten ones where some rows stay."""
-        self._check_writable()
+        self.check_writable()
         check_deletable(self.change)
         self.change.scopes.append(scope)
         self.change.steps.append(RowsRemoved(scope))
@@ -111,7 +111,7 @@ class Member:
         Raises:
             InvalidInput: The version that the transaction sees has no such file.
         """
-        self._check_writable()
+        self.check_writable()
         check_deletable(self.change)
         live = {f.path: f for f in self.files()}
         unknown = [p for p in paths if p not in live]
@@ -216,5 +216,6 @@ class Member:
         self.before_writing()
         return rewrite.survivors(self.parts.storage, self.stager, self.change, file, scope)
 
-    def _check_writable(self) -> None:
+    def check_writable(self) -> None:
+        """Refuse a table that only another engine can write."""
         check_writable(self.change)

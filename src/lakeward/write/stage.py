@@ -3,13 +3,15 @@
 Rows are made to fit the table's schema, checked, split by partition and written in files of about
 the size that the table asks for. Memory holds one file's rows per open partition and never more
 than a few files' worth in all. Every file carries the transaction's id in its name and is on disk,
-name and all, before the transaction can be ratified.
+name and all, before the transaction can be ratified. Several threads may stage rows of one table at
+once; each call knows its own files.
 """
 
 from __future__ import annotations
 
+import itertools
 import secrets
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -39,8 +41,8 @@ class Stager:
     head: Head
     definition: Definition
     options: ParquetOptions
-    written: list[DataFile] = field(default_factory=list)
     created: list[str] = field(default_factory=list)
+    _ordinals: Iterator[int] = field(default_factory=itertools.count)
     _syncs: list[Pending] = field(default_factory=list)
     # Somebody may have died under the same, self-chosen, id and left files of these names.
     _token: str = field(default_factory=lambda: secrets.token_hex(2))
@@ -59,7 +61,7 @@ class Stager:
             SchemaMismatch: Rows that do not fit the schema.
             ConstraintViolation: Rows that a check refuses: all of them are counted first.
         """
-        before = len(self.written)
+        written: list[DataFile] = []
         waiting: dict[tuple[tuple[int, Value], ...], _Waiting] = {}
         for table in tables:
             rows = completed(table, self.definition, str(self.head.name), trusted=trusted)
@@ -67,11 +69,11 @@ class Stager:
             if checks.violated:
                 continue
             for values, part in partitioned(rows, self.definition, str(self.head.name)):
-                self._take(waiting, values, part)
+                self._take(waiting, values, part, written)
         checks.settle()
         for rest in waiting.values():
-            self._flush(rest)
-        return self.written[before:]
+            self._flush(rest, written)
+        return written
 
     def settle(self) -> None:
         """Make the files safe under their names."""
@@ -87,6 +89,7 @@ class Stager:
         waiting: dict[tuple[tuple[int, Value], ...], _Waiting],
         values: Mapping[int, Value],
         part: pa.Table,
+        written: list[DataFile],
     ) -> None:
         entry = waiting.setdefault(tuple(values.items()), _Waiting(values))
         limit = self.options.target_file_size
@@ -95,20 +98,20 @@ class Stager:
         if part.num_rows <= rows_per_file:
             entry.add(part, size)
             if entry.size >= limit:
-                self._flush(entry)
+                self._flush(entry, written)
         else:
             for start in range(0, part.num_rows, rows_per_file):
                 some = part.slice(start, rows_per_file)
                 entry.add(some, some.nbytes)
                 if entry.size >= limit:
-                    self._flush(entry)
+                    self._flush(entry, written)
         while sum(w.size for w in waiting.values()) > limit * _OPEN_FILES:
-            self._flush(max(waiting.values(), key=lambda w: w.size))
+            self._flush(max(waiting.values(), key=lambda w: w.size), written)
 
-    def _flush(self, entry: _Waiting) -> None:
+    def _flush(self, entry: _Waiting, written: list[DataFile]) -> None:
         if not entry.rows:
             return
-        ordinal = len(self.created)
+        ordinal = next(self._ordinals)
         codec = "" if self.options.compression == "none" else f".{self.options.compression}"
         name = f"part-{ordinal:05d}-{self.transaction_id}-{self._token}{codec}.parquet"
         path = partition_directory(entry.values, self.definition) + name
@@ -117,7 +120,7 @@ class Stager:
         full = f"{self.head.location}/{path}"
         self._syncs.append(self.storage.create(full, buffer))
         self.created.append(full)
-        self.written.append(file)
+        written.append(file)
         entry.clear()
 
 

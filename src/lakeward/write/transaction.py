@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -61,6 +62,7 @@ from lakeward.write.record import Ratified
 from lakeward.write.registered import Registered
 from lakeward.write.resolve import Resolver
 from lakeward.write.staged import staged_commit
+from lakeward.write.staging import Staging
 from lakeward.write.strategy import LastWriterWins, OnConflict, Strategies
 from lakeward.write.view import View
 
@@ -205,6 +207,13 @@ class Transaction:
             done.append(AppTransaction(app_id, version))
             if not member.change.operations:
                 member.change.operations.append(Operation("TXN", {"appId": app_id}))
+
+    def staging(self, name: str) -> Staging:
+        """Begin to write rows of a table as files, in any threads, ahead of their operation."""
+        with self._operation(name) as member:
+            member.check_writable()
+            self._registered.ensure()
+        return Staging(member, partial(self._operation, name))
 
     def along(self, record: Along) -> None:
         """Have something recorded in the database transaction that ratifies this one.

@@ -41,6 +41,10 @@ class Checks:
         }
         return cls(table, predicates)
 
+    def anew(self) -> Checks:
+        """The same checks, with nothing counted yet."""
+        return Checks(self.table, self._predicates)
+
     def also(self, name: str, text: str, expression: Expression) -> None:
         """Check one more thing."""
         self._predicates[name] = (text, violates(expression))

@@ -119,7 +119,7 @@ class View:
     def _newest(self, name: TableName) -> Member:
         head, definition = self._found(name, None, newest=True)
         member = self.members.get(name)
-        if member is None or member.change.is_empty:
+        if member is None or (member.change.is_empty and not member.stager.created):
             return self._add(head, definition)
         base = member.change.head
         if head.table_id != base.table_id:

@@ -20,6 +20,7 @@ from lakeward.log.migrations import (
     m0003_iceberg,
     m0004_change_files,
     m0005_runs,
+    m0006_writers,
 )
 from lakeward.log.statement import Statement
 
@@ -29,6 +30,7 @@ MIGRATIONS: Final[tuple[ModuleType, ...]] = (
     m0003_iceberg,
     m0004_change_files,
     m0005_runs,
+    m0006_writers,
 )
 CURRENT: Final = len(MIGRATIONS)
 

@@ -1,0 +1,18 @@
+"""Writers of streams: which instance of each may commit, and how far it came."""
+
+from __future__ import annotations
+
+STATEMENTS = (
+    """CREATE TABLE lakeward_writer (
+        table_id BIGINT NOT NULL,
+        writer_id TEXT NOT NULL,
+        instance TEXT NOT NULL,
+        generation BIGINT NOT NULL,
+        actor TEXT NOT NULL,
+        opened_ms BIGINT NOT NULL,
+        epoch BIGINT,
+        transaction_id TEXT,
+        progress TEXT,
+        PRIMARY KEY (table_id, writer_id)
+    ){clustered}""",
+)

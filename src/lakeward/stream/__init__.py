@@ -1,0 +1,1 @@
+"""Streams into the lake: sinks that commit epochs exactly once, and loops that feed them."""

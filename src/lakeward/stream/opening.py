@@ -1,0 +1,168 @@
+"""The table of a sink: opened as it is, or made as it was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lakeward.errors import (
+    AlreadyExists,
+    InvalidInput,
+    SchemaMismatch,
+    TableNotFound,
+    UnsupportedFeature,
+)
+from lakeward.log import heads
+from lakeward.model import arguments
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
+from lakeward.model.names import TableName
+from lakeward.model.schema import Schema
+from lakeward.read.parts import Parts
+from lakeward.stream.identity import Identity
+from lakeward.stream.inlet import Inlet
+from lakeward.stream.mode import Mode
+from lakeward.stream.queue import Limits
+from lakeward.stream.sink import Sink
+from lakeward.write.change import Change
+from lakeward.write.drift import follow
+from lakeward.write.transaction import Transaction
+from lakeward.write.writable import check_deletable, check_writable
+
+
+def opened_sink(
+    parts: Parts,
+    begin: Callable[[], Transaction],
+    create: Callable[[], object],
+    name: str,
+    *,
+    writer_id: str,
+    mode: str,
+    key: object,
+    schema: Any,
+    format: str | None,  # noqa: A002  the name users know
+    gaps: bool,
+    limits: Limits,
+) -> Sink:
+    """A sink for a table, as `lake.sink` describes it."""
+    table = TableName.parse(name)
+    arguments.text(writer_id, "writer_id")
+    wanted = arguments.choice(mode, Mode, "mode")
+    arguments.flag(gaps, "gaps")
+    _check_limits(limits)
+    if wanted is Mode.UPSERT:
+        what = "Sinks that merge changes by key are not built yet."
+        raise UnsupportedFeature(what, hint="Use mode='append' or 'overwrite'.")
+    head, definition = _opened(parts, table, schema, format=format, create=create)
+    _check_mode(head, definition, wanted, key)
+    identity = Identity.take(parts, head, writer_id)
+    return Sink(parts, begin, Inlet(identity, definition, wanted, limits), gaps=gaps)
+
+
+def _opened(
+    parts: Parts,
+    name: TableName,
+    schema: Any,
+    *,
+    format: str | None,  # noqa: A002  the name users know
+    create: Callable[[], object],
+) -> tuple[Head, Definition]:
+    """The table of this name, made when there is none and it is known what it shall look like.
+
+    Raises:
+        TableNotFound: There is none, and no schema was given.
+        SchemaMismatch: It has other columns than the schema that was given.
+        InvalidInput: It is of another format than was asked for.
+    """
+    found = _found(parts, name)
+    if found is None:
+        if schema is None:
+            what = f"The lake has no table {name}."
+            hint = "Give schema= to have the sink make it."
+            raise TableNotFound(what, hint=hint, table=str(name))
+        try:
+            create()
+        except AlreadyExists:
+            # Another sink was faster, or something is in the way, which the next look tells.
+            if _found(parts, name) is None:
+                raise
+        found = _found(parts, name)
+        assert found is not None  # noqa: S101  it was just made
+    head, definition = found
+    if format is not None and head.format != format:
+        what = f"Table {name} is a {head.format} table, not {format}."
+        raise InvalidInput(what, hint="Leave format= out.", table=str(name))
+    if schema is not None:
+        _check_schema(name, definition.schema, Schema.of(schema))
+    return head, definition
+
+
+def _check_mode(head: Head, definition: Definition, mode: Mode, key: object) -> tuple[str, ...]:
+    """The key's columns, when the table can be written in this mode.
+
+    Raises:
+        InvalidInput: The key and the mode do not go together, or the table has no such column.
+        UnsupportedFeature: The table cannot be written, or only grows.
+    """
+    change = Change(head, definition)
+    check_writable(change)
+    if mode is not Mode.APPEND:
+        check_deletable(change)
+    names = _key(key)
+    if mode is Mode.UPSERT and not names:
+        what = f"Changes of {head.name} are merged by key, and there is none."
+        raise InvalidInput(what, hint="Give key=[...].", table=str(head.name))
+    if mode is not Mode.UPSERT and names:
+        what = f"Only mode='upsert' has a key; this one is {mode.value}."
+        raise InvalidInput(what, table=str(head.name))
+    for column in names:
+        if column not in definition.schema.by_name:
+            what = f"Table {head.name} has no column {column!r}."
+            hint = f"It has {', '.join(definition.schema.names)}."
+            raise InvalidInput(what, hint=hint, table=str(head.name), column=column)
+    return names
+
+
+def _check_limits(limits: Limits) -> None:
+    arguments.whole(limits.rows, "flush_rows", least=1)
+    arguments.whole(limits.bytes, "flush_bytes", least=1)
+    arguments.number(limits.seconds, "flush_seconds")
+    arguments.whole(limits.held_bytes, "max_bytes", least=1)
+    arguments.whole(limits.threads, "threads", least=1)
+
+
+def _key(key: object) -> tuple[str, ...]:
+    if key is None:
+        return ()
+    found: Sequence[str] = [key] if isinstance(key, str) else arguments.texts(key, "key")
+    if not found or len(set(found)) < len(found):
+        what = "A key is made of one column or several different ones."
+        raise InvalidInput(what, parameter="key")
+    return tuple(found)
+
+
+def _found(parts: Parts, name: TableName) -> tuple[Head, Definition] | None:
+    with parts.database.read() as session:
+        head = heads.find(session, name)
+    if head is None:
+        return None
+    head = follow(parts, head)
+    with parts.database.read() as session:
+        return head, parts.definition(session, head)
+
+
+def _check_schema(name: TableName, has: Schema, asked: Schema) -> None:
+    given = {f.name: f.type for f in asked}
+    known = {f.name: f.type for f in has}
+    if given == known:
+        return
+    # Columns that a table derives from others may be left out, as they may be in rows.
+    wrong = [n for n in given if str(given[n]) != str(known.get(n))]
+    missing = [n for n in known if n not in given]
+    if not wrong and not missing:
+        return
+    parts = [f"{n} {given[n]} (the table has {known.get(n, 'none')})" for n in wrong]
+    parts += [f"no {n}" for n in missing]
+    what = f"Table {name} has other columns than the schema that was given: {', '.join(parts)}."
+    hint = "Leave schema= out to write the table as it is."
+    raise SchemaMismatch(what, hint=hint, table=str(name), columns=wrong + missing)

@@ -1,0 +1,245 @@
+"""Sinks: services write rows, and commit them by epochs, each exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from lakeward.errors import InvalidInput
+from lakeward.model.schema import Schema
+from lakeward.read.parts import Parts
+from lakeward.stream.committer import Committer
+from lakeward.stream.inlet import Inlet
+from lakeward.stream.metrics import SinkMetrics
+from lakeward.stream.result import EpochResult
+from lakeward.write.transaction import Transaction
+
+
+class Sink:
+    """A stream of rows into one table, committed by epochs.
+
+    What is written before `commit_epoch` is called is in that epoch, what is written later in the
+    next. Nobody sees anything of an epoch before it is committed, and then all of it. Used as a
+    context manager it is closed at the end; what was not committed by then is thrown away.
+
+    Rows are not copied: do not change arrays that were handed over before their epoch is committed.
+    """
+
+    def __init__(
+        self, parts: Parts, begin: Callable[[], Transaction], inlet: Inlet, *, gaps: bool
+    ) -> None:
+        self._parts = parts
+        self._begin = begin
+        self._inlet = inlet
+        self._gaps = gaps
+        self._committer = Committer(parts, begin, [inlet], gaps=gaps)
+        self._group: SinkGroup | None = None
+
+    def __repr__(self) -> str:
+        identity = self._inlet.identity
+        return (
+            f"Sink({self.name!r}, mode={self.mode!r}, writer_id={identity.writer_id!r},"
+            f" generation={identity.generation})"
+        )
+
+    @property
+    def name(self) -> str:
+        """The table."""
+        return self._inlet.name
+
+    @property
+    def mode(self) -> str:
+        """`append`, `upsert` or `overwrite`."""
+        return self._inlet.mode.value
+
+    @property
+    def writer_id(self) -> str:
+        """By which the writer is known, in all its instances."""
+        return self._inlet.identity.writer_id
+
+    @property
+    def generation(self) -> int:
+        """How many instances of the writer opened the table so far, this one included."""
+        return self._inlet.identity.generation
+
+    @property
+    def schema(self) -> Schema:
+        """The table's, which rows must fit."""
+        return self._inlet.definition.schema
+
+    @property
+    def last_epoch(self) -> int | None:
+        """The last epoch that was committed, by whichever instance; None before the first."""
+        return self._inlet.identity.last
+
+    @property
+    def progress(self) -> Any:
+        """What was recorded with the last epoch, if anything was."""
+        return self._inlet.identity.progress
+
+    def write(self, data: Any) -> None:
+        """Take rows for the current epoch; it returns as soon as they are buffered.
+
+        Only when as much is waiting as `max_bytes` allows, it waits until there is room. The rows
+        of one call are taken or refused as a whole; after a refusal the sink goes on.
+
+        Args:
+            data: An Arrow table, batch or reader, a pandas or Polars frame, or a list of dicts.
+
+        Raises:
+            SchemaMismatch: They do not fit the table's schema. None was taken.
+            ConstraintViolation: The table's checks refuse some. None was taken.
+            EpochFailed: Rows taken before could not be staged. `discard` and write them again.
+            SinkClosed: The sink was closed, or fenced off.
+        """
+        self._committer.check_open()
+        self._inlet.put(self._inlet.accept(data))
+
+    def commit_epoch(self, epoch: int, *, progress: Any = None) -> EpochResult:
+        """Commit everything written since the last epoch, as one version of the table.
+
+        The epoch's number is recorded in the same commit, as the application transaction of the
+        writer. An epoch that is there already is not committed again: what was written is thrown
+        away, and the result says `replayed`. After an error nothing of the epoch is in the lake,
+        and the sink takes the epoch again from its beginning; only after `OutcomeUnknown` it is to
+        be called again as it was.
+
+        Args:
+            epoch: The number after the last one; the first may be any.
+            progress: A mapping of plain JSON values to record with the epoch, such as the offsets
+                of a source.
+
+        Raises:
+            EpochOutOfOrder: An epoch was left out. What was written is kept.
+            Fenced: A newer instance of the writer took over. The sink is closed.
+            Conflict: Others changed the table's definition meanwhile.
+            OutcomeUnknown: The store stayed silent. Call it again with the same number.
+        """
+        if self._group is not None:
+            what = f"The sink for {self.name} is one of a group."
+            raise InvalidInput(what, hint="Commit the epoch of the group.", table=self.name)
+        return self._committer.commit(epoch, progress)
+
+    def discard(self) -> None:
+        """Throw away what was written since the last epoch, to write it again.
+
+        Raises:
+            OutcomeUnknown: It is still not known what became of the last commit.
+        """
+        self._committer.discard()
+
+    def metrics(self) -> SinkMetrics:
+        """What happened so far, and what waits now."""
+        return self._inlet.metrics()
+
+    def close(self) -> None:
+        """Throw away what was not committed, and end the threads."""
+        self._committer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class SinkGroup:
+    """Sinks whose epochs are committed together: in all their tables, or in none.
+
+    Iterating gives the sinks; `group[name]` is the one of a table.
+    """
+
+    def __init__(self, sinks: Sequence[Sink]) -> None:
+        _check_group(sinks)
+        self._sinks = {s.name: s for s in sinks}
+        first = sinks[0]
+        inlets = [s._inlet for s in sinks]
+        gaps = all(s._gaps for s in sinks)
+        self._committer = Committer(first._parts, first._begin, inlets, gaps=gaps)
+        for sink in sinks:
+            sink._committer = self._committer
+            sink._group = self
+
+    def __getitem__(self, name: str) -> Sink:
+        try:
+            return self._sinks[name]
+        except KeyError:
+            what = f"The group has no sink for {name!r}."
+            hint = f"It has {', '.join(self._sinks)}."
+            raise InvalidInput(what, hint=hint, table=name) from None
+
+    def __iter__(self) -> Iterator[Sink]:
+        return iter(self._sinks.values())
+
+    def __len__(self) -> int:
+        return len(self._sinks)
+
+    @property
+    def last_epoch(self) -> int | None:
+        """The last epoch that is in all the tables."""
+        return self._committer.last
+
+    @property
+    def progress(self) -> Any:
+        """What was recorded with the last epoch, if anything was."""
+        last = self.last_epoch
+        return next((s.progress for s in self if s.last_epoch == last), None)
+
+    def write(self, name: str, data: Any) -> None:
+        """Take rows for a table; see `Sink.write`."""
+        self[name].write(data)
+
+    def commit_epoch(self, epoch: int, *, progress: Any = None) -> EpochResult:
+        """Commit everything written to the sinks since the last epoch, by one transaction.
+
+        A table that has the epoch already keeps it as it is; the others get it. See
+        `Sink.commit_epoch`.
+        """
+        return self._committer.commit(epoch, progress)
+
+    def discard(self) -> None:
+        """Throw away what was written since the last epoch, to write it again."""
+        self._committer.discard()
+
+    def close(self) -> None:
+        """Close the sinks."""
+        self._committer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _check_group(sinks: Sequence[Sink]) -> None:
+    if not sinks or not all(isinstance(s, Sink) for s in sinks):
+        what = "A group is made of sinks, one or more."
+        raise InvalidInput(what, hint="Write lake.sinks([lake.sink(...), lake.sink(...)]).")
+    names = [s.name for s in sinks]
+    twice = next((n for n in names if names.count(n) > 1), None)
+    if twice is not None:
+        what = f"Two sinks of the group are for {twice}."
+        raise InvalidInput(what, table=twice)
+    for sink in sinks:
+        sink._committer.check_open()
+        if sink._group is not None or sink.metrics().written_batches or sink.metrics().commits:
+            what = f"The sink for {sink.name} is in use already."
+            raise InvalidInput(what, hint="Open it for the group.", table=sink.name)
+        if sink._parts is not sinks[0]._parts:
+            what = f"The sink for {sink.name} is of another lake."
+            raise InvalidInput(what, table=sink.name)
+        if not sink._inlet.identity.head.guarded and len(sinks) > 1:
+            what = f"Table {sink.name} is not guarded, so it cannot commit together with others."
+            raise InvalidInput(what, hint="Adopt it with guard=True.", table=sink.name)
