@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakeward as lw
-from tests.support.target import LakeTarget
+from tests.support.target import LakeTarget, s3_target
 
 if TYPE_CHECKING:
     from tests.support.postgres import Postgres
+    from tests.support.s3 import S3Server
 
 STORES = ("sqlite", pytest.param("postgres", marks=pytest.mark.postgres))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of the project's own."""
+    parser.addoption(
+        "--everywhere",
+        action="store_true",
+        help="run all of the behaviour suite with the warehouse on an S3 server, too",
+    )
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +42,25 @@ def postgres_url(postgres_server: Postgres) -> Generator[str]:
     """The URL of a fresh, empty PostgreSQL database."""
     with postgres_server.database() as name:
         yield postgres_server.url(name)
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Generator[S3Server]:
+    """An S3 server that all tests of this process share; do not kill it."""
+    from tests.support.s3 import S3Server, Unobtainable
+
+    try:
+        server = S3Server()
+    except Unobtainable as error:
+        pytest.skip(str(error))
+    with server:
+        yield server
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server) -> str:
+    """A fresh, empty bucket on the S3 server."""
+    return s3_server.bucket()
 
 
 @pytest.fixture(params=STORES)
@@ -51,8 +80,14 @@ def table_format() -> str:
 def lake_target(
     store: str, table_format: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> LakeTarget:
-    """Where a fresh lake is to be made: a store of either kind and a warehouse on disk."""
+    """Where a fresh lake is to be made: a store of either kind and a warehouse.
+
+    The store `s3` is a SQLite store whose warehouse is on an S3 server.
+    """
     directory = tmp_path / "lake"
+    if store == "s3":
+        server: S3Server = request.getfixturevalue("s3_server")
+        return s3_target(server, str(directory), table_format)
     url = request.getfixturevalue("postgres_url") if store == "postgres" else str(directory)
     return LakeTarget(url, directory, table_format)
 

@@ -72,7 +72,9 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
     Args:
         target: A directory (SQLite inside it), or a `postgresql://` URL.
         warehouse: Where the tables' files are; the same directory unless said otherwise.
-        storage_options: For warehouses on object stores.
+        storage_options: How a warehouse on an object store is reached, by the names that its
+            provider's tools use (`AWS_ENDPOINT_URL`, …). What is not given is looked for in the
+            environment, then in AWS's profiles.
         create: Make a lake when there is none.
         repair: Publish what is owed and close what dead processes left open.
         actor: Who works with the lake; the login name and host unless said otherwise.

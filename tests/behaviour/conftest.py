@@ -15,11 +15,13 @@ from typing import Final
 import pytest
 
 import lakeward as lw
-from tests.support.target import LakeTarget
+from tests.support.target import LakeTarget, s3_target
 
 _FORMATS: Final = ("delta", "iceberg")
 _FOLDERS: Final = {"adoption": ("delta",), "open_tables": ("delta",), "iceberg": ("iceberg",)}
 _STORES: Final = ("sqlite", "postgres")
+_S3: Final[tuple[str, ...]] = ()
+"""Folders whose tests always run with the warehouse on S3, too; the others with --everywhere."""
 _NUMBERS = itertools.count(1)
 
 
@@ -29,22 +31,33 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     usual = _FOLDERS.get(metafunc.definition.path.parent.name, _FORMATS)
     formats = usual if marked is None else marked.args
     apart = metafunc.definition.get_closest_marker("apart") is not None
+    stores = _stores(metafunc)
     chosen: list[tuple[str, ...]]
     asked = [n for n in ("table_format", "store") if n in metafunc.fixturenames]
     match asked:
         case ["table_format", "store"]:
-            pairs = itertools.product(formats, _STORES)
+            pairs = itertools.product(formats, stores)
             chosen = [p for p in pairs if not (apart and p == ("iceberg", "postgres"))]
         case ["table_format"]:
             chosen = [(f,) for f in formats]
         case ["store"]:
-            chosen = [(s,) for s in _STORES]
+            chosen = [(s,) for s in stores]
         case _:
             return
-    choices = [
-        pytest.param(*c, marks=[pytest.mark.postgres] if "postgres" in c else []) for c in chosen
-    ]
+    choices = [pytest.param(*c, marks=_marks(c)) for c in chosen]
     metafunc.parametrize(asked, choices, indirect=True, scope="module")
+
+
+def _stores(metafunc: pytest.Metafunc) -> tuple[str, ...]:
+    where = metafunc.definition.path
+    on_s3 = where.parent.name in _S3 or metafunc.config.getoption("everywhere")
+    if metafunc.definition.get_closest_marker("local") is not None:
+        on_s3 = False
+    return (*_STORES, "s3") if on_s3 else _STORES
+
+
+def _marks(chosen: tuple[str, ...]) -> list[pytest.MarkDecorator]:
+    return [getattr(pytest.mark, s) for s in ("postgres", "s3") if s in chosen]
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +87,10 @@ def shared_lake(
     """
     warehouse = tmp_path_factory.mktemp("shared")
     with ExitStack() as stack:
+        if store == "s3":
+            server = request.getfixturevalue("s3_server")
+            yield stack.enter_context(s3_target(server, str(warehouse), table_format).open())
+            return
         url = str(warehouse)
         if store == "postgres":
             server = request.getfixturevalue("postgres_server")

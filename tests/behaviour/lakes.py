@@ -13,6 +13,7 @@ import pyarrow as pa
 import lakeward as lw
 from lakeward.log import tables
 from lakeward.log.statement import Statement
+from tests.support.s3 import on_disk
 
 
 def append(lake: lw.Lake, name: str, data: Any) -> int:
@@ -48,14 +49,14 @@ def ids(lake: lw.Lake, name: str, *, where: str | None = None) -> list[Any]:
 
 def data_files(lake: lw.Lake, name: str) -> set[str]:
     """The Parquet files that lie below a table's location, whether the log knows them or not."""
-    location = Path(lake.table(name).location)
+    location = on_disk(lake.table(name).location)
     found = {str(p.relative_to(location)) for p in location.rglob("*.parquet")}
     return {p for p in found if not p.startswith("_delta_log/")}
 
 
 def log_files(lake: lw.Lake, name: str) -> list[Path]:
     """The published commits of a table, oldest first."""
-    return sorted((Path(lake.table(name).location) / "_delta_log").glob("*.json"))
+    return sorted((on_disk(lake.table(name).location) / "_delta_log").glob("*.json"))
 
 
 def picture(lake: lw.Lake) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def picture(lake: lw.Lake) -> dict[str, Any]:
     Transactions that came to nothing may leave their registration, so of those only the open ones
     count, whose leases are renewed meanwhile; the store's own files are represented by its rows.
     """
-    return {"store": _store(lake), "files": _files(lake.warehouse)}
+    return {"store": _store(lake), "files": _files(str(on_disk(lake.warehouse)))}
 
 
 @contextmanager

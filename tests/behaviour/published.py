@@ -13,6 +13,7 @@ import lakeward as lw
 from lakeward.log import catalog
 from lakeward.model.names import TableName
 from tests.behaviour.lakes import log_files
+from tests.support.s3 import on_disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +42,13 @@ def document(lake: lw.Lake, name: str) -> dict[str, Any]:
     with lake.parts.database.read() as session:
         place = catalog.pointer(session, TableName.parse(name))
     assert place is not None
-    found: dict[str, Any] = orjson.loads(Path(place).read_bytes())
+    found: dict[str, Any] = orjson.loads(on_disk(place).read_bytes())
     return found
 
 
 def documents(lake: lw.Lake, name: str) -> list[Path]:
     """Every metadata document that lies beside an Iceberg table, whether anything names it."""
-    return sorted((Path(lake.table(name).location) / "metadata").glob("*.metadata.json"))
+    return sorted((on_disk(lake.table(name).location) / "metadata").glob("*.metadata.json"))
 
 
 def _of_delta(version: int, path: Path) -> Told:

@@ -27,7 +27,12 @@ def catalog_url(lake: lw.Lake) -> str:
 def stranger_catalog(lake: lw.Lake) -> SqlCatalog:
     """pyiceberg's own catalog over the lake's store; it keeps no connection open."""
     url = catalog_url(lake)
-    found = SqlCatalog(catalog.CATALOG, uri=url, warehouse=lake.warehouse)
+    found = SqlCatalog(
+        catalog.CATALOG,
+        uri=url,
+        warehouse=lake.warehouse,
+        **lake.parts.storage.iceberg_properties(),
+    )
     found.engine.dispose()
     found.engine = sa.create_engine(url, poolclass=sa.NullPool)
     return found

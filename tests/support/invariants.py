@@ -7,7 +7,7 @@ not ours.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from lakeward.log import audit, commits, definitions, files, heads
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
 from tests.support.iceberg import stranger_arrow, stranger_table
+from tests.support.s3 import on_disk
 
 Rows = Counter[tuple[Any, ...]]
 
@@ -70,9 +71,9 @@ def rows_of(table: pa.Table) -> Rows:
     return Counter(zip(*columns, strict=True))
 
 
-def stranger_rows(location: str) -> Rows:
+def stranger_rows(location: str, options: Mapping[str, str] | None = None) -> Rows:
     """The rows that delta-rs reads from the published files."""
-    engine = QueryBuilder().register("t", DeltaTable(location))
+    engine = QueryBuilder().register("t", DeltaTable(location, storage_options=dict(options or {})))
     return rows_of(pa.table(engine.execute("SELECT * FROM t")))
 
 
@@ -83,7 +84,7 @@ def transaction_ids(lake: lw.Lake, name: str) -> list[str]:
 
 def published_path(lake: lw.Lake, name: str, version: int) -> Path:
     """Where a version is published."""
-    return Path(lake.warehouse) / commit_path(_head(lake, name).location, version)
+    return on_disk(lake.warehouse) / commit_path(_head(lake, name).location, version)
 
 
 def logged_bytes(lake: lw.Lake, name: str, version: int) -> bytes:
@@ -106,11 +107,11 @@ def _check_versions(lake: lw.Lake, head: Head) -> None:
 
 def _check_published(lake: lw.Lake, head: Head, since: int) -> None:
     """Every version is published, byte for byte as the log has it, and nothing else is."""
-    directory = Path(lake.warehouse) / head.location / "_delta_log"
+    directory = on_disk(lake.warehouse) / head.location / "_delta_log"
     names = {p.name for p in directory.iterdir() if p.suffix == ".json"}
     assert names == {f"{v:020d}.json" for v in range(head.version + 1)}, head.name
     for version in range(since, head.version + 1):
-        found = (Path(lake.warehouse) / commit_path(head.location, version)).read_bytes()
+        found = (on_disk(lake.warehouse) / commit_path(head.location, version)).read_bytes()
         assert found == _rendered(lake, head, version), (head.name, version)
 
 
@@ -132,7 +133,7 @@ def _check_pointer(lake: lw.Lake, head: Head) -> None:
 
 def _check_files(lake: lw.Lake, head: Head) -> None:
     """Every file of the newest version is there and whole."""
-    root = Path(lake.warehouse) / head.location
+    root = on_disk(lake.warehouse) / head.location
     with lake.parts.database.read() as session:
         live = list(files.at(session, head.table_id, head.version))
     for file in live:
@@ -164,7 +165,9 @@ def _check_rows(lake: lw.Lake, names: list[str]) -> dict[str, Rows]:
             if snapshot.table(name).head.format == "iceberg":
                 assert out[name] == rows_of(stranger_arrow(lake, name)), name
             else:
-                assert out[name] == stranger_rows(lake.table(name).location), name
+                assert out[name] == stranger_rows(
+                    lake.table(name).location, lake.parts.storage.delta_options()
+                ), name
     return out
 
 

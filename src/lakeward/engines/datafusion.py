@@ -6,7 +6,7 @@ are never used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ def scan_delta(
     *,
     columns: Sequence[str] | None = None,
     where: str | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> pa.RecordBatchReader:
     """The rows of a published Delta table at a version.
 
@@ -32,6 +33,7 @@ def scan_delta(
         schema: What the rows are given as.
         columns: Names, in the order wanted; all when None.
         where: A DataFusion boolean expression rendered from a bound tree.
+        options: What delta-rs needs to open the files.
     """
     try:
         from deltalake import DeltaTable, QueryBuilder
@@ -46,15 +48,22 @@ def scan_delta(
         query += f" WHERE {where}"
     wanted = pa.schema([schema.field(n) for n in names])
     try:
-        table = DeltaTable(uri, version=version)
+        table = DeltaTable(uri, version=version, storage_options=dict(options or {}))
         result = pa.table(QueryBuilder().register("t", table).execute(query))
     except (DeltaError, OSError) as error:
-        what = f"delta-rs could not read version {version} of {uri}: {error}."
-        raise StorageError(what, hint="Read it with Spark.") from error
+        what = f"delta-rs could not read version {version} of {uri}: {_told(error, options)}."
+        raise StorageError(what, hint="Read it with Spark.") from (None if options else error)
     return result.cast(wanted).to_reader()
 
 
-def write_difference(before: str, after: str, target: str, columns: Sequence[str]) -> None:
+def write_difference(
+    before: str,
+    after: str,
+    target: str,
+    columns: Sequence[str],
+    *,
+    options: Mapping[str, str] | None = None,
+) -> None:
     """Append the rows by which two Delta tables differ to a third, each with its `_change_type`.
 
     Args:
@@ -62,6 +71,7 @@ def write_difference(before: str, after: str, target: str, columns: Sequence[str
         after: The table whose surplus of rows is an `insert`.
         target: A table of the same columns and `_change_type`.
         columns: Of both.
+        options: What delta-rs needs to open the files.
 
     Raises:
         UnsupportedFeature: delta-rs cannot compare or write such rows.
@@ -80,11 +90,27 @@ def write_difference(before: str, after: str, target: str, columns: Sequence[str
         for kind, more, less in kinds
     )
     try:
-        tables = QueryBuilder().register("b", DeltaTable(before)).register("a", DeltaTable(after))
-        write_deltalake(target, pa.table(tables.execute(query)), mode="append")
+        known = dict(options or {})
+        tables = QueryBuilder()
+        for name, place in (("b", before), ("a", after)):
+            tables = tables.register(name, DeltaTable(place, storage_options=known))
+        rows = pa.table(tables.execute(query))
+        write_deltalake(target, rows, mode="append", storage_options=known)
     except (DeltaError, OSError, ValueError, pa.ArrowException) as error:
-        what = f"delta-rs cannot tell the difference of two versions of this table: {error}."
-        raise UnsupportedFeature(what, hint="Work on it with Spark.") from error
+        told = _told(error, options)
+        what = f"delta-rs cannot tell the difference of two versions of this table: {told}."
+        hint = "Work on it with Spark."
+        raise UnsupportedFeature(what, hint=hint) from (None if options else error)
+
+
+def _told(error: Exception, options: Mapping[str, str] | None) -> str:
+    """An error's own words; of one that may quote a request, without credentials."""
+    if not options:
+        return str(error)
+    line = str(error).partition("\n")[0].partition("<?xml")[0]
+    for value in sorted(options.values(), key=len, reverse=True):
+        line = line.replace(value, "***") if len(value) > len("true") else line
+    return line.strip()
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ as long as its files are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,7 @@ def scan_iceberg(
     *,
     columns: Sequence[str] | None = None,
     where: pc.Expression | None = None,
+    filesystem: Callable[[str], pa.fs.FileSystem | None] | None = None,
 ) -> pa.RecordBatchReader:
     """The rows of an Iceberg table's files, in the order of the files.
 
@@ -52,13 +53,14 @@ def scan_iceberg(
         schema: What the rows are given as.
         columns: Names, in the order wanted; all when None.
         where: Keeps rows for which it is true.
+        filesystem: Opens the files of a scheme; pyiceberg does where it gives None.
     """
     names = list(schema.names if columns is None else columns)
     wanted = pa.schema([schema.field(n) for n in names])
     if not files:
         return wanted.empty_table().to_reader()
     try:
-        batches = _batches(metadata, stored, files)
+        batches = _batches(metadata, stored, files, filesystem)
     except Exception as error:
         raise _failed(metadata, error) from error
 
@@ -77,22 +79,41 @@ def scan_iceberg(
 
 
 def _batches(
-    metadata: str, stored: Mapping[str, Any], files: Sequence[ScanFile]
+    metadata: str,
+    stored: Mapping[str, Any],
+    files: Sequence[ScanFile],
+    filesystem: Callable[[str], pa.fs.FileSystem | None] | None,
 ) -> Iterator[pa.RecordBatch]:
     try:
         from pyiceberg.expressions import AlwaysTrue
         from pyiceberg.io.pyarrow import ArrowScan
         from pyiceberg.schema import Schema
-        from pyiceberg.table import StaticTable
+        from pyiceberg.serializers import FromInputFile
     except ImportError as error:
         what = "Reading delete files or renamed columns of Iceberg tables needs pyiceberg."
         raise MissingExtra(what, hint="Run: pip install 'lakeward[iceberg]'.") from error
-    table = StaticTable.from_metadata(metadata)
-    known = [s.model_dump(mode="json", by_alias=True) for s in table.metadata.schemas]
+    io = _file_io(filesystem)
+    document = FromInputFile.table_metadata(io.new_input(metadata))
+    known = [s.model_dump(mode="json", by_alias=True) for s in document.schemas]
     schema = Schema.model_validate(_filled(stored, _defaults(known)))
-    scan = ArrowScan(table.metadata, table.io, schema, AlwaysTrue())
-    specs = table.metadata.specs()
+    scan = ArrowScan(document, io, schema, AlwaysTrue())
+    specs = document.specs()
     return scan.to_record_batches([_task(f, specs) for f in files])
+
+
+def _file_io(filesystem: Callable[[str], pa.fs.FileSystem | None] | None) -> Any:
+    """Access to files for pyiceberg, by the warehouse's own filesystem where it has one."""
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
+    io = PyArrowFileIO()
+    usual = io.fs_by_scheme
+
+    def by_scheme(scheme: str, netloc: str | None) -> Any:
+        own = None if filesystem is None else filesystem(scheme)
+        return usual(scheme, netloc) if own is None else own
+
+    io.fs_by_scheme = by_scheme
+    return io
 
 
 def _task(file: ScanFile, specs: Mapping[int, Any]) -> Any:

@@ -30,7 +30,7 @@ from lakeward.model.locks import TableLock, table_locks
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
 from lakeward.read.transactions import TransactionRecord, record, records
-from lakeward.storage.local import LocalStorage
+from lakeward.storage.attach import attach
 from lakeward.stream.opening import opened_sink
 from lakeward.stream.queue import Limits
 from lakeward.stream.sink import Sink, SinkGroup
@@ -81,9 +81,9 @@ class Lake:
     ) -> None:
         arguments.optional_text(actor, "actor")
         target = arguments.place(target, "target")
-        place = _warehouse(target, warehouse, storage_options)
+        storage = attach(_warehouse(target, warehouse), _options(storage_options))
         database = connect(target, create=arguments.flag(create, "create"))
-        self._parts = Parts(database, LocalStorage(place), actor or _actor(), _engine())
+        self._parts = Parts(database, storage, actor or _actor(), _engine())
         self._keeper = LeaseKeeper(database)
         self._behind = Behind()
         self.hooks = Hooks()
@@ -568,21 +568,22 @@ class Lake:
                 locks.sweep(session)
 
 
-def _warehouse(
-    target: str, warehouse: str | Path | None, storage_options: Mapping[str, str] | None
-) -> Path:
+def _warehouse(target: str, warehouse: str | Path | None) -> str:
     place = target if warehouse is None else arguments.place(warehouse, "warehouse")
-    arguments.mapping(storage_options, "storage_options")
-    if "://" in place and not place.startswith("file://"):
-        if warehouse is None and place.startswith("postgres"):
-            what = "A lake on a database server needs a warehouse for its files."
-            raise InvalidInput(what, hint="Give warehouse=, or --warehouse on the command line.")
-        what = f"A warehouse on {place.split('://')[0]}:// is not built yet."
-        raise UnsupportedFeature(what, hint="Use a directory.")
-    if storage_options:
-        what = "A warehouse in a directory takes no storage options."
-        raise InvalidInput(what)
-    return Path(place.removeprefix("file://")).expanduser().absolute()
+    if warehouse is None and place.startswith("postgres") and "://" in place:
+        what = "A lake on a database server needs a warehouse for its files."
+        raise InvalidInput(what, hint="Give warehouse=, or --warehouse on the command line.")
+    return place
+
+
+def _options(given: Mapping[str, str] | None) -> dict[str, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        # What it is may be a secret.
+        what = (
+            f"`storage_options` must be a mapping of names to values, not {type(given).__name__}."
+        )
+        raise InvalidInput(what, parameter="storage_options")
+    return arguments.mapping(given, "storage_options")
 
 
 def _path(value: str | Path, parameter: str) -> Path:

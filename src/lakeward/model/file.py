@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -10,6 +11,7 @@ from lakeward.model.values import Value
 
 LIVE: Final = 2**63 - 1
 """The removed-version of a file that nobody has removed: later than every version."""
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +101,8 @@ class LoggedFile:
     def partition(self) -> Mapping[int, Value]:
         """Partition values by field id."""
         return self.file.partition
+
+
+def is_full(path: str) -> bool:
+    """Whether a path names a place by itself, and is not one below a root."""
+    return path.startswith("/") or _SCHEME.match(path) is not None

@@ -20,7 +20,7 @@ from lakeward.model import arguments
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
-from lakeward.model.file import LoggedFile
+from lakeward.model.file import LoggedFile, is_full
 from lakeward.storage.base import Storage
 
 
@@ -63,14 +63,16 @@ def read_files(
             definition.schema.to_arrow(),
             columns=columns,
             where=None if where is None else to_arrow(where),
+            filesystem=storage.scheme_filesystem,
         )
     filesystem, root = storage.arrow_filesystem()
-    directory = head.location if head.location.startswith("/") else f"{root}/{head.location}"
+    directory = head.location if is_full(head.location) else f"{root}/{head.location}"
     return arrow_scan.scan(
         files,
         definition,
         filesystem=filesystem,
         directory=directory,
+        pre_buffer=storage.is_remote,
         columns=columns,
         where=where,
     )

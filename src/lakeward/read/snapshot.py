@@ -139,6 +139,7 @@ class TableSnapshot:
             self.schema.to_arrow(),
             columns=columns,
             where=None if where is None else to_sql(where),
+            options=self.parts.storage.delta_options(),
         )
 
 

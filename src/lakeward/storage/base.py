@@ -46,6 +46,8 @@ class Storage(ABC):
     """The files of one warehouse."""
 
     root: str
+    is_remote = False
+    """Whether a request takes so long that several are better made at once."""
 
     @abstractmethod
     def create(self, path: str, data: Any) -> Pending:
@@ -126,7 +128,10 @@ class Storage(ABC):
 
     @abstractmethod
     def listing(self, path: str, *, recursive: bool = False) -> Iterator[StoredFile]:
-        """The files below a directory, in no order; none when there is no such directory."""
+        """The files below a directory, in no order; none when there is no such directory.
+
+        Their paths begin with the directory's, as it was given.
+        """
 
     @abstractmethod
     def make_directory(self, path: str) -> None:
@@ -138,12 +143,54 @@ class Storage(ABC):
 
     @abstractmethod
     def directories(self, path: str) -> list[str]:
-        """The directories directly below a directory, as paths below the root."""
+        """The directories directly below a directory, hidden ones left out; none if it is none.
+
+        Their paths begin with the directory's, as it was given.
+        """
 
     @abstractmethod
     def uri(self, path: str) -> str:
         """The full name of a file or directory, as other engines take it."""
 
     @abstractmethod
+    def own(self, name: str) -> str:
+        """The path of a file that others name in full, in whichever of its spellings.
+
+        Raises:
+            UnsupportedFeature: It lies where this storage does not reach.
+            CorruptTable: It is not named in full.
+        """
+
+    @abstractmethod
+    def locate(self, location: str) -> str:
+        """A directory as the log keeps it: below the root where it is, in full elsewhere.
+
+        Raises:
+            InvalidInput: This storage does not reach it.
+        """
+
+    def delta_options(self) -> dict[str, str]:
+        """What delta-rs needs to open files here; it holds credentials."""
+        return {}
+
+    def iceberg_properties(self) -> dict[str, str]:
+        """What pyiceberg needs to open files here; it holds credentials."""
+        return {}
+
+    def spark_conf(self) -> dict[str, str]:
+        """What a Spark session needs to open files here; it holds credentials."""
+        return {}
+
+    def scheme_filesystem(self, scheme: str) -> pa.fs.FileSystem | None:  # noqa: ARG002
+        """A filesystem for pyarrow whose paths are full names without their scheme.
+
+        None where pyarrow's own will do.
+        """
+        return None
+
+    @abstractmethod
     def arrow_filesystem(self) -> tuple[pa.fs.FileSystem, str]:
-        """A filesystem for pyarrow, and the prefix for paths below the root."""
+        """A filesystem for pyarrow, and the prefix for paths below the root.
+
+        Full names of files elsewhere, as the log keeps them, are paths of it, too.
+        """

@@ -41,8 +41,11 @@ class Pending:
         """Make the call, unless somebody else makes it or has made it."""
         if not self._claim.acquire(blocking=False):
             return
+        call = self._call
+        # What the call holds, such as a file's bytes, is not kept until somebody waits for it.
+        self._call = _nothing
         try:
-            self._call()
+            call()
         except BaseException as error:  # noqa: BLE001  it is raised where the call is waited for
             self._error = error
         finally:
@@ -75,6 +78,10 @@ class Helper:
                 target=_work, args=(self._waiting,), name="lakeward-disk", daemon=True
             ).start()
             self._pid = os.getpid()
+
+
+def _nothing() -> None:
+    pass
 
 
 def _work(waiting: SimpleQueue[Pending]) -> None:

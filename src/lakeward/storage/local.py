@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.fs
 
-from lakeward.errors import InvalidInput, LakewardError
+from lakeward.errors import CorruptTable, InvalidInput, LakewardError, UnsupportedFeature
 from lakeward.model.steps import reach
 from lakeward.storage.base import Prepared, Storage, StoredFile
 from lakeward.storage.helper import HELPER, Pending
@@ -163,7 +163,8 @@ class LocalStorage(Storage):
 
     def listing(self, path: str, *, recursive: bool = False) -> Iterator[StoredFile]:
         """The files below a directory, in no order."""
-        stack = [self._full(path)]
+        top = self._full(path)
+        stack = [top]
         while stack:
             with translated(path):
                 try:
@@ -177,7 +178,7 @@ class LocalStorage(Storage):
                             stack.append(entry.path)
                         continue
                     found = entry.stat()
-                    name = os.path.relpath(entry.path, self._root)
+                    name = f"{path}{entry.path[len(top) :]}".lstrip("" if path else "/")
                     yield StoredFile(name, found.st_size, found.st_mtime_ns // 1_000_000)
 
     def make_directory(self, path: str) -> None:
@@ -190,13 +191,40 @@ class LocalStorage(Storage):
 
     def directories(self, path: str) -> list[str]:
         """The directories directly below a directory, hidden ones left out."""
-        with translated(path), os.scandir(self._full(path) if path else self._root) as entries:
-            names = [e.name for e in entries if e.is_dir(follow_symlinks=False)]
+        with translated(path):
+            try:
+                found = os.scandir(self._full(path) if path else self._root)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+            with found as entries:
+                names = [e.name for e in entries if e.is_dir(follow_symlinks=False)]
         return [f"{path}/{n}" if path else n for n in sorted(names) if not n.startswith(".")]
 
     def uri(self, path: str) -> str:
         """The absolute path."""
         return self._full(path) if path else self._root
+
+    def own(self, name: str) -> str:
+        """The path of a file of this machine."""
+        plain = "/" + name.removeprefix("file:").lstrip("/") if name.startswith("file:") else name
+        if "://" in plain:
+            what = f"The file {name} lies on {plain.partition('://')[0]}://."
+            hint = "The lake reads files of this machine only."
+            raise UnsupportedFeature(what, hint=hint, path=name)
+        if not plain.startswith("/") or ".." in plain.split("/"):
+            what = f"The file {name} is not named in full."
+            raise CorruptTable(what, path=name)
+        return plain
+
+    def locate(self, location: str) -> str:
+        """A directory below the root, or its absolute path."""
+        text = location.removeprefix("file://")
+        if "://" in text:
+            what = f"{text.split('://')[0]}:// is out of reach of a warehouse in a directory."
+            raise InvalidInput(what, hint="Give a directory.")
+        path, root = Path(text).expanduser().resolve(), Path(self._root).resolve()
+        inside = path.is_relative_to(root)
+        return path.relative_to(root).as_posix().removeprefix(".") if inside else str(path)
 
     def arrow_filesystem(self) -> tuple[pa.fs.FileSystem, str]:
         """The local filesystem."""

@@ -15,7 +15,7 @@ from lakeward.errors import AlreadyExists, FileMissing, InvalidInput, SchemaMism
 from lakeward.log import files
 from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
-from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.file import DataFile, LoggedFile, is_full
 from lakeward.model.types import Field, Primitive, arrow_type
 from lakeward.model.values import Value, to_neutral
 from lakeward.read.parts import Parts
@@ -69,7 +69,7 @@ def _entry(storage: Storage, change: Change, path: str) -> DataFile:
     table = str(change.head.name)
     filesystem, root = storage.arrow_filesystem()
     location = change.head.location
-    base = location if location.startswith("/") else f"{root}/{location}"
+    base = location if is_full(location) else f"{root}/{location}"
     try:
         metadata = pq.read_metadata(f"{base}/{path}", filesystem=filesystem)
     except FileNotFoundError as error:

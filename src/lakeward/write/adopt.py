@@ -14,11 +14,10 @@ from lakeward.log import catalog as own_catalog
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
-from lakeward.storage.base import Storage
 from lakeward.write import iceberg
 from lakeward.write.adopt_delta import adopt_delta
 from lakeward.write.adopt_iceberg import adopt_iceberg
-from lakeward.write.places import local_path, relative_location
+from lakeward.write.places import relative_location
 
 DRIFT: Final = ("adopt", "refuse")
 FORMATS: Final = (None, "delta", iceberg.FORMAT)
@@ -87,12 +86,13 @@ def _document(
             what = f"The lake's Iceberg catalog has no table {name}."
             raise TableNotFound(what, hint="Give the table's location.", table=str(name))
         return found
-    path = local_path(location)
-    if document_number(path.name) is not None or path.name.endswith(".metadata.json"):
-        return str(path)
-    place = relative_location(parts.storage, path)
+    place = relative_location(parts.storage, str(location))
+    path = parts.storage.uri(place)
+    last = path.rpartition("/")[2]
+    if document_number(last) is not None or last.endswith(".metadata.json"):
+        return path
     candidates = Candidates.at(parts.storage, place)
-    has_delta = any(d.endswith(f"/{LOG_DIRECTORY}") for d in _directories(parts.storage, place))
+    has_delta = f"{place}/{LOG_DIRECTORY}" in parts.storage.directories(place)
     if has_delta and candidates.names and format is None:
         what = f"Both a Delta and an Iceberg table lie at {path}."
         raise InvalidInput(what, hint="Say which with format='delta' or format='iceberg'.")
@@ -101,9 +101,5 @@ def _document(
         return document.location
     if not has_delta and format is None:
         what = f"There is no Delta or Iceberg table at {path}."
-        raise TableNotFound(what, hint="Check the location.", location=str(path))
+        raise TableNotFound(what, hint="Check the location.", location=path)
     return None
-
-
-def _directories(storage: Storage, place: str) -> list[str]:
-    return storage.directories(place) if Path(storage.uri(place)).is_dir() else []

@@ -16,7 +16,7 @@ from lakeward.formats.iceberg.definition import FORMAT_VERSION, new_document
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
 from lakeward.formats.iceberg.extra import check_installed
 from lakeward.formats.iceberg.history import read_anew, read_drift
-from lakeward.formats.iceberg.listing import Source, schemeless
+from lakeward.formats.iceberg.listing import Source
 from lakeward.formats.iceberg.manifests import read_entries, read_list
 from lakeward.formats.iceberg.publication import (
     Next,
@@ -224,26 +224,9 @@ def is_of(parts: Parts, head: Head, pointer: str) -> bool:
     return parts.memory.document(pointer, place_of(parts, head).read).uuid in ("", head.uuid)
 
 
-def local(name: str) -> str:
-    """The path of a metadata file on this machine.
-
-    Raises:
-        UnsupportedFeature: It lies elsewhere.
-        CorruptTable: It is not named in full.
-    """
-    plain = schemeless(name)
-    if "://" in plain:
-        what = f"The metadata file {name} lies on {plain.partition('://')[0]}://."
-        raise UnsupportedFeature(what, hint="The lake reads files of this machine only.", path=name)
-    if not plain.startswith("/") or ".." in plain.split("/"):
-        what = f"The metadata file {name} is not named in full."
-        raise CorruptTable(what, path=name)
-    return plain
-
-
 def _read(parts: Parts, name: str) -> bytes:
     try:
-        return parts.storage.read(local(name))
+        return parts.storage.read(parts.storage.own(name))
     except FileMissing as error:
         what = f"The metadata file {name} is missing."
         hint = "Iceberg names files in full: a lake that was moved must go back. Ask the doctor."

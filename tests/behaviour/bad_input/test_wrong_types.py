@@ -299,7 +299,7 @@ def test_what_is_no_id_has_no_outcome(lake: lw.Lake, value: Any) -> None:
     [
         *({"target": target} for target in (5, None, b"x", "", "mysql://host/db", "nul\0byte")),
         {"target": "lake", "warehouse": 5},
-        {"target": "lake", "warehouse": "s3://bucket"},
+        {"target": "lake", "warehouse": "ftp://bucket"},
         {"target": "lake", "warehouse": ""},
         {"target": "lake", "storage_options": {"a": "b"}},
         {"target": "lake", "storage_options": 5},

@@ -7,7 +7,7 @@ large scans read it; the rows are the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from lakeward.errors import FileMissing, InvalidExpression, LakewardError, Stora
 from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
 from lakeward.model.expression import columns as columns_of
-from lakeward.model.file import LoggedFile
+from lakeward.model.file import LoggedFile, is_full
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field
 from lakeward.model.values import Value, from_neutral
@@ -43,6 +43,7 @@ def scan(
     directory: str,
     columns: Sequence[str] | None = None,
     where: Expression | None = None,
+    pre_buffer: bool = False,
 ) -> pa.RecordBatchReader:
     """The rows of files, in the order of the files.
 
@@ -53,17 +54,18 @@ def scan(
         directory: What their paths are relative to.
         columns: Names, in the order wanted; all when None.
         where: Keeps rows for which it is true.
+        pre_buffer: Fetch what is near each other in a file at once: for files that are far away.
     """
     schema = definition.schema
     names = list(schema.names if columns is None else columns)
     wanted = pa.schema([schema.arrow.field(n) for n in names])
-    paths = [f.path if f.path.startswith("/") else f"{directory}/{f.path}" for f in files]
+    paths = [f.path if is_full(f.path) else f"{directory}/{f.path}" for f in files]
     try:
         repeating = _repeating(files, paths, filesystem, _candidates(definition, names, where))
         dataset = ds.FileSystemDataset.from_paths(
             paths,
             schema=_stored(schema, repeating),
-            format=_format(repeating),
+            format=_format(repeating, pre_buffer=pre_buffer),
             filesystem=filesystem,
             partitions=[_partition(f, definition) for f in files],
         )
@@ -73,18 +75,20 @@ def scan(
             use_threads=True,
             batch_size=_BATCH_ROWS,
         )
-        reader = scanner.to_reader()
+        # Not `to_reader`, which keeps Python to itself while files are opened: one that is opened
+        # by Python, and is missing, would never get to say so.
+        batches = scanner.to_batches()
     except (FileNotFoundError, pa.ArrowException, OSError) as error:
         raise _failed(error) from error
-    return _plain(wanted, reader)
+    return _plain(wanted, batches)
 
 
-def _plain(wanted: pa.Schema, reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+def _plain(wanted: pa.Schema, source: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
     plain = pa.schema([pa.field(f.name, f.type, f.nullable) for f in wanted])
 
     def batches() -> object:
         try:
-            for batch in reader:
+            for batch in source:
                 if batch.schema.equals(plain):
                     yield batch
                 else:
@@ -140,10 +144,10 @@ def _spelled_out(schema: Schema, name: str) -> pc.Expression:
     return pc.field(name).cast(stored_field_type(schema.by_name[name]))
 
 
-def _format(repeating: frozenset[str]) -> ds.ParquetFileFormat:
+def _format(repeating: frozenset[str], *, pre_buffer: bool) -> ds.ParquetFileFormat:
     return ds.ParquetFileFormat(
         read_options=ds.ParquetReadOptions(dictionary_columns=sorted(repeating)),
-        default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False),
+        default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=pre_buffer),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -18,7 +17,7 @@ from lakeward.log.statement import Statement
 from lakeward.maintain.doctor.patient import Patient
 from lakeward.maintain.doctor.report import Finding
 from lakeward.model.commit import Head
-from lakeward.model.file import LoggedFile
+from lakeward.model.file import LoggedFile, is_full
 from lakeward.write.branch import PREFIX
 
 _KNOWN = Statement(
@@ -111,7 +110,7 @@ def _look_at(table: Patient, head: Head, file: LoggedFile) -> Iterator[Finding]:
 def _present(
     table: Patient, head: Head, path: str, size: int | None, version: int
 ) -> Iterator[Finding]:
-    full = path if path.startswith("/") else f"{head.location}/{path}"
+    full = path if is_full(path) else f"{head.location}/{path}"
     try:
         found = table.parts.storage.size(full)
     except FileMissing:
@@ -129,9 +128,8 @@ def _present(
 def _listed(table: Patient, location: str) -> Iterator[tuple[str, int]]:
     """Paths below the location, with sizes; what engines hide from readers is left out."""
     storage = table.parts.storage
-    base = os.path.relpath(storage.uri(location), storage.root)
     for entry in storage.listing(location, recursive=True):
-        path = entry.path[len(base) + 1 :]
+        path = entry.path[len(location) + 1 :]
         hidden = any(p.startswith(("_", ".")) and "=" not in p for p in path.split("/"))
         of_format = table.format == "iceberg" and path.startswith(f"{METADATA_DIRECTORY}/")
         if not hidden and not of_format:

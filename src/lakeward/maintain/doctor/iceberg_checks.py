@@ -78,9 +78,14 @@ def published_document(table: Patient) -> Iterator[Finding]:
         yield table.error("metadata-wrong", what, _LOST, version=head.version)
     for snapshot in document.all_snapshots().values():
         place = snapshot.get("manifest-list")
-        if place is not None and not table.parts.storage.exists(iceberg.local(place)):
+        if place is not None and not _exists(table, place):
             what = f"{place} is missing, which snapshot {snapshot['snapshot-id']} needs."
             yield table.error("metadata-missing", what, _LOST)
+
+
+def _exists(table: Patient, name: str) -> bool:
+    storage = table.parts.storage
+    return storage.exists(storage.own(name))
 
 
 def listed_files(table: Patient) -> Iterator[Finding]:

@@ -1,0 +1,248 @@
+"""How a warehouse on an object store is reached: resolved once, and never shown.
+
+What is given as arguments comes first, then the environment, then AWS's profiles. Credentials are
+taken as a whole from the first source that has any: a key of one identity is never joined with a
+token of another. The options of the log's database are no business of this module, and those of the
+warehouse never reach the database.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from lakeward.errors import InvalidInput
+from lakeward.storage.places import AZURE, S3
+from lakeward.storage.profiles import profile_settings
+from lakeward.storage.settings import PROFILE, SETTINGS, Setting
+
+HIDDEN: Final = "***"
+_TRUE: Final = ("1", "true", "yes", "on")
+_FALSE: Final = ("0", "false", "no", "off")
+_SPAN: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m)?\s*")
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
+_CONNECTION_STRING: Final = "azure_storage_connection_string"
+
+
+@dataclass(frozen=True, repr=False)
+class StorageOptions:
+    """Settings of one warehouse. Its representation shows names, never values of credentials.
+
+    Attributes:
+        provider: `s3`, `azure` or `gcs`.
+        values: By obstore's names.
+        sources: Where each comes from, for people.
+    """
+
+    provider: str
+    values: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{name}={HIDDEN if _is_hidden(self.provider, name) else value!r}"
+            for name, value in sorted(self.values.items())
+        )
+        return f"StorageOptions({self.provider!r}, {shown})"
+
+    def get(self, name: str) -> str | None:
+        """A setting's value."""
+        return self.values.get(name)
+
+    def flag(self, name: str) -> bool:
+        """Whether a setting is on."""
+        return self.values.get(name) == "true"
+
+    def has_credentials(self) -> bool:
+        """Whether any were found; without, a machine's own identity is asked for."""
+        return any(s.is_credential and s.name in self.values for s in SETTINGS[self.provider])
+
+    def secrets(self) -> list[str]:
+        """Values that nobody may see, the longest first."""
+        found = [v for name, v in self.values.items() if _is_hidden(self.provider, name)]
+        return sorted((v for v in found if v), key=len, reverse=True)
+
+    def store_settings(self) -> dict[str, Any]:
+        """What obstore takes for the store itself."""
+        wanted = [s for s in SETTINGS[self.provider] if not s.client]
+        skipped = (PROFILE, "max_retries", "retry_timeout")
+        return {
+            s.name: self.flag(s.name) if s.kind == "flag" else self.values[s.name]
+            for s in wanted
+            if s.name in self.values and s.name not in skipped
+        }
+
+    def client_settings(self) -> dict[str, Any]:
+        """What obstore takes for the connection."""
+        out: dict[str, Any] = {
+            s.name: self.flag(s.name) if s.kind == "flag" else self.values[s.name]
+            for s in SETTINGS[self.provider]
+            if s.client and s.name in self.values
+        }
+        out["timeout"] = self.span("timeout", 60.0)
+        out["connect_timeout"] = self.span("connect_timeout", 5.0)
+        return out
+
+    def span(self, name: str, usual: float) -> timedelta:
+        """A setting that is a stretch of time."""
+        text = self.values.get(name)
+        return timedelta(seconds=usual if text is None else _seconds(name, text))
+
+    def number(self, name: str, usual: int) -> int:
+        """A setting that is a whole number."""
+        return int(self.values.get(name, usual))
+
+
+def resolve(
+    provider: str, given: Mapping[str, Any], environment: Mapping[str, str]
+) -> StorageOptions:
+    """What holds for a warehouse.
+
+    Args:
+        provider: `s3`, `azure` or `gcs`.
+        given: By any name that a setting has, in any case.
+        environment: The process's, or a test's.
+
+    Raises:
+        InvalidInput: A setting is unknown or makes no sense. The error names it, never its value.
+    """
+    arguments = _named(provider, given, strict=True)
+    around = _named(provider, environment, strict=False)
+    sources = [("argument", arguments), ("environment", around)]
+    if provider == S3:
+        chosen = arguments.get(PROFILE) or around.get(PROFILE)
+        profile = ("profile", profile_settings(chosen, environment))
+        # A profile that was named in the call is meant before what lies around.
+        sources.insert(1 if PROFILE in arguments else 2, profile)
+    values, found = _merged(provider, sources)
+    options = StorageOptions(provider, values, found)
+    _check(options)
+    return _completed(options)
+
+
+def _merged(
+    provider: str, sources: Iterable[tuple[str, Mapping[str, str]]]
+) -> tuple[dict[str, str], dict[str, str]]:
+    credentials = {s.name for s in SETTINGS[provider] if s.is_credential}
+    values: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for source, settings in sources:
+        # Who says that requests are not to be signed wants no credentials from further down.
+        has_any = not credentials.isdisjoint(values) or values.get("skip_signature") == "true"
+        for name, value in settings.items():
+            if name not in values and not (has_any and name in credentials):
+                values[name], found[name] = value, source
+    return values, found
+
+
+def _named(provider: str, given: Mapping[str, Any], *, strict: bool) -> dict[str, str]:
+    """Settings by obstore's names; of an environment only what is the provider's."""
+    known = {n: s for s in SETTINGS[provider] for n in s.names}
+    lowered = {str(k).lower(): v for k, v in given.items()}
+    if provider == AZURE and _CONNECTION_STRING in lowered:
+        text = str(lowered.pop(_CONNECTION_STRING))
+        lowered = {**dict(_connection_string(text)), **lowered}
+    if strict:
+        unknown = sorted(set(lowered) - set(known))
+        if unknown:
+            what = f"{unknown[0]!r} is not a storage option of {provider} warehouses."
+            shown = [s.others[0].upper() if s.others else s.name for s in SETTINGS[provider]]
+            hint = f"Options are {', '.join(sorted(shown))}."
+            raise InvalidInput(what, hint=hint, option=unknown[0])
+    out: dict[str, str] = {}
+    for setting in SETTINGS[provider]:
+        # Bare names such as `region` mean something else to somebody else's environment.
+        names = setting.names if strict else setting.others
+        for name in names:
+            value = lowered.get(name)
+            if value is not None and value != "":
+                out.setdefault(setting.name, _text(setting, name, value))
+    return out
+
+
+def _text(setting: Setting, name: str, value: Any) -> str:
+    text = str(value).strip()
+    if setting.kind != "flag":
+        return text
+    if text.lower() in _TRUE:
+        return "true"
+    if text.lower() in _FALSE:
+        return "false"
+    what = f"The storage option {name!r} must be true or false."
+    raise InvalidInput(what, option=name)
+
+
+def _connection_string(text: str) -> Iterator[tuple[str, str]]:
+    names = {
+        "AccountName": "azure_storage_account_name",
+        "AccountKey": "azure_storage_account_key",
+        "SharedAccessSignature": "azure_storage_sas_token",
+        "BlobEndpoint": "azure_storage_endpoint",
+    }
+    for part in text.split(";"):
+        key, _, value = part.partition("=")
+        if key.strip() in names:
+            yield names[key.strip()], value.strip()
+
+
+def _check(options: StorageOptions) -> None:
+    for name in ("endpoint", "base_url"):
+        endpoint = options.get(name)
+        if endpoint is not None:
+            _check_endpoint(options, name, endpoint)
+    for name in ("timeout", "connect_timeout", "retry_timeout"):
+        if name in options.values:
+            options.span(name, 0)
+    tries = options.get("max_retries")
+    if tries is not None and not tries.isdigit():
+        what = "The storage option 'max_retries' must be a whole number."
+        raise InvalidInput(what, option="max_retries")
+    if options.provider == S3:
+        pair = [options.get(n) for n in ("access_key_id", "secret_access_key")]
+        if (pair[0] is None) != (pair[1] is None):
+            what = "Of the S3 access key and its secret only one is given."
+            hint = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, both in one place."
+            raise InvalidInput(what, hint=hint)
+
+
+def _check_endpoint(options: StorageOptions, name: str, endpoint: str) -> None:
+    parts = urlsplit(endpoint)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        what = f"The storage option {name!r} must be an http:// or https:// address."
+        raise InvalidInput(what, option=name)
+    if parts.username or parts.password:
+        what = f"The storage option {name!r} takes no credentials in its address."
+        raise InvalidInput(what, hint="Give them as options of their own.", option=name)
+    if parts.scheme == "http" and not options.flag("allow_http"):
+        what = "The endpoint is plain http, so whoever listens can read all data."
+        hint = "Use https, or set AWS_ALLOW_HTTP=true (AZURE_ALLOW_HTTP, GOOGLE_ALLOW_HTTP)."
+        raise InvalidInput(what, hint=hint, option=name)
+
+
+def _completed(options: StorageOptions) -> StorageOptions:
+    values = dict(options.values)
+    if options.provider == S3:
+        values.setdefault("region", "us-east-1")
+    elif options.provider == AZURE and options.flag("use_emulator"):
+        # Azurite speaks plain http on this machine.
+        values.setdefault("allow_http", "true")
+        values.setdefault("account_name", "devstoreaccount1")
+    if "sas_key" in values:
+        values["sas_key"] = values["sas_key"].removeprefix("?")
+    return replace(options, values=values)
+
+
+def _seconds(name: str, text: str) -> float:
+    found = _SPAN.fullmatch(text)
+    if found is None:
+        what = f"The storage option {name!r} must be a time such as '30s' or '500ms'."
+        raise InvalidInput(what, option=name)
+    return float(found[1]) * _UNITS[found[2] or "s"]
+
+
+def _is_hidden(provider: str, name: str) -> bool:
+    return any(s.name == name and s.kind == "secret" for s in SETTINGS[provider])

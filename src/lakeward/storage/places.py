@@ -1,0 +1,111 @@
+"""Full names of files on object stores, and which spellings mean the same place.
+
+Engines spell one place in several ways (`s3a://bucket/key` is `s3://bucket/key`), so a name is
+taken apart before it is compared or used. Keys are taken literally: nothing is decoded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lakeward.errors import InvalidInput
+
+S3: Final = "s3"
+AZURE: Final = "azure"
+GCS: Final = "gcs"
+PROVIDERS: Final = {
+    "s3": S3,
+    "s3a": S3,
+    "s3n": S3,
+    "az": AZURE,
+    "azure": AZURE,
+    "abfs": AZURE,
+    "abfss": AZURE,
+    "wasb": AZURE,
+    "wasbs": AZURE,
+    "gs": GCS,
+    "gcs": GCS,
+}
+"""The provider of each scheme; its name is that of the extra, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPlace:
+    """A file or directory on an object store.
+
+    Attributes:
+        provider: `s3`, `azure` or `gcs`.
+        container: The bucket, or Azure's container.
+        key: Without a slash at either end; empty for the container itself.
+        account: Azure's account where the name says it.
+    """
+
+    provider: str
+    container: str
+    key: str
+    account: str | None = None
+
+    @classmethod
+    def parse(cls, name: str) -> ObjectPlace:
+        """Take a full name apart.
+
+        Raises:
+            InvalidInput: It names no place on an object store that is known.
+        """
+        scheme, separator, rest = name.partition("://")
+        provider = PROVIDERS.get(scheme.lower())
+        if not separator or provider is None:
+            what = f"{scheme}:// is no object store that is known."
+            raise InvalidInput(what, hint="Use s3://, az://, abfss:// or gs://.")
+        authority, _, key = rest.partition("/")
+        container, at, host = authority.partition("@")
+        if at and (provider != AZURE or ":" in container):
+            # What stands before an @ elsewhere is a password, and is not repeated.
+            what = f"A {scheme}:// place takes no credentials in its name."
+            raise InvalidInput(what, hint="Give them as storage options or in the environment.")
+        if not container or any(c in container for c in "?#%\\ "):
+            what = f"The {scheme}:// place names no bucket."
+            raise InvalidInput(what, hint=f"Write {scheme}://bucket/prefix.")
+        return cls(provider, container, plain_key(key), host.partition(".")[0] or None)
+
+    def uri(self) -> str:
+        """The full name that every engine of this provider knows."""
+        if self.provider == S3:
+            base = f"s3://{self.container}"
+        elif self.provider == GCS:
+            base = f"gs://{self.container}"
+        elif self.account is None:
+            base = f"az://{self.container}"
+        else:
+            base = f"abfss://{self.container}@{self.account}.dfs.core.windows.net"
+        return f"{base}/{self.key}" if self.key else base
+
+    def below(self, path: str) -> ObjectPlace:
+        """The place of a path below this one."""
+        key = "/".join(part for part in (self.key, plain_key(path)) if part)
+        return ObjectPlace(self.provider, self.container, key, self.account)
+
+    def path_from(self, root: ObjectPlace) -> str | None:
+        """The path that leads here from another place; None where it lies elsewhere."""
+        if (self.provider, self.container) != (root.provider, root.container):
+            return None
+        if None not in (self.account, root.account) and self.account != root.account:
+            return None
+        if not root.key or self.key == root.key:
+            return self.key[len(root.key) :]
+        before = f"{root.key}/"
+        return self.key.removeprefix(before) if self.key.startswith(before) else None
+
+
+def plain_key(key: str) -> str:
+    """A key without slashes at its ends.
+
+    Raises:
+        InvalidInput: It climbs, or has empty parts, which stores would take literally.
+    """
+    plain = key.strip("/")
+    if plain and any(part in ("", ".", "..") for part in plain.split("/")):
+        what = f"The path {key!r} climbs out of the warehouse, or has empty parts."
+        raise InvalidInput(what, hint="Use a plain path below the warehouse.", path=key)
+    return plain
