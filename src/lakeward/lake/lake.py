@@ -37,6 +37,7 @@ from lakeward.stream.sink import Sink, SinkGroup
 from lakeward.write import create as tables
 from lakeward.write.adopt import adopt
 from lakeward.write.behind import Behind
+from lakeward.write.branch_directory import sweep
 from lakeward.write.hooks import Hooks
 from lakeward.write.lease import LeaseKeeper
 from lakeward.write.locking import PATIENCE_SECONDS
@@ -566,6 +567,7 @@ class Lake:
                 transactions.expire(session, now)
                 pins.expire(session, now)
                 locks.sweep(session)
+        sweep(self._parts)
 
 
 def _warehouse(target: str, warehouse: str | Path | None) -> str:

@@ -120,6 +120,26 @@ change_file = Table(
     Column("extra", Text),
 )
 
+branch = Table(
+    "lakeward_branch",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True),
+    Column("directory", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("name", Text),
+    Column("base_version", BigInteger, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+)
+
+clone = Table(
+    "lakeward_clone",
+    metadata,
+    Column("table_id", BigInteger, primary_key=True),
+    Column("source_id", BigInteger, nullable=False),
+    Column("source_version", BigInteger, nullable=False),
+)
+
 app_transaction = Table(
     "lakeward_app_transaction",
     metadata,

@@ -25,7 +25,6 @@ from lakeward.formats.delta.checkpoint import checkpoint_path, last_checkpoint_p
 from lakeward.formats.delta.history import newest_version, read_commit, read_history
 from lakeward.formats.delta.net import Net, moved_all, net_of
 from lakeward.formats.delta.publication import commit_path
-from lakeward.formats.delta.vectors import vector_file
 from lakeward.log import files
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head
@@ -34,10 +33,8 @@ from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.history import ForeignActions
 from lakeward.model.steps import reach
 from lakeward.read.parts import Parts
+from lakeward.write.branch_directory import clear, needed, note
 from lakeward.write.change import Change, Operation
-
-PREFIX: Final = "txn-"
-"""What the directory of a transaction's branch begins with; its id follows."""
 
 _CHANGE_FEED: Final = "delta.enableChangeDataFeed"
 
@@ -83,13 +80,13 @@ class DeltaBranch:
             definition: At that version.
             base: The files of the version. None for a branch that is only added to, which needs
                 none of them; `complete` gives it them later.
-            directory: Another name of its directory than the transaction's.
+            directory: One that is noted already; else it is noted as the transaction's.
 
         Raises:
             UnsupportedFeature: The table uses what a branch could not keep right.
         """
         check_branchable(definition, str(head.name))
-        out = cls(parts, head, definition, directory or f"{PREFIX}{owner}")
+        out = cls(parts, head, definition, directory or note(parts, owner, head))
         begun = first_commit(
             head,
             branch_definition(definition),
@@ -180,25 +177,15 @@ class DeltaBranch:
 
     def kept(self, found: Net) -> list[str]:
         """The files of the branch's directory that its net effect needs."""
-        inside = f"{self.directory}/"
-        paths = [f.path for f in (*found.added, *found.change_files)]
-        vectors = [f.deletion_vector for f in found.added if f.deletion_vector is not None]
-        paths += [vector_file(v) for v in vectors if v["storageType"] == "u"]
-        return [f"{self.head.location}/{p}" for p in dict.fromkeys(paths) if p.startswith(inside)]
+        return needed(self.head, self.directory, found.added, found.change_files)
 
     def tidy(self, found: Net) -> None:
         """Delete what the commit does not need: the branch's log, and files that came and went."""
-        kept = set(self.kept(found))
-        if not kept:
-            self.discard()
-            return
-        storage, inside = self.parts.storage, f"/{self.directory}/"
-        listed = [f.path.partition(inside)[2] for f in storage.listing(self._place, recursive=True)]
-        storage.delete([p for p in (f"{self._place}/{n}" for n in listed) if p not in kept])
+        clear(self.parts, self.head, self.directory, self.kept(found))
 
     def discard(self) -> None:
         """Delete the branch with all that was written on it."""
-        self.parts.storage.discard(self._place)
+        clear(self.parts, self.head, self.directory)
 
     @property
     def _place(self) -> str:

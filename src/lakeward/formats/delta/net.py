@@ -16,7 +16,7 @@ from lakeward.formats.delta.values import vector_id
 from lakeward.formats.delta.vectors import absolute_vector, moved_vector
 from lakeward.model.commit import AppTransaction
 from lakeward.model.definition import Definition
-from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.file import DataFile, LoggedFile, is_full
 from lakeward.model.history import ForeignActions
 
 Key = tuple[str, str | None]
@@ -98,7 +98,7 @@ def net_of(
 def moved(file: DataFile, directory: str) -> DataFile:
     """A file that was written on a copy, as the table's log names it."""
     vector = moved_vector(file.deletion_vector, directory)
-    if _is_absolute(file.path):
+    if is_full(file.path):
         return replace(file, deletion_vector=vector)
     extra = {k: v for k, v in (file.extra or {}).items() if k != "path"}
     path = f"{directory}/{file.path}"
@@ -132,7 +132,7 @@ class _Replay:
     def added(self, directory: str) -> Iterable[DataFile]:
         """The files that are new, as the table's log names them."""
         for (path, _), file in self._new.items():
-            known = self.base(path) if _is_absolute(path) else ()
+            known = self.base(path) if is_full(path) else ()
             if known:
                 yield _again(file, known[0].file, self.root, directory)
             else:
@@ -142,7 +142,7 @@ class _Replay:
         return sorted(self._gone.values(), key=lambda f: (f.added, f.ordinal))
 
     def _is_base(self, key: Key) -> bool:
-        return _is_absolute(key[0]) and self._found(key) is not None
+        return is_full(key[0]) and self._found(key) is not None
 
     def _of_base(self, key: Key, version: int) -> LoggedFile:
         found = self._found(key)
@@ -171,7 +171,3 @@ def _again(found: DataFile, known: DataFile, root: str, directory: str) -> DataF
     else:
         vector = moved_vector(vector, directory)
     return replace(found, path=known.path, deletion_vector=vector, extra=known.extra)
-
-
-def _is_absolute(path: str) -> bool:
-    return path.startswith("/") or "://" in path

@@ -21,6 +21,7 @@ from lakeward.log.migrations import (
     m0004_change_files,
     m0005_runs,
     m0006_writers,
+    m0007_branches,
 )
 from lakeward.log.statement import Statement
 
@@ -31,6 +32,7 @@ MIGRATIONS: Final[tuple[ModuleType, ...]] = (
     m0004_change_files,
     m0005_runs,
     m0006_writers,
+    m0007_branches,
 )
 CURRENT: Final = len(MIGRATIONS)
 

@@ -11,14 +11,13 @@ from lakeward.formats.delta.values import file_path
 from lakeward.formats.delta.vectors import vector_file
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY
 from lakeward.formats.iceberg.listing import DELETE_FILES, schemeless
-from lakeward.log import files, transactions
+from lakeward.log import branches, files, transactions
 from lakeward.log.codec import loads
 from lakeward.log.statement import Statement
 from lakeward.maintain.doctor.patient import Patient
 from lakeward.maintain.doctor.report import Finding
 from lakeward.model.commit import Head
 from lakeward.model.file import LoggedFile, is_full
-from lakeward.write.branch import PREFIX
 
 _KNOWN = Statement(
     """SELECT path, deletion_vector FROM lakeward_file WHERE table_id = :table_id
@@ -56,6 +55,7 @@ def reclaimable(table: Patient) -> Iterator[Finding]:
         others = tuple(
             f"{row[0]}/" for row in session.rows(_LOCATIONS, {"table_id": table.table_id})
         )
+        working = branches.live_directories(session, table.table_id)
         known: set[int] = set()
         full = table.parts.storage.uri(location)
         for chunk in session.stream(_KNOWN, {"table_id": table.table_id}):
@@ -68,6 +68,7 @@ def reclaimable(table: Patient) -> Iterator[Finding]:
         for path, size in listed
         if hash(path) not in known
         and not _is_staged(path, protected)
+        and path.partition("/")[0] not in working
         and not f"{location}/{path}".startswith(others)
     ]
     if unknown:
@@ -137,12 +138,7 @@ def _listed(table: Patient, location: str) -> Iterator[tuple[str, int]]:
 
 
 def _is_staged(path: str, protected: set[str]) -> bool:
-    """Whether an open transaction wrote the file: its id begins what follows the number.
-
-    Or it wrote it on a branch, whose directory is called after it.
-    """
-    if path.startswith(PREFIX) and path.partition("/")[0].removeprefix(PREFIX) in protected:
-        return True
+    """Whether an open transaction wrote the file: its id begins what follows the number."""
     found = _STAGED.fullmatch(path.rpartition("/")[2])
     if found is None:
         return False

@@ -1,0 +1,134 @@
+"""The directories of branches: noted in the store before they are made, and cleaned up by that.
+
+Nothing is guessed by age. The directory of a transaction's branch goes when the transaction is
+over: all of it, or all but what its commit needs. Who opens the lake does so for those who died.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from lakeward.errors import AlreadyExists, LakewardError
+from lakeward.formats.delta.vectors import vector_file
+from lakeward.log import branches, change_files, commits, files, heads, transactions
+from lakeward.log.branches import LoggedBranch
+from lakeward.log.database import Session
+from lakeward.model.clock import now_ms
+from lakeward.model.commit import Head, TransactionState
+from lakeward.model.file import DataFile
+from lakeward.read.parts import Parts
+from lakeward.write.drift import follow
+
+_LOG = logging.getLogger(__name__)
+PREFIX: Final = "txn-"
+"""What the directory of a transaction's branch begins with; its id follows."""
+NAMED_PREFIX: Final = "branch-"
+"""What the directory of a named branch begins with; an id follows."""
+
+
+def note(parts: Parts, owner: str, head: Head) -> str:
+    """Note a transaction's branch of a table before it is made; the directory for it."""
+    plain = f"{PREFIX}{owner}"
+    with parts.database.write(durable=parts.database.is_remote) as session:
+        # Somebody may have died under the same, self-chosen, id.
+        for directory in (plain, f"{plain}-{secrets.token_hex(4)}"):
+            if branches.insert(session, _row(parts, owner, head, directory, None)):
+                return directory
+    message = f"two tokens for {plain} were the same"
+    raise AssertionError(message)
+
+
+def note_named(parts: Parts, session: Session, name: str, owner: str, head: Head) -> str:
+    """Note a table of a named branch; the directory for it.
+
+    Raises:
+        AlreadyExists: There is a branch of this name.
+    """
+    directory = f"{NAMED_PREFIX}{owner}"
+    if not branches.insert(session, _row(parts, owner, head, directory, name)):
+        what = f"The lake has a branch {name!r} already."
+        raise AlreadyExists(what, hint="Publish or drop it, or choose another name.", branch=name)
+    return directory
+
+
+def forget(parts: Parts, head: Head, directory: str) -> None:
+    """Forget a branch whose directory is cleaned up."""
+    with parts.database.write(durable=False) as session:
+        branches.delete(session, head.table_id, directory)
+
+
+def needed(
+    head: Head, directory: str, added: Iterable[DataFile], told: Iterable[DataFile]
+) -> list[str]:
+    """The files of a branch's directory that a commit needs.
+
+    Args:
+        head: The table.
+        directory: Of the branch.
+        added: The files that the commit adds.
+        told: Its change files.
+    """
+    inside, paths = f"{directory}/", dict[str, None]()
+    for file in added:
+        paths[file.path] = None
+        vector = file.deletion_vector or {}
+        if vector.get("storageType") == "u":
+            paths[vector_file(vector)] = None
+    paths.update(dict.fromkeys(file.path for file in told))
+    return [f"{head.location}/{path}" for path in paths if path.startswith(inside)]
+
+
+def clear(parts: Parts, head: Head, directory: str, keep: Collection[str] = ()) -> None:
+    """Delete all that is in a branch's directory, but for some files, and forget the branch."""
+    place, storage = f"{head.location}/{directory}", parts.storage
+    if keep:
+        inside = f"/{directory}/"
+        listed = [f.path.partition(inside)[2] for f in storage.listing(place, recursive=True)]
+        storage.delete([p for p in (f"{place}/{name}" for name in listed) if p not in keep])
+    else:
+        storage.discard(place)
+    forget(parts, head, directory)
+
+
+def sweep(parts: Parts) -> None:
+    """Clean up after transactions that are over; what cannot be now is left for the next one."""
+    with parts.database.read() as session:
+        left = branches.ended(session)
+    for branch in left:
+        try:
+            _sweep(parts, branch)
+        except LakewardError as error:
+            _LOG.warning("The branch %s could not be cleaned up: %s", branch.directory, error)
+
+
+def _sweep(parts: Parts, branch: LoggedBranch) -> None:
+    with parts.database.read() as session:
+        head = heads.by_id(session, branch.table_id)
+    if head is not None and not head.guarded:
+        # Its commit may be published and lost to the log: then it is found, and needs its files.
+        follow(parts, head)
+    with parts.database.read() as session:
+        head = heads.ever_by_id(session, branch.table_id)
+        found = transactions.get(session, branch.owner)
+        if found is not None and found.state is TransactionState.OPEN:
+            return
+        keep: list[str] = []
+        if found is not None and found.state is TransactionState.RATIFIED:
+            keep = _kept(session, head, branch)
+    clear(parts, head, branch.directory, keep)
+
+
+def _kept(session: Session, head: Head, branch: LoggedBranch) -> list[str]:
+    for _, table_id, version in commits.members(session, branch.owner):
+        if table_id == branch.table_id:
+            added = [f.file for f in files.added_at(session, table_id, version)]
+            told = change_files.of(session, table_id, version)
+            return needed(head, branch.directory, added, told)
+    return []
+
+
+def _row(parts: Parts, owner: str, head: Head, directory: str, name: str | None) -> LoggedBranch:
+    return LoggedBranch(head.table_id, directory, owner, name, head.version, parts.actor, now_ms())

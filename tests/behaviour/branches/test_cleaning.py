@@ -1,0 +1,137 @@
+"""What is left of branches whose transactions are over goes, and nothing else does."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lakeward as lw
+from lakeward.log import branches
+from lakeward.log.statement import Statement
+from lakeward.maintain.doctor import examine
+from tests.behaviour.branches.working import begin, by_delta_rs, everybody_reads, upsert
+from tests.behaviour.lakes import append, ids
+from tests.support.target import LakeTarget
+
+pytestmark = pytest.mark.formats("delta")
+
+
+def _made(lake: lw.Lake, *, guard: bool = True) -> Path:
+    feed = {"delta.enableChangeDataFeed": "true"}
+    lake.create("t", {"id": "int64", "v": "string"}, guard=guard, properties=feed)
+    append(lake, "t", _rows(0, 1, 2))
+    return Path(lake.table("t").location)
+
+
+def _rows(*numbers: int, v: str = "old") -> pa.Table:
+    return pa.table({"id": pa.array(numbers, pa.int64()), "v": [v] * len(numbers)})
+
+
+def _expire(lake: lw.Lake) -> None:
+    """Let the leases of all open transactions run out, as when their processes died."""
+    with lake.parts.database.write() as session:
+        session.run(Statement("UPDATE lakeward_transaction SET lease_until_ms = 0"))
+
+
+def _noted(lake: lw.Lake) -> int:
+    with lake.parts.database.read() as session:
+        return int(session.row(Statement("SELECT count(*) FROM lakeward_branch"))[0])
+
+
+def test_the_branch_of_a_dead_transaction_goes_when_the_lake_is_opened(
+    lake: lw.Lake, make_lake: Callable[..., lw.Lake]
+) -> None:
+    place = _made(lake)
+    before = sorted(place.rglob("*"))
+    tx, branch = begin(lake, "t")
+    upsert(branch.location, _rows(0, 9, v="new"))
+    tx._registered.let_go()
+    _expire(lake)
+
+    other = make_lake()
+
+    assert sorted(place.rglob("*")) == before
+    assert _noted(other) == 0
+    assert ids(other, "t") == [0, 1, 2]
+
+
+def test_the_branch_of_an_open_transaction_stays(
+    lake: lw.Lake, make_lake: Callable[..., lw.Lake]
+) -> None:
+    _made(lake)
+    tx, branch = begin(lake, "t")
+    upsert(branch.location, _rows(0, v="new"))
+    before = sorted(Path(branch.location).rglob("*"))
+
+    other = make_lake()
+
+    assert sorted(Path(branch.location).rglob("*")) == before
+    assert _noted(other) == 1
+    branch.discard()
+    tx.rollback()
+    assert _noted(other) == 0
+
+
+def test_of_a_commit_that_nobody_tidied_up_the_rows_stay(
+    lake: lw.Lake, make_lake: Callable[..., lw.Lake]
+) -> None:
+    _made(lake)
+    tx, branch = begin(lake, "t")
+    upsert(branch.location, _rows(0, v="first"))
+    upsert(branch.location, _rows(0, v="second"))
+    net = branch.net(differ=by_delta_rs)
+    branch.fill(tx._view.members[branch.head.name].change, net)
+    tx.commit()
+    assert len(list(Path(branch.location).rglob("*.json"))) > 1
+
+    other = make_lake()
+
+    left = [p for p in Path(branch.location).rglob("*") if p.is_file()]
+    assert sorted(map(str, left)) == sorted(branch.parts.storage.uri(p) for p in branch.kept(net))
+    assert everybody_reads(other, "t")[0, "second"] == 1
+    assert _noted(other) == 0
+    assert examine(other.parts).findings == ()
+
+
+def test_an_id_that_is_used_again_gets_another_directory(lake: lw.Lake) -> None:
+    _made(lake)
+    tx, first = begin(lake, "t")
+    head, definition = first.head, first.definition
+
+    second = type(first).open(lake.parts, tx.transaction_id, head, definition, None)
+
+    assert second.directory != first.directory
+    assert second.directory.startswith(first.directory)
+    with lake.parts.database.read() as session:
+        working = branches.live_directories(session, head.table_id)
+    assert working == {first.directory, second.directory}
+    tx.rollback()
+
+
+def test_a_commit_that_the_log_lost_on_an_open_table_keeps_its_rows(
+    lake_target: LakeTarget, tmp_path: Path
+) -> None:
+    if lake_target.is_postgres:
+        pytest.skip("a store is put back as a file")
+    with lake_target.open() as lake:
+        _made(lake, guard=False)
+        tx, branch = begin(lake, "t")
+        upsert(branch.location, _rows(0, v="new"))
+        lake.backup(tmp_path / "before.db")
+        net = branch.net()
+        branch.fill(tx._view.members[branch.head.name].change, net)
+        tx.commit()
+    for path in lake_target.warehouse.glob("lakeward.db*"):
+        path.unlink()
+    shutil.copy(tmp_path / "before.db", lake_target.warehouse / "lakeward.db")
+    with lake_target.open(repair=False) as old:
+        _expire(old)
+
+    with lake_target.open() as again:
+        assert everybody_reads(again, "t")[0, "new"] == 1
+        assert again.outcome(tx.transaction_id).state == "ratified"
+        assert _noted(again) == 0
