@@ -53,6 +53,11 @@ _UNLOCKED = Edit(
     '_LOCK = Statement(_SELECT.where(head.c.table_id == bindparam("table_id")))',
 )
 
+_UNFENCED = Edit(
+    "log/writers.py", "AND instance = :instance", "AND (instance = :instance OR 1 = 1)"
+)
+_UNCOUNTED = Edit("log/writers.py", "epoch < :after", "epoch < :after OR 1 = 1")
+
 SAFEGUARDS: Final = (
     Safeguard(
         "R1: all members of a transaction are ratified in one database transaction",
@@ -421,6 +426,31 @@ SAFEGUARDS: Final = (
         ),
         "test_deadlock.py",
         "killed_process",
+    ),
+    Safeguard(
+        "R11: an older instance of a writer is fenced off inside the ratifying transaction",
+        (_UNFENCED,),
+        "test_sink_kills.py",
+        "dies_replays",
+    ),
+    Safeguard(
+        "R11: an epoch that is there is not committed again, as the sink and the store know",
+        (
+            Edit(
+                "stream/committer.py",
+                "            if last is not None and number <= last:\n                continue\n",
+                "",
+            ),
+            _UNCOUNTED,
+        ),
+        "test_sink_kills.py",
+        "dies_replays",
+    ),
+    Safeguard(
+        "R11: the fence, and the count of epochs in the store",
+        (_UNFENCED, _UNCOUNTED),
+        "test_sink_kills.py",
+        "take_over",
     ),
 )
 
