@@ -14,13 +14,14 @@ import pyarrow as pa
 
 from lakeward.engines.arrow.derived import completed
 from lakeward.engines.arrow.input import tables_of
-from lakeward.errors import LakewardError
+from lakeward.errors import LakewardError, TableNotFound
 from lakeward.model.definition import Definition
 from lakeward.stream.epoch import Epoch
 from lakeward.stream.identity import Identity
 from lakeward.stream.metrics import Meter, SinkMetrics
 from lakeward.stream.mode import Mode
 from lakeward.stream.queue import Limits, Queue
+from lakeward.write.staging import Staging
 from lakeward.write.validate import Checks
 
 
@@ -69,7 +70,7 @@ class Inlet:
 
     def settle(self, epoch: Epoch) -> None:
         """Let what was staged do to the table what it is meant to do."""
-        staging = epoch.staging(self.name)
+        staging = self._staging(epoch)
         if self.mode is Mode.OVERWRITE:
             staging.replace_partitions()
         else:
@@ -89,12 +90,19 @@ class Inlet:
         return out
 
     def _stage(self, epoch: Epoch, tables: Sequence[pa.Table]) -> None:
-        staging = epoch.staging(self.name)
+        staging = self._staging(epoch)
         if staging.definition is not self.definition:
             # Somebody changed the table; rows that come from now on are held to its new definition.
             self.definition = staging.definition
             self._checks = Checks.of(staging.definition, self.name)
         staging.write(tables)
+
+    def _staging(self, epoch: Epoch) -> Staging:
+        found = epoch.staging(self.name)
+        if found.table_id != self.identity.head.table_id:
+            what = f"The table {self.name} was dropped and made anew."
+            raise TableNotFound(what, hint="Open the sink again.", table=self.name)
+        return found
 
 
 def _is_pandas(data: Any) -> bool:

@@ -40,6 +40,11 @@ class Staging:
         self._lock = threading.Lock()
 
     @property
+    def table_id(self) -> int:
+        """Whose files they are."""
+        return self._member.change.head.table_id
+
+    @property
     def definition(self) -> Definition:
         """What rows must look like."""
         return self._member.change.definition
