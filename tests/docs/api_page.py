@@ -24,6 +24,7 @@ from lakeward.read.diff import Diff, SchemaChange
 from lakeward.read.history import Version
 from lakeward.read.snapshot import TableSnapshot, Totals
 from lakeward.read.transactions import TransactionRecord
+from lakeward.stream.aio import AsyncSink, AsyncSinkGroup
 from lakeward.stream.metrics import SinkMetrics
 from lakeward.stream.result import EpochResult
 from lakeward.stream.sink import Sink, SinkGroup
@@ -42,7 +43,7 @@ own. This page is made from the code by `python -m tests.docs.api_page`, and a t
 """
 _PARTS: Final[dict[str, tuple[Any, ...]]] = {
     "What you begin with": (lw.Lake, lw.Table, lw.Transaction, lw.CommitResult, lw.Retry),
-    "Streams": (Sink, SinkGroup, EpochResult, SinkMetrics),
+    "Streams": (Sink, SinkGroup, AsyncSink, AsyncSinkGroup, EpochResult, SinkMetrics),
     "Conflicts and hooks": (
         lw.LastWriterWins,
         lw.Collision,
@@ -66,6 +67,8 @@ _GIVEN: Final = (
     Hooks,
     Sink,
     SinkGroup,
+    AsyncSink,
+    AsyncSinkGroup,
     TableSnapshot,
     LakeSnapshot,
 )

@@ -9,6 +9,7 @@ from typing import Any, Self
 from lakeward.errors import InvalidInput
 from lakeward.model.schema import Schema
 from lakeward.read.parts import Parts
+from lakeward.stream.aio import AsyncSink, AsyncSinkGroup
 from lakeward.stream.committer import Committer
 from lakeward.stream.inlet import Inlet
 from lakeward.stream.metrics import SinkMetrics
@@ -133,6 +134,10 @@ class Sink:
         """What happened so far, and what waits now."""
         return self._inlet.metrics()
 
+    def aio(self) -> AsyncSink:
+        """The same sink for an event loop."""
+        return AsyncSink(self, self._inlet)
+
     def close(self) -> None:
         """Throw away what was not committed, and end the threads."""
         self._committer.close()
@@ -206,6 +211,10 @@ class SinkGroup:
     def discard(self) -> None:
         """Throw away what was written since the last epoch, to write it again."""
         self._committer.discard()
+
+    def aio(self) -> AsyncSinkGroup:
+        """The same group for an event loop."""
+        return AsyncSinkGroup(self)
 
     def close(self) -> None:
         """Close the sinks."""
