@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from lakeward.errors import InvalidInput, LakewardError, UnsupportedFeature
+from lakeward.errors import InvalidInput, LakewardError
 from lakeward.lake.snapshot import LakeSnapshot
 from lakeward.lake.table import Table
 from lakeward.log import commits, files, heads, locks, pins, transactions
@@ -250,7 +250,8 @@ class Lake:
 
         Args:
             isolation: `read_committed`, `snapshot` or `serializable`.
-            spark: Not yet.
+            spark: A session of Spark to read and write with; then it has SQL, and its frames are
+                Spark's: see `SparkTransaction`.
             message: Why; kept with the commit.
             transaction_id: An id of your own choice, by which a replay is known.
             on_conflict: What to do where others were faster: `fail`; a `LastWriterWins`; a function
@@ -264,11 +265,9 @@ class Lake:
         Raises:
             Locked: Others held one of the tables to the end.
         """
-        if spark is not None:
-            what = "Transactions on Spark are not built yet."
-            raise UnsupportedFeature(what)
         return self._begin(
             isolation=isolation,
+            spark=spark,
             message=message,
             transaction_id=transaction_id,
             on_conflict=on_conflict,
@@ -283,6 +282,7 @@ class Lake:
         retry: Retry | None = None,
         on_conflict: OnConflict | None = None,
         isolation: str = "snapshot",
+        spark: Any = None,
         message: str | None = None,
         transaction_id: str | None = None,
         locks: Mapping[str, str] | None = None,
@@ -295,6 +295,7 @@ class Lake:
             retry: How often and how patiently; as the table's policy says unless given.
             on_conflict: `retry` unless given; else as in `transaction`.
             isolation: As in `transaction`.
+            spark: As in `transaction`.
             message: Why; kept with the commit.
             transaction_id: An id of your own choice: however often this is run, it commits once.
             locks: As in `transaction`.
@@ -313,6 +314,7 @@ class Lake:
             with attempt:
                 with self._begin(
                     isolation=isolation,
+                    spark=spark,
                     message=message,
                     transaction_id=transaction_id,
                     attempts=attempt.retry_state.attempt_number,
@@ -528,6 +530,7 @@ class Lake:
         *,
         isolation: str,
         message: str | None,
+        spark: Any = None,
         transaction_id: str | None = None,
         attempts: int = 1,
         on_conflict: OnConflict | None = None,
@@ -535,7 +538,7 @@ class Lake:
         locks: Mapping[str, str] | None = None,
         lock_timeout: float = PATIENCE_SECONDS,
     ) -> Transaction:
-        begun = Transaction(
+        begun = _transaction(spark)(
             self._parts,
             self._keeper,
             self._behind,
@@ -568,6 +571,15 @@ class Lake:
                 pins.expire(session, now)
                 locks.sweep(session)
         sweep(self._parts)
+
+
+def _transaction(spark: Any) -> Callable[..., Transaction]:
+    """What makes a transaction: one that Spark works in, or one that needs no Spark."""
+    if spark is None:
+        return Transaction
+    from lakeward.write.spark_transaction import SparkTransaction
+
+    return partial(SparkTransaction, spark=spark)
 
 
 def _warehouse(target: str, warehouse: str | Path | None) -> str:

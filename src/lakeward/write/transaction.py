@@ -237,6 +237,48 @@ class Transaction:
             change.reads.append(scope)
             return member.read(columns, scope)
 
+    @property
+    def spark(self) -> Any:
+        """The session of a transaction on Spark; see `SparkTransaction.spark`.
+
+        Raises:
+            UnsupportedFeature: The transaction has none.
+        """
+        raise _needs_spark()
+
+    def name(self, name: str) -> str:
+        """What a table is called in that session; see `SparkTransaction.name`.
+
+        Raises:
+            UnsupportedFeature: The transaction has no session of Spark.
+        """
+        raise _needs_spark(name)
+
+    def sql(self, text: str) -> Any:
+        """Run a statement of Spark SQL by plain table names; see `SparkTransaction.sql`.
+
+        Raises:
+            UnsupportedFeature: The transaction has no session of Spark.
+        """
+        raise _needs_spark(text)
+
+    def merge(
+        self,
+        name: str,
+        data: Any,
+        *,
+        on: str | Sequence[str],
+        matched: str | Mapping[str, str] | None = "update",
+        not_matched: str | Mapping[str, str] | None = "insert",
+        not_matched_by_source: str | Mapping[str, str] | None = None,
+    ) -> None:
+        """Bring rows together with those of a table, by key; see `SparkTransaction.merge`.
+
+        Raises:
+            UnsupportedFeature: The transaction has no session of Spark.
+        """
+        raise _needs_spark(name, data, on, matched, not_matched, not_matched_by_source)
+
     def lock(self, name: str, *, mode: str = "write", timeout: float = PATIENCE_SECONDS) -> None:
         """Keep others from changing a table until this transaction ends.
 
@@ -304,6 +346,7 @@ class Transaction:
             return self._result
         self._check_open()
         try:
+            self._prepare()
             ratified = self._ratify()
         except OutcomeUnknown:
             # It stays open: `commit` may be called again and settles it, by its id.
@@ -320,6 +363,7 @@ class Transaction:
         self._registered.let_go()
         self._discard_unused(ratified)
         self._result = self._publish(ratified)
+        self._ended(committed=True)
         reach("commit.acknowledged")
         return self._result
 
@@ -331,11 +375,13 @@ class Transaction:
         self._state = TransactionState.ROLLED_BACK
         if not self._registered.roll_back(self._before_rolled_back):
             # Ratified after all, or nobody knows: then every file stays.
+            self._ended(committed=None)
             return
         for member in self._view.members.values():
             with suppress(LakewardError):
                 member.stager.discard()
                 self._parts.storage.delete(member.change.aside)
+        self._ended(committed=False)
 
     def __enter__(self) -> Self:
         return self
@@ -363,6 +409,12 @@ class Transaction:
         return self._state is TransactionState.OPEN and self._result is None
 
     # How it is done.
+
+    def _prepare(self) -> None:
+        """Bring together what shall be committed, where that is not done as it is asked for."""
+
+    def _ended(self, *, committed: bool | None) -> None:
+        """Let go of what the transaction worked with; None where nobody knows how it ended."""
 
     def _is_replay(self) -> bool:
         """Whether a transaction of this, self-chosen, id was ratified before: then all is done."""
@@ -540,6 +592,11 @@ def checked_isolation(text: str) -> Isolation:
     except ValueError as error:
         what = f"{text!r} is not an isolation level."
         raise InvalidInput(what, hint=f"Use one of {_ISOLATIONS}.") from error
+
+
+def _needs_spark(*_: object) -> UnsupportedFeature:
+    what = "SQL and merges need a transaction on Spark."
+    return UnsupportedFeature(what, hint="Begin it with lake.transaction(spark=spark).")
 
 
 def _checked_id(text: object) -> str:

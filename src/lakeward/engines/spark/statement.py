@@ -1,0 +1,389 @@
+"""One SQL statement, read before Spark sees it: which tables it reads and writes, and where.
+
+A statement may go into a transaction when everything that it can change is a table of the
+transaction. What is not known to be so is refused, with the reason. The text itself reaches Spark
+as it was written, but for the names of tables, which are replaced where they stand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from lakeward.errors import InvalidInput, UnsupportedFeature
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.tokenizer_core import Token
+
+DIALECT: Final = "databricks"
+_SHOWN: Final = 200
+_FUNCTIONS: Final = frozenset(
+    {"range", "explode", "explode_outer", "posexplode", "posexplode_outer"}
+    | {"inline", "inline_outer", "stack", "json_tuple", "variant_explode"}
+)
+"""Functions that make tables of their arguments alone."""
+_OPTIMIZE: Final = re.compile(
+    r"\s*optimize\s+(?P<table>(?:`[^`]+`|[\w-]+)(?:\s*\.\s*(?:`[^`]+`|[\w-]+))*)"
+    r"(?P<rest>\s+where\b.*|\s+zorder\b.*)?\s*;?\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+_PART: Final = re.compile(r"`([^`]+)`|([\w-]+)")
+_REASONS: Final = {
+    "Alter": "It would change the table at once and for everybody.",
+    "Drop": "A table that is dropped is gone at once and for everybody; use lake.drop.",
+    "Use": "Tables go by their own names in a transaction.",
+    "Copy": "Read the files with spark.read and append the frame.",
+    "LoadData": "Read the files with spark.read and append the frame.",
+    "Cache": "What is cached outlives the transaction.",
+    "VACUUM": "Files that go cannot come back when the transaction is rolled back.",
+    "CALL": "A procedure may change tables outside the transaction.",
+    "MultitableInserts": "Write one statement for each table.",
+}
+
+
+class Kind(StrEnum):
+    """What a statement does."""
+
+    QUERY = "query"
+    INSERT = "insert"
+    OVERWRITE = "overwrite"
+    UPDATE = "update"
+    DELETE = "delete"
+    MERGE = "merge"
+    CREATE = "create"
+    OPTIMIZE = "optimize"
+    VIEW = "view"
+
+
+@dataclass(frozen=True, slots=True)
+class TableRef:
+    """A table's name where it stands in a statement.
+
+    Attributes:
+        parts: Catalog, namespace and name, as far as they are given.
+        start: Where the name begins in the text.
+        end: Where the text goes on behind it.
+        reads: Whether the statement looks at the table's rows there.
+        writes: Whether it changes them.
+        travels: Whether a version or a time is asked for.
+    """
+
+    parts: tuple[str, ...]
+    start: int
+    end: int
+    reads: bool = True
+    writes: bool = False
+    travels: bool = False
+
+    def __str__(self) -> str:
+        return ".".join(self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What a statement says of a table that it makes.
+
+    Attributes:
+        query: Whose rows it gets; None for an empty one.
+        format: Of the table, where it is said.
+        partition_by: Columns and transforms, as `lake.create` takes them.
+        properties: Table properties.
+        comment: For people.
+        if_missing: Whether one that is there already is left alone.
+        columns: As they are declared, where there is no query.
+    """
+
+    query: str | None
+    format: str | None
+    partition_by: tuple[str, ...]
+    properties: dict[str, str]
+    comment: str | None
+    if_missing: bool
+    columns: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement that may go into a transaction.
+
+    Attributes:
+        text: As it was written.
+        kind: What it does.
+        tables: In the order of the text; names of its own, such as those of WITH, are not among
+            them.
+        qualifiers: Namespaces before a table's name before a column, which follow the table.
+        target: The table that it writes.
+        where: Of an UPDATE or DELETE: which rows it is about.
+        created: Of a CREATE TABLE.
+        rest: Of an OPTIMIZE: what follows the table's name.
+    """
+
+    text: str
+    kind: Kind
+    tables: tuple[TableRef, ...]
+    qualifiers: tuple[TableRef, ...] = ()
+    target: TableRef | None = None
+    where: str | None = None
+    created: Created | None = None
+    rest: str = ""
+
+    def rewritten(
+        self,
+        name: Callable[[TableRef], str | None],
+        namespace: Callable[[TableRef], str | None],
+    ) -> str:
+        """The text with other names in the places of its tables.
+
+        Args:
+            name: What a table is called; None leaves it as it is.
+            namespace: What goes for the namespace of a table before one of its columns.
+        """
+        found = [(t, name(t)) for t in self.tables] + [(q, namespace(q)) for q in self.qualifiers]
+        out, done = [], 0
+        for ref, new in sorted(found, key=lambda f: f[0].start):
+            if new is not None:
+                out += [self.text[done : ref.start], new]
+                done = ref.end
+        return "".join([*out, self.text[done:]])
+
+
+def read_statement(text: str) -> Statement:
+    """What a statement does.
+
+    Raises:
+        InvalidInput: It is no statement that can be understood.
+        UnsupportedFeature: It would change something outside the transaction, or might.
+    """
+    given: object = text
+    if not isinstance(given, str) or not given.strip():
+        what = "A statement must be text."
+        raise InvalidInput(what, hint='Write it as SQL, such as "SELECT * FROM sales.orders".')
+    optimize = _OPTIMIZE.fullmatch(text)
+    if optimize is not None:
+        return _optimize(text, optimize)
+    from sqlglot import exp
+
+    tree = _tree(text)
+    name = type(tree).__name__
+    if isinstance(tree, exp.Insert):
+        return _insert(text, tree)
+    if isinstance(tree, exp.Update | exp.Delete | exp.Merge):
+        return _change(text, tree, Kind(name.lower()))
+    if isinstance(tree, exp.Create):
+        return _create(text, tree)
+    if isinstance(tree, exp.Query | exp.Values):
+        return _statement(text, tree, Kind.QUERY)
+    word = str(tree.this).upper() if isinstance(tree, exp.Command) else name
+    raise _refused(text, _REASONS.get(word, "It is not known to stay inside the transaction."))
+
+
+def checked_expression(text: str) -> str:
+    """A SQL expression as it was understood, so that it is one and nothing more.
+
+    Raises:
+        InvalidInput: It is none, or asks other tables.
+    """
+    from sqlglot import exp
+
+    given: object = text
+    found = _tree(f"SELECT {text}") if isinstance(given, str) and given.strip() else None
+    terms = found.expressions if isinstance(found, exp.Select) else []
+    if found is None or len(terms) != 1 or found.find(exp.Table, exp.Subquery, exp.Star):
+        what = f"{str(text)[:_SHOWN]!r} is not an expression of one row."
+        raise InvalidInput(what, hint='Write a value, such as "target.n + source.n".')
+    return f"({terms[0].sql(dialect=DIALECT)})"
+
+
+def _tree(text: str) -> exp.Expr:
+    import logging
+
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    # It warns of what it cannot take apart, which is refused below anyway.
+    quiet = logging.getLogger("sqlglot")
+    level = quiet.level
+    quiet.setLevel(logging.CRITICAL)
+    try:
+        found = [t for t in sqlglot.parse(text, dialect=DIALECT) if t is not None]
+    except (SqlglotError, RecursionError) as error:
+        said = str(error).splitlines()[0] if str(error) else "it is nested too deeply"
+        what = f"The statement cannot be understood: {said}"
+        raise InvalidInput(what, hint=f"It begins: {text.strip()[:_SHOWN]}") from error
+    finally:
+        quiet.setLevel(level)
+    if len(found) != 1:
+        what = f"{len(found)} statements were given at once."
+        raise InvalidInput(what, hint="Call tx.sql once for each.")
+    return found[0]
+
+
+def _insert(text: str, tree: exp.Insert) -> Statement:
+    from sqlglot import exp
+
+    target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+    if not isinstance(target, exp.Table):
+        raise _refused(text, "It writes to a directory.")
+    replaces = bool(tree.args.get("overwrite") or tree.args.get("where")) or bool(
+        re.search(r"\breplace\s+(where|using|on)\b", text, re.IGNORECASE)
+    )
+    kind = Kind.OVERWRITE if replaces else Kind.INSERT
+    return _statement(text, tree, kind, target, reads=replaces)
+
+
+def _change(text: str, tree: exp.Update | exp.Delete | exp.Merge, kind: Kind) -> Statement:
+    from sqlglot import exp
+
+    if not isinstance(tree.this, exp.Table):
+        raise _refused(text, "It does not say which table it changes.")
+    where = tree.args.get("where")
+    found = _statement(text, tree, kind, tree.this, reads=True)
+    return replace(found, where=None if where is None else where.this.sql(dialect=DIALECT))
+
+
+def _create(text: str, tree: exp.Create) -> Statement:
+    from sqlglot import exp
+
+    properties = [] if tree.args.get("properties") is None else tree.args["properties"].expressions
+    if tree.kind == "VIEW":
+        if not any(isinstance(p, exp.TemporaryProperty) for p in properties):
+            raise _refused(text, "A view outlives the transaction; make it a TEMPORARY one.")
+        if tree.expression is None:
+            raise _refused(text, "Read the files with spark.read, and name the frame.")
+        return _statement(text, tree, Kind.VIEW, tree.this)
+    if tree.kind != "TABLE":
+        raise _refused(text, "Only tables and temporary views can be made in a transaction.")
+    if tree.args.get("replace"):
+        raise _refused(text, "It would replace a table with its history; write INSERT OVERWRITE.")
+    if tree.args.get("clone") or any(isinstance(p, exp.LikeProperty) for p in properties):
+        raise _refused(text, "A copy of a table is made with CREATE TABLE … AS SELECT.")
+    if any(isinstance(p, exp.LocationProperty) for p in properties):
+        raise _refused(text, "It names a location; the lake chooses where tables lie.")
+    target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+    columns = None
+    if isinstance(tree.this, exp.Schema):
+        columns = ", ".join(c.sql(dialect=DIALECT) for c in tree.this.expressions)
+    created = Created(
+        query=None if tree.expression is None else text[_query_start(text) :].rstrip().rstrip(";"),
+        format=_format(properties),
+        partition_by=tuple(_partitioning(properties)),
+        properties=_properties(properties),
+        comment=_comment(properties),
+        if_missing=bool(tree.args.get("exists")),
+        columns=columns,
+    )
+    found = _statement(text, tree, Kind.CREATE, target)
+    return replace(found, created=created)
+
+
+def _optimize(text: str, found: re.Match[str]) -> Statement:
+    parts = tuple(a or b for a, b in _PART.findall(found["table"]))
+    target = TableRef(parts, found.start("table"), found.end("table"), writes=True)
+    rest = found["rest"] or ""
+    return Statement(text, Kind.OPTIMIZE, (target,), target=target, rest=rest)
+
+
+def _statement(
+    text: str, tree: exp.Expr, kind: Kind, target: exp.Expr | None = None, *, reads: bool = False
+) -> Statement:
+    from sqlglot import exp
+
+    own = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    tables: list[TableRef] = []
+    written: TableRef | None = None
+    for node in tree.find_all(exp.Table):
+        if isinstance(node.parent, exp.JoinHint):
+            continue
+        if not all(isinstance(p, exp.Identifier) for p in node.parts):
+            _check_function(text, node)
+            continue
+        ref = _ref(node)
+        if node is target:
+            written = replace(ref, reads=reads, writes=True)
+            tables.append(written)
+        elif len(ref.parts) > 1 or ref.parts[0].lower() not in own:
+            tables.append(ref)
+    tables.sort(key=lambda t: t.start)
+    qualifiers = tuple(_qualifiers(tree))
+    return Statement(text, kind, tuple(tables), qualifiers, written)
+
+
+def _ref(node: exp.Table) -> TableRef:
+    parts: Sequence[exp.Expr] = node.parts
+    start, end = int(parts[0].meta["start"]), int(parts[-1].meta["end"]) + 1
+    travels = node.args.get("version") is not None
+    return TableRef(tuple(p.name for p in parts), start, end, travels=travels)
+
+
+def _qualifiers(tree: exp.Expr) -> Iterable[TableRef]:
+    from sqlglot import exp
+
+    for column in tree.find_all(exp.Column):
+        namespace = column.args.get("db")
+        if isinstance(namespace, exp.Identifier) and "start" in namespace.meta:
+            start, end = int(namespace.meta["start"]), int(namespace.meta["end"]) + 1
+            yield TableRef((namespace.name, column.table), start, end)
+
+
+def _check_function(text: str, node: exp.Table) -> None:
+    called = node.this.name.lower() or type(node.this).__name__.lower()
+    if called not in _FUNCTIONS:
+        why = f"The table function {called} may look at tables that the transaction does not know."
+        raise _refused(text, why)
+
+
+def _query_start(text: str) -> int:
+    """Where the query of a CREATE TABLE … AS begins."""
+    depth = 0
+    for token in _tokens(text):
+        word = token.text.upper()
+        depth += {"(": 1, ")": -1}.get(word, 0)
+        if word == "AS" and depth == 0:
+            return int(token.end) + 1
+    raise _refused(text, "It is not known where its query begins.")
+
+
+def _tokens(text: str) -> list[Token]:
+    import sqlglot
+
+    return list(sqlglot.tokenize(text, dialect=DIALECT))
+
+
+def _format(properties: Iterable[exp.Expr]) -> str | None:
+    from sqlglot import exp
+
+    found = next((p for p in properties if isinstance(p, exp.FileFormatProperty)), None)
+    return None if found is None else str(found.this.name).lower()
+
+
+def _partitioning(properties: Iterable[exp.Expr]) -> Iterable[str]:
+    from sqlglot import exp
+
+    found = next((p for p in properties if isinstance(p, exp.PartitionedByProperty)), None)
+    for term in [] if found is None else found.this.expressions:
+        text = term.sql(dialect=DIALECT).replace("`", "")
+        yield re.sub(r"^(YEAR|MONTH|DAY|HOUR)S?\(", lambda m: f"{m[1].lower()}(", text, flags=re.I)
+
+
+def _properties(properties: Iterable[exp.Expr]) -> dict[str, str]:
+    from sqlglot import exp
+
+    plain = [p for p in properties if type(p) is exp.Property]
+    return {str(p.this.name): str(p.args["value"].name) for p in plain}
+
+
+def _comment(properties: Iterable[exp.Expr]) -> str | None:
+    from sqlglot import exp
+
+    found = next((p for p in properties if isinstance(p, exp.SchemaCommentProperty)), None)
+    return None if found is None else str(found.this.name)
+
+
+def _refused(text: str, why: str) -> UnsupportedFeature:
+    shown = " ".join(text.split())[:_SHOWN]
+    what = f"The statement may not run in a transaction: {shown}"
+    return UnsupportedFeature(what, hint=why, statement=text)

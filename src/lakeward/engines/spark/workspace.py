@@ -1,0 +1,165 @@
+"""The Spark side of one transaction: a session in which the lake's tables have names of its own.
+
+The session is a copy of the user's, with its temporary views and settings. Delta tables are entered
+into databases of the transaction's own, Iceberg tables into a catalog that lives in memory: both go
+when the transaction ends, or with the process, and nothing of them is in the store or in a table's
+own metadata. Which files they name is for the caller to say.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from lakeward.engines.spark.extra import pyspark
+from lakeward.engines.spark.quoting import identifier, literal
+from lakeward.engines.spark.session import check
+from lakeward.engines.spark.settings import iceberg_catalog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame as DataFrame
+    from pyspark.sql import SparkSession as SparkSession
+
+NAMESPACE: Final = "default"
+"""Of tables whose names have none."""
+
+
+class Workspace:
+    """The tables of one transaction in Spark.
+
+    Args:
+        spark: The user's session.
+        transaction_id: Nobody else's tables have the same names.
+
+    Raises:
+        InvalidInput: The session lacks Delta or Iceberg.
+    """
+
+    def __init__(self, spark: SparkSession, transaction_id: str) -> None:
+        check(spark)
+        java = spark._jsparkSession.cloneSession()
+        self.session: SparkSession = pyspark("sql").SparkSession(spark.sparkContext, java)
+        self._tag = f"txn_{sha256(transaction_id.encode()).hexdigest()[:16]}"
+        self._place: str | None = None
+        self._databases: set[str] = set()
+        self._namespaces: set[str] = set()
+        self._entered: set[str] = set()
+        self._views = 0
+
+    def enter_version(self, namespace: str, name: str, location: str, version: int) -> None:
+        """Enter a version of a Delta table, to be read."""
+        rows = f"SELECT * FROM delta.{identifier(location)} VERSION AS OF {version}"
+        self._show(namespace, name, rows)
+
+    def enter_delta(self, namespace: str, name: str, location: str) -> None:
+        """Enter a Delta table, to be written and read; a version that was entered gives way."""
+        self._make_database(self._written(namespace))
+        table = self.target(namespace, name, "delta")
+        self.session.sql(f"CREATE TABLE {table} USING delta LOCATION {literal(location)}")
+        # Statements of Iceberg's cannot read a Delta table by its own name, but a view of it.
+        self._show(namespace, name, f"SELECT * FROM {table}")
+
+    def enter_iceberg(self, namespace: str, name: str, document: str) -> None:
+        """Enter an Iceberg table as a metadata document has it; another state gives way."""
+        if not self._namespaces:
+            self._make_catalog()
+        space = identifier(self._tag, namespace or NAMESPACE)
+        if space not in self._namespaces:
+            self.session.sql(f"CREATE NAMESPACE IF NOT EXISTS {space}")
+            self._namespaces.add(space)
+        own = self.target(namespace, name, "iceberg")
+        if own in self._entered:
+            self.session.sql(f"DROP TABLE {own}")
+        table = literal(identifier(namespace or NAMESPACE, name))
+        self.session.sql(
+            f"CALL {identifier(self._tag)}.system.register_table({table}, {literal(document)})"
+        )
+        self._entered.add(own)
+
+    def name(self, namespace: str, name: str, format: str) -> str:  # noqa: A002  as users know it
+        """What a table that was entered is called where it is read."""
+        if format == "iceberg":
+            return self.target(namespace, name, format)
+        return identifier("spark_catalog", self.database(namespace), name)
+
+    def target(self, namespace: str, name: str, format: str) -> str:  # noqa: A002  as above
+        """What a table that was entered is called where it is written."""
+        if format == "iceberg":
+            return identifier(self._tag, namespace or NAMESPACE, name)
+        return identifier("spark_catalog", self._written(namespace), name)
+
+    def database(self, namespace: str, *, written: bool = False) -> str:
+        """The database of the Delta tables of a namespace, as they are read or as written."""
+        return self._written(namespace) if written else f"{self._tag}_{namespace or NAMESPACE}"
+
+    def document(self, namespace: str, name: str) -> str:
+        """The newest metadata document of an Iceberg table that was entered."""
+        table = self._java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+            self.session._jsparkSession, self.target(namespace, name, "iceberg")
+        )
+        return str(table.operations().current().metadataFileLocation())
+
+    def is_view(self, name: str) -> bool:
+        """Whether the session has a temporary view of this name."""
+        found = self.session._jsparkSession.sessionState().catalog().getTempView(name)
+        return bool(found.isDefined())
+
+    def named(self, frame: Any) -> str:
+        """A name for the rows of a frame, of this session or another one of the same Spark."""
+        plan = frame._jdf.queryExecution().analyzed()
+        rows = self._java.org.apache.spark.sql.classic.Dataset.ofRows(
+            self.session._jsparkSession, plan
+        )
+        self._views += 1
+        name = f"{self._tag}_rows_{self._views}"
+        rows.createOrReplaceTempView(name)
+        return name
+
+    def looks_at_tables(self, frame: Any) -> bool:
+        """Whether a frame is made of tables of the transaction, and so changes as they do."""
+        return self._tag in frame._jdf.queryExecution().analyzed().toString()
+
+    def frame(self, sql: str) -> DataFrame:
+        """Run a statement as it stands."""
+        return self.session.sql(sql)
+
+    def close(self) -> None:
+        """Forget every table; what they name stays as it is."""
+        for database in self._databases:
+            self.session.sql(f"DROP DATABASE IF EXISTS {identifier(database)} CASCADE")
+        self._databases.clear()
+        if self._place is not None:
+            shutil.rmtree(self._place, ignore_errors=True)
+            self._place = None
+
+    @property
+    def _java(self) -> Any:
+        return self.session._jvm
+
+    def _written(self, namespace: str) -> str:
+        return f"{self._tag}_{namespace or NAMESPACE}__written"
+
+    def _show(self, namespace: str, name: str, rows: str) -> None:
+        self._make_database(self.database(namespace))
+        self.session.sql(f"CREATE OR REPLACE VIEW {self.name(namespace, name, 'delta')} AS {rows}")
+
+    def _make_database(self, name: str) -> None:
+        if name not in self._databases:
+            place = literal(Path(self._directory()).as_uri())
+            self.session.sql(f"CREATE DATABASE IF NOT EXISTS {identifier(name)} LOCATION {place}")
+            self._databases.add(name)
+
+    def _directory(self) -> str:
+        """A directory that databases want to have, although nothing is put there."""
+        if self._place is None:
+            self._place = tempfile.mkdtemp(prefix="lakeward-spark-")
+        return self._place
+
+    def _make_catalog(self) -> None:
+        # One connection holds the whole of a database in memory.
+        store = {"uri": f"jdbc:sqlite:file:{self._tag}?mode=memory&cache=shared", "clients": "1"}
+        for key, value in iceberg_catalog(self._tag, store, self._directory()).items():
+            self.session.conf.set(key, value)

@@ -1,0 +1,178 @@
+"""A branch of an Iceberg table: any engine works on it, and one commit takes what it did.
+
+The branch is a metadata document of its own, which begins with the table's current snapshot and
+sends all that is written, data and metadata, into one directory below the table. No catalog of the
+lake names it, and the table's own metadata and pointer know nothing of it: whoever works on the
+branch keeps its newest document. Files are rewritten rather than marked as deleted there, because
+what a branch comes to is told in files added and files removed.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import orjson
+
+from lakeward.errors import UnsupportedFeature
+from lakeward.formats.delta.net import Net
+from lakeward.formats.iceberg.definition import FORMAT_VERSION
+from lakeward.formats.iceberg.document import Document, parse
+from lakeward.formats.iceberg.listing import Source, difference, vector_id
+from lakeward.log import files
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.steps import reach
+from lakeward.read.parts import Parts
+from lakeward.write import iceberg
+from lakeward.write.branch_directory import clear, needed, note
+from lakeward.write.change import Change
+
+_DATA: Final = "data"
+_METADATA: Final = "metadata"
+_WRITABLE: Final = 2
+_SETTINGS: Final = {
+    "write.delete.mode": "copy-on-write",
+    "write.update.mode": "copy-on-write",
+    "write.merge.mode": "copy-on-write",
+    # What the table has stays in the manifests it is in, so that only new ones need reading.
+    "commit.manifest-merge.enabled": "false",
+    "write.wap.enabled": "false",
+    "write.metadata.delete-after-commit.enabled": "false",
+}
+_KEPT: Final = ("schemas", "current-schema-id", "partition-specs", "default-spec-id")
+"""What of a document may not change on a branch."""
+
+
+@dataclass
+class IcebergBranch:
+    """A zero-copy working copy of one version of one Iceberg table.
+
+    Attributes:
+        parts: The lake's.
+        head: The table at the version that the branch was made from.
+        definition: Of the table at that version.
+        directory: Of the branch, below the table's location.
+        document: The branch's first.
+    """
+
+    parts: Parts
+    head: Head
+    definition: Definition
+    directory: str
+    document: Document
+
+    @classmethod
+    def open(cls, parts: Parts, owner: str, head: Head, definition: Definition) -> IcebergBranch:
+        """Make a branch of a table.
+
+        The transaction that it is for must be registered before: from here on there are files of
+        it.
+
+        Raises:
+            UnsupportedFeature: The table has a version of the format that the lake cannot commit.
+        """
+        version = definition.protocol[FORMAT_VERSION]
+        if version != _WRITABLE:
+            what = f"Table {head.name} has Iceberg's format version {version}."
+            hint = "Transactions write version 2; write this one through Spark's catalog lakeward."
+            raise UnsupportedFeature(what, hint=hint, table=str(head.name))
+        directory = note(parts, owner, head)
+        base = iceberg.document_of(parts, head)
+        place = f"{head.location}/{directory}"
+        document = _first(base, parts.storage.uri(place))
+        name = document.location.rpartition("/")[2]
+        parts.storage.make_directory(f"{place}/{_METADATA}")
+        parts.storage.put(f"{place}/{_METADATA}/{name}", document.encode())
+        reach("branch.opened")
+        return cls(parts, head, definition, directory, document)
+
+    def net(self, pointer: str) -> Net:
+        """What the branch's commits come to, as one commit on the table.
+
+        The files that it adds are safe on disk when this returns.
+
+        Args:
+            pointer: The branch's newest document.
+
+        Raises:
+            UnsupportedFeature: The branch changed the table's columns or partitioning.
+            CorruptTable: Its metadata cannot be understood.
+        """
+        read = iceberg.reader(self.parts)
+        newest = parse(pointer, read(pointer))
+        self._check_same(newest)
+        source = Source(read, self.parts.storage.uri(self.head.location))
+        before, after = (source.manifests(d.current) for d in (self.document, newest))
+        added, gone = difference(source, newest, self.definition, before, after)
+        removed = self._logged(gone)
+        self.parts.storage.harden([f"{self.head.location}/{f.path}" for f in added])
+        reach("branch.netted")
+        return Net(added=tuple(added), removed=tuple(removed))
+
+    def fill(self, change: Change, found: Net) -> None:
+        """Make the branch's net effect part of a change of its table.
+
+        Scopes that the change has already are taken for all that the branch's statements looked at;
+        where it has none and rows went, that is the whole table.
+        """
+        change.added.extend(found.added)
+        for file in found.removed:
+            change.remove(file)
+        change.picked = change.picked or bool(found.removed)
+        if found.removed and not change.scopes:
+            change.scopes.append(None)
+
+    def tidy(self, found: Net) -> None:
+        """Delete what the commit does not need: the branch's metadata, and files that went."""
+        kept = needed(self.head, self.directory, found.added, ())
+        clear(self.parts, self.head, self.directory, kept)
+
+    def discard(self) -> None:
+        """Delete the branch with all that was written on it."""
+        clear(self.parts, self.head, self.directory)
+
+    def _check_same(self, newest: Document) -> None:
+        before = self.document.body
+        changed = [key for key in _KEPT if newest.body.get(key) != before.get(key)]
+        if changed or newest.properties != self.document.properties:
+            name = str(self.head.name)
+            what = f"A statement changed the columns, partitioning or properties of table {name}."
+            raise UnsupportedFeature(what, hint="Only rows may change here.", table=name)
+
+    def _logged(self, gone: Sequence[DataFile]) -> list[LoggedFile]:
+        out: list[LoggedFile] = []
+        with self.parts.database.read() as session:
+            for file in gone:
+                vector = vector_id(file.deletion_vector)
+                known = files.at_path(session, self.head.table_id, self.head.version, file.path)
+                out += [f for f in known if vector_id(f.file.deletion_vector) == vector]
+        if len(out) != len(gone):
+            message = f"the branch of {self.head.name} removes files that the log does not have"
+            raise AssertionError(message)
+        return out
+
+
+def _first(base: Document, place: str) -> Document:
+    """A branch's first document: the table's newest snapshot alone."""
+    current = base.current
+    number = None if current is None else current["snapshot-id"]
+    own = {"write.data.path": f"{place}/{_DATA}", "write.metadata.path": f"{place}/{_METADATA}"}
+    refs: dict[str, Any] = {}
+    if number is not None:
+        refs["main"] = {"type": "branch", "snapshot-id": number}
+    body = {
+        **base.body,
+        "properties": {**base.properties, **_SETTINGS, **own},
+        "refs": refs,
+        "statistics": [],
+        "partition-statistics": [],
+    }
+    location = f"{place}/{_METADATA}/00000-{uuid.uuid4()}.metadata.json"
+    if current is None:
+        return replace(base, location=location, body=body, snapshots=b"", snapshot_log=b"")
+    entry = {"timestamp-ms": current["timestamp-ms"], "snapshot-id": number}
+    return Document(location, body, orjson.dumps(current), orjson.dumps(entry), (), current)

@@ -1,0 +1,106 @@
+"""Which table of the lake a name in a statement means, if it means one.
+
+Names of the lake come first for what is written; for what is read, a temporary view of the session
+hides a table of the same name, as in Spark. Tables of other catalogs and files may be read, but not
+those of the lake past the transaction, and nothing but tables of the lake may be written.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakeward.engines.spark.statement import TableRef
+from lakeward.engines.spark.workspace import Workspace
+from lakeward.errors import InvalidName, TableNotFound, UnsupportedFeature
+from lakeward.log import heads
+from lakeward.log.catalog import CATALOG, NAMESPACE
+from lakeward.model.names import TableName
+from lakeward.read.parts import Parts
+
+_FILES: Final = frozenset(
+    {"avro", "binaryfile", "csv", "delta", "iceberg", "json", "orc", "parquet", "text", "xml"}
+)
+
+
+def table_of(parts: Parts, workspace: Workspace, ref: TableRef) -> TableName | None:
+    """The lake's table that a name means; None for what else may be read.
+
+    Raises:
+        TableNotFound: It means nothing.
+        UnsupportedFeature: It would go past the transaction.
+    """
+    if len(ref.parts) == 2 and ref.parts[0].lower() in _FILES and not _is_name(ref.parts[1]):
+        _check_path(parts, ref)
+        return None
+    if not ref.writes and len(ref.parts) == 1 and workspace.is_view(ref.parts[0]):
+        return None
+    name = _name(ref)
+    if name is not None and _is_known(parts, name):
+        if ref.travels:
+            what = f"A statement in a transaction sees one version of {name}."
+            raise UnsupportedFeature(what, hint="Read older ones with lake.table(…).at(…).")
+        return name
+    if ref.writes:
+        if name is None:
+            what = f"{ref} is not a table of the lake."
+            raise UnsupportedFeature(what, hint="A transaction writes tables of the lake only.")
+        raise heads.missing(name)
+    if workspace.session.catalog.tableExists(".".join(f"`{p}`" for p in ref.parts)):
+        return None
+    if name is None:
+        what = f"There is no table {ref}."
+        raise TableNotFound(what, table=str(ref))
+    raise heads.missing(name)
+
+
+def created_name(ref: TableRef) -> TableName:
+    """The name of a table that a statement makes.
+
+    Raises:
+        UnsupportedFeature: It would be made outside the lake.
+    """
+    name = _name(ref)
+    if name is None:
+        what = f"{ref} is not a name for a table of the lake."
+        raise UnsupportedFeature(what, hint="Use `name` or `namespace.name`.")
+    return name
+
+
+def _name(ref: TableRef) -> TableName | None:
+    parts = ref.parts
+    if len(parts) == 3 and parts[0] == CATALOG:
+        parts = parts[1:] if parts[1] != NAMESPACE else parts[2:]
+    if len(parts) > 2:
+        return None
+    try:
+        return TableName.parse(".".join(parts))
+    except InvalidName:
+        return None
+
+
+def _is_name(text: str) -> bool:
+    return "/" not in text and ":" not in text
+
+
+def _is_known(parts: Parts, name: TableName) -> bool:
+    with parts.database.read() as session:
+        return heads.find(session, name) is not None
+
+
+def _check_path(parts: Parts, ref: TableRef) -> None:
+    if ref.writes:
+        what = f"{ref} is a path; what is written there is seen at once."
+        raise UnsupportedFeature(what, hint="Write a table of the lake, by its name.")
+    path = _plain(ref.parts[1])
+    with parts.database.read() as session:
+        known = heads.all_heads(session)
+    for head in known:
+        place = _plain(parts.storage.uri(head.location))
+        if path == place or path.startswith(f"{place}/"):
+            what = f"{ref} is a path of table {head.name}, past the transaction."
+            raise UnsupportedFeature(what, hint=f"Write {head.name} instead of the path.")
+
+
+def _plain(path: str) -> str:
+    without = path.removeprefix("file:")
+    return ("/" + without.lstrip("/") if path.startswith(("file:", "/")) else without).rstrip("/")

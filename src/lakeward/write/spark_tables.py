@@ -1,0 +1,208 @@
+"""The tables of a transaction on Spark: each at its pinned version, or as a branch once written.
+
+A table that is only read is shown as it was at the transaction's cut. The first statement that
+writes it opens a branch, and from then on every statement of the transaction sees that. Rows that
+are only added need none of the table's files on the branch; they are brought there when a later
+statement looks at the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from lakeward.engines.spark.changes import write_difference
+from lakeward.engines.spark.workspace import Workspace
+from lakeward.errors import LakewardError
+from lakeward.formats.delta.changes import Difference
+from lakeward.formats.delta.net import Net
+from lakeward.formats.delta.publication import commit_path
+from lakeward.model.expression import Expression
+from lakeward.model.names import TableName
+from lakeward.read.parts import Parts
+from lakeward.write import iceberg
+from lakeward.write.branch import DeltaBranch
+from lakeward.write.change import Operation
+from lakeward.write.iceberg_branch import IcebergBranch
+from lakeward.write.member import Member
+from lakeward.write.publish import publish_backlog
+from lakeward.write.spark_validate import check_rows
+from lakeward.write.view import View
+from lakeward.write.writable import check_deletable
+
+Branch: TypeAlias = DeltaBranch | IcebergBranch
+
+
+@dataclass
+class _Written:
+    """A table that the transaction writes.
+
+    Attributes:
+        member: Its part of the transaction.
+        branch: Where statements work.
+        is_whole: Whether the branch has the table's own files.
+        operations: What was asked for, of formats whose branches do not tell.
+        net: What it came to, once that is known.
+    """
+
+    member: Member
+    branch: Branch
+    is_whole: bool
+    operations: list[Operation]
+    net: Net | None = None
+
+
+class SparkTables:
+    """What a transaction on Spark works with.
+
+    Args:
+        parts: The lake's.
+        owner: The transaction's id.
+        view: At which version it sees each table.
+        register: Called before a file is written.
+        spark: The user's session.
+    """
+
+    def __init__(
+        self, parts: Parts, owner: str, view: View, register: Callable[[], None], spark: Any
+    ) -> None:
+        self._parts = parts
+        self._owner = owner
+        self._view = view
+        self._register = register
+        self.workspace = Workspace(spark, owner)
+        self._pinned: dict[TableName, int] = {}
+        self._written: dict[TableName, _Written] = {}
+
+    def to_read(self, name: TableName) -> str:
+        """What a table is called in SQL that reads it.
+
+        Raises:
+            TableNotFound: The transaction sees no such table.
+        """
+        member = self._view.member(name, reads=True)
+        if None not in member.change.reads:
+            member.change.reads.append(None)
+        written = self._written.get(name)
+        if written is not None:
+            self._complete(written)
+        elif self._pinned.get(name) != member.change.head.version:
+            self._pin(name, member)
+        return self.workspace.name(name.namespace, name.name, member.change.head.format)
+
+    def to_write(self, name: TableName, operation: Operation, *, reads: bool) -> str:
+        """What a table is called in SQL that writes it.
+
+        Args:
+            name: The table.
+            operation: What is done to it.
+            reads: Whether that looks at its rows.
+
+        Raises:
+            TableNotFound: The transaction sees no such table.
+            UnsupportedFeature: It cannot be written on a branch.
+        """
+        member = self._view.member(name, reads=reads)
+        written = self._written.get(name)
+        if written is None:
+            # Views and frames that were made of the table meanwhile go on by its name.
+            whole = reads or name in self._pinned
+            written = self._written[name] = self._open(name, member, whole=whole)
+        if reads:
+            self._complete(written)
+        written.operations.append(operation)
+        return self.workspace.target(name.namespace, name.name, member.change.head.format)
+
+    def scope(self, name: TableName, scope: Expression | None) -> None:
+        """Note which rows a statement replaces or removes; None for all."""
+        self._view.members[name].change.scopes.append(scope)
+
+    def settle(self) -> None:
+        """Net every branch, validate its new rows, and make it part of the table's change.
+
+        Raises:
+            ConstraintViolation: Rows that a table's checks refuse.
+            UnsupportedFeature: A statement changed what may not change here.
+        """
+        for written in self._written.values():
+            if written.net is not None:
+                continue
+            branch, change = written.branch, written.member.change
+            branch.head = change.head
+            net = self._net(branch)
+            if net.removed:
+                check_deletable(change)
+            check_rows(self._parts, self.workspace.session, branch, change.definition, net.added)
+            written.net = net
+            if not net.is_empty:
+                branch.fill(change, net)
+                if isinstance(branch, IcebergBranch):
+                    change.operations.extend(written.operations)
+
+    def committed(self) -> None:
+        """Delete what commits do not need of the branches, and forget the tables."""
+        for written in self._written.values():
+            if written.net is not None:
+                with suppress(LakewardError):
+                    written.branch.tidy(written.net)
+        self.close()
+
+    def discard(self) -> None:
+        """Delete the branches with all that was written on them, and forget the tables."""
+        for written in self._written.values():
+            with suppress(LakewardError):
+                written.branch.discard()
+        self.close()
+
+    def close(self) -> None:
+        """Forget the tables; the branches stay."""
+        self._written.clear()
+        self._pinned.clear()
+        self.workspace.close()
+
+    def _tell(self, task: Difference) -> None:
+        session = self.workspace.session
+        write_difference(session, task.before, task.after, task.target, task.columns)
+
+    def _net(self, branch: Branch) -> Net:
+        if isinstance(branch, IcebergBranch):
+            name = branch.head.name
+            return branch.net(self.workspace.document(name.namespace, name.name))
+        return branch.net(differ=self._tell)
+
+    def _open(self, name: TableName, member: Member, *, whole: bool) -> _Written:
+        self._register()
+        self._pinned.pop(name, None)
+        head = member.change.head
+        # Checks run on the rows as they are to be committed, whatever came before.
+        definition = replace(member.change.definition, constraints={})
+        branch: Branch
+        if head.format == iceberg.FORMAT:
+            branch = IcebergBranch.open(self._parts, self._owner, head, definition)
+            self.workspace.enter_iceberg(name.namespace, name.name, branch.document.location)
+            return _Written(member, branch, True, [])
+        base = member.files() if whole else None
+        branch = DeltaBranch.open(self._parts, self._owner, head, definition, base)
+        self.workspace.enter_delta(name.namespace, name.name, branch.location)
+        return _Written(member, branch, whole, [])
+
+    def _complete(self, written: _Written) -> None:
+        if written.is_whole or not isinstance(written.branch, DeltaBranch):
+            return
+        # Joined without a look, so its base may have moved to the cut since.
+        written.branch.head = written.member.change.head
+        written.branch.complete(written.member.files())
+        written.is_whole = True
+
+    def _pin(self, name: TableName, member: Member) -> None:
+        head, storage = member.change.head, self._parts.storage
+        if head.format == iceberg.FORMAT:
+            self.workspace.enter_iceberg(name.namespace, name.name, str(head.pointer))
+        else:
+            if not storage.exists(commit_path(head.location, head.version)):
+                publish_backlog(self._parts, head)
+            place = storage.uri(head.location)
+            self.workspace.enter_version(name.namespace, name.name, place, head.version)
+        self._pinned[name] = head.version

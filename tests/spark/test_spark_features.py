@@ -1,0 +1,111 @@
+"""What a Delta table has besides rows survives a transaction of many statements."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import lakeward as lw
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Generator[lw.Lake]:
+    with lw.open(tmp_path / "lake") as opened:
+        yield opened
+
+
+def rows_of(frame: Any) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(r) for r in frame.collect())
+
+
+def test_deletion_vectors_and_the_change_feed_are_right_after_many_statements(
+    spark: SparkSession, lake: lw.Lake
+) -> None:
+    properties = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
+    table = lake.create("orders", {"id": "int64", "n": "int64"}, properties=properties)
+    with lake.transaction(spark=spark) as tx:
+        tx.append("orders", spark.range(20).selectExpr("id", "id * 2 AS n"))
+
+    with lake.transaction(spark=spark) as tx:
+        tx.sql("DELETE FROM orders WHERE id % 5 = 0")
+        tx.sql("UPDATE orders SET n = -1 WHERE id IN (1, 2)")
+        tx.sql("UPDATE orders SET n = 2 WHERE id = 1")
+        tx.append("orders", spark.range(100, 103).selectExpr("id", "0L AS n"))
+        tx.delete("orders", where="id = 101")
+
+    assert any(f.file.deletion_vector for f in table.files())
+    read = spark.read.format("delta")
+    before, after = (
+        read.option("versionAsOf", v).load(table.location).select("id", "n") for v in (1, 2)
+    )
+    feed = (
+        spark.read.format("delta")
+        .option("readChangeFeed", "true")
+        .option("startingVersion", 2)
+        .load(table.location)
+        .where("_change_type != 'update_preimage'")
+    )
+    gone = rows_of(feed.where("_change_type = 'delete'").select("id", "n"))
+    come = rows_of(feed.where("_change_type != 'delete'").select("id", "n"))
+    assert gone == rows_of(before) - rows_of(after)
+    assert come == rows_of(after) - rows_of(before)
+    assert rows_of(after) == Counter((r["id"], r["n"]) for r in table.to_arrow().to_pylist())
+
+
+def test_partitions_by_transforms_are_kept(spark: SparkSession, lake: lw.Lake) -> None:
+    columns = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    for table_format in ("delta", "iceberg"):
+        name = f"{table_format}_events"
+        lake.create(name, columns, format=table_format, partition_by=["day(at)"])
+        with lake.transaction(spark=spark) as tx:
+            frame = spark.sql(
+                "SELECT id, timestamp'2026-01-01 23:00:00' + make_dt_interval(0, id) AS at"
+                " FROM range(4)"
+            )
+            tx.append(name, frame)
+            tx.sql(f"DELETE FROM {name} WHERE id = 3")
+
+        table = lake.table(name)
+        assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 1, 2]
+        january = "at < '2026-01-02T00:00:00Z'"
+        assert {f.path for f in table.files(where=january)} < {f.path for f in table.files()}
+        assert table.to_arrow(where=january)["id"].to_pylist() == [0]
+
+
+def test_optimize_rewrites_files_and_changes_no_row(spark: SparkSession, lake: lw.Lake) -> None:
+    table = lake.create("orders", {"id": "int64", "n": "int64"})
+    for n in range(3):
+        with lake.transaction() as tx:
+            tx.append("orders", [{"id": n, "n": 2 - n}])
+
+    with lake.transaction(spark=spark) as tx:
+        tx.sql("OPTIMIZE orders ZORDER BY (n)")
+        with lake.transaction() as other:
+            other.append("orders", [{"id": 9, "n": 9}])
+
+    assert len(table.files()) == 2
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 1, 2, 9]
+    assert table.history(limit=1)[0].operation == "OPTIMIZE"
+
+
+def test_a_table_that_only_grows_takes_no_other_statement(
+    spark: SparkSession, lake: lw.Lake
+) -> None:
+    for table_format in ("delta", "iceberg"):
+        name = f"{table_format}_log"
+        lake.create(name, {"id": "int64"}, format=table_format, policy={"append_only": True})
+        with lake.transaction(spark=spark) as tx:
+            tx.append(name, spark.range(3))
+
+        tx = lake.transaction(spark=spark)
+        with pytest.raises(Exception, match=r"(?i)append.?only"):  # noqa: PT012  either of the two
+            tx.sql(f"DELETE FROM {name} WHERE id = 1")
+            tx.commit()
+
+        assert lake.table(name).version == 1

@@ -1,0 +1,249 @@
+"""SQL by plain name in a transaction on Spark, on tables of both formats."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import lakeward as lw
+from lakeward.errors import Conflict, ConstraintViolation, SchemaMismatch, TableNotFound
+
+BOTH = pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+ROWS = [{"id": n, "name": f"n{n}", "part": n % 2} for n in range(4)]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Generator[lw.Lake]:
+    with lw.open(tmp_path / "lake") as opened:
+        yield opened
+
+
+def make(lake: lw.Lake, name: str, table_format: str, **options: object) -> lw.Table:
+    columns = {"id": "int64", "name": "string", "part": "int64"}
+    table = lake.create(name, columns, format=table_format, **options)  # type: ignore[arg-type]
+    with lake.transaction() as tx:
+        tx.append(name, ROWS)
+    return table
+
+
+def names(table: lw.Table) -> dict[int, str]:
+    rows = table.to_arrow().to_pylist()
+    assert len({r["id"] for r in rows}) == len(rows)
+    return {r["id"]: r["name"] for r in rows}
+
+
+@BOTH
+@pytest.mark.parametrize("partition_by", [[], ["part"]])
+def test_many_statements_end_as_one_commit(
+    spark: SparkSession, lake: lw.Lake, table_format: str, partition_by: list[str]
+) -> None:
+    table = make(lake, "sales.orders", table_format, partition_by=partition_by)
+
+    with lake.transaction(spark=spark) as tx:
+        tx.sql("INSERT INTO sales.orders VALUES (10, 'ten', 0), (11, 'eleven', 1)")
+        tx.sql("UPDATE sales.orders SET name = upper(name) WHERE id IN (1, 10)")
+        tx.sql("DELETE FROM sales.orders WHERE sales.orders.id = 2")
+        tx.sql(
+            "MERGE INTO sales.orders AS t USING (SELECT 3 AS id, 'three' AS name) AS s"
+            " ON t.id = s.id WHEN MATCHED THEN UPDATE SET t.name = s.name"
+        )
+        seen = {r.id: r.name for r in tx.sql("SELECT * FROM sales.orders o").collect()}
+        assert names(table) == {n: f"n{n}" for n in range(4)}
+
+    expected = {0: "n0", 1: "N1", 3: "three", 10: "TEN", 11: "eleven"}
+    assert seen == names(table) == expected
+    assert table.version == 2
+    assert table.history(limit=1)[0].transaction_id == tx.transaction_id
+
+
+@BOTH
+def test_reads_are_pinned_at_the_cut_whatever_others_commit(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    make(lake, "first", table_format)
+    make(lake, "second", table_format)
+
+    with lake.transaction(spark=spark) as tx:
+        assert tx.sql("SELECT count(*) FROM first").first()[0] == 4
+        with lake.transaction() as other:
+            other.append("first", [{"id": 9, "name": "late", "part": 0}])
+            other.append("second", [{"id": 9, "name": "late", "part": 0}])
+        counts = tx.sql("SELECT (SELECT count(*) FROM first), (SELECT count(*) FROM second)")
+        assert tuple(counts.first()) == (4, 4)
+        assert tx.read("second", columns=["id"], where="id > 1").count() == 2
+
+    assert tx.commit().versions == {}
+
+
+@BOTH
+def test_frames_are_appended_overwritten_deleted_and_merged(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    table = make(lake, "orders", table_format)
+
+    with lake.transaction(spark=spark) as tx:
+        five = spark.createDataFrame([(5, "five", 1)], "id long, name string, part long")
+        tx.append("orders", five)
+        tx.append("orders", [{"id": 6, "name": "six", "part": 0}])
+        tx.append("orders", spark.range(7, 8))
+        tx.delete("orders", where="id = 0")
+        tx.merge(
+            "orders",
+            spark.createDataFrame([(5, "V"), (8, "VIII")], "id long, name string"),
+            on="id",
+        )
+        tx.overwrite("orders", [{"id": 1, "name": "one", "part": 1}], where="id = 1")
+        tx.merge(
+            "orders",
+            spark.range(2, 4),
+            on=["id"],
+            matched={"name": "concat(target.name, '-', source.id)"},
+            not_matched=None,
+        )
+
+    expected = {1: "one", 2: "n2-2", 3: "n3-3", 5: "V", 6: "six", 7: None, 8: "VIII"}
+    assert names(table) == expected
+    assert table.version == 2
+
+
+@BOTH
+def test_a_whole_table_is_overwritten(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    table = make(lake, "orders", table_format, partition_by=["part"])
+
+    with lake.transaction(spark=spark) as tx:
+        tx.overwrite("orders", tx.read("orders").where("id = 3"))
+
+    assert names(table) == {3: "n3"}
+
+
+@BOTH
+def test_rows_that_a_check_refuses_are_counted_and_shown_and_change_nothing(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    table = make(lake, "orders", table_format, constraints={"positive": "id >= 0"})
+    other = make(lake, "others", table_format)
+
+    tx = lake.transaction(spark=spark)
+    tx.sql("INSERT INTO others VALUES (7, 'x', 0)")
+    tx.append("orders", spark.range(-3, 3))
+    with pytest.raises(ConstraintViolation, match="positive") as caught:
+        tx.commit()
+
+    assert caught.value.count == 3
+    assert {r["id"] for r in caught.value.sample} == {-3, -2, -1}
+    assert table.version == other.version == 1
+
+
+@BOTH
+def test_a_violation_that_is_repaired_before_the_commit_passes(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    table = make(lake, "orders", table_format, constraints={"positive": "id >= 0"})
+
+    with lake.transaction(spark=spark) as tx:
+        tx.append("orders", spark.range(-3, 6))
+        tx.sql("DELETE FROM orders WHERE id < 4")
+
+    assert set(names(table)) == {4, 5}
+
+
+@BOTH
+def test_a_missing_value_in_a_required_column_is_a_violation(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    lake.create("orders", "id int64 not null, name string", format=table_format)
+
+    with lake.transaction(spark=spark) as tx:
+        with pytest.raises(ConstraintViolation, match="id"):
+            tx.sql("INSERT INTO orders SELECT if(id > 1, NULL, id), 'x' FROM range(3)")
+        tx.rollback()
+    with pytest.raises(SchemaMismatch, match="lacks id"):
+        lake.transaction(spark=spark).append("orders", [{"name": "x"}])
+
+    assert lake.table("orders").version == 0
+
+
+def test_both_formats_commit_as_one(spark: SparkSession, lake: lw.Lake) -> None:
+    orders, gold = make(lake, "sales.orders", "delta"), make(lake, "gold.totals", "iceberg")
+
+    with lake.transaction(spark=spark, message="nightly") as tx:
+        tx.sql("UPDATE sales.orders SET name = 'x' WHERE id = 1")
+        tx.sql("INSERT INTO gold.totals SELECT 100 + count(*), max(name), 0 FROM sales.orders")
+
+    assert names(gold)[104] == "x"
+    newest = [t.history(limit=1)[0] for t in (orders, gold)]
+    assert {v.transaction_id for v in newest} == {tx.transaction_id}
+    assert len({v.timestamp for v in newest}) == 1
+    assert tx.commit().versions == {"sales.orders": 2, "gold.totals": 2}
+
+
+@BOTH
+def test_blind_appends_meet_no_conflict(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    table = make(lake, "orders", table_format)
+
+    with lake.transaction(spark=spark) as tx:
+        tx.sql("INSERT INTO orders VALUES (10, 'ten', 0)")
+        with lake.transaction() as other:
+            other.overwrite("orders", [{"id": 1, "name": "one", "part": 1}])
+
+    assert names(table) == {1: "one", 10: "ten"}
+
+
+@BOTH
+def test_two_who_change_the_same_rows_conflict_and_nothing_is_committed(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    table, other = make(lake, "orders", table_format), make(lake, "others", table_format)
+
+    tx = lake.transaction(spark=spark)
+    tx.sql("INSERT INTO others VALUES (10, 'ten', 0)")
+    tx.sql("UPDATE orders SET name = 'mine' WHERE id = 1")
+    with lake.transaction() as rival:
+        rival.overwrite("orders", [{"id": 1, "name": "theirs", "part": 1}], where="id = 1")
+    with pytest.raises(Conflict):
+        tx.commit()
+
+    assert names(table)[1] == "theirs"
+    assert other.version == 1
+
+
+def test_a_temporary_view_of_the_session_is_known(spark: SparkSession, lake: lw.Lake) -> None:
+    table = make(lake, "orders", "delta")
+    spark.range(1, 3).createOrReplaceTempView("wanted")
+
+    with lake.transaction(spark=spark) as tx:
+        tx.sql("CREATE TEMPORARY VIEW kept AS SELECT * FROM orders WHERE id > 2")
+        tx.sql("MERGE INTO orders o USING wanted w ON o.id = w.id WHEN MATCHED THEN DELETE")
+        assert tx.sql("SELECT id FROM kept").first()[0] == 3
+
+    assert set(names(table)) == {0, 3}
+    assert not spark.catalog.tableExists("kept")
+
+
+def test_a_table_that_is_not_there_is_named(spark: SparkSession, lake: lw.Lake) -> None:
+    with lake.transaction(spark=spark) as tx:
+        for statement in ("SELECT * FROM nothing", "INSERT INTO a.nothing VALUES (1)"):
+            with pytest.raises(TableNotFound, match="nothing"):
+                tx.sql(statement)
+
+
+@BOTH
+def test_a_table_is_added_to_from_itself_and_views_of_it_follow(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    table = make(lake, "orders", table_format)
+
+    with lake.transaction(spark=spark) as tx:
+        tx.sql("CREATE TEMPORARY VIEW many AS SELECT * FROM orders")
+        tx.sql("INSERT INTO orders VALUES (4, 'n4', 0)")
+        assert tx.sql("SELECT count(*) FROM many").first()[0] == 5
+        tx.sql("INSERT INTO orders SELECT id + 10, name, part FROM orders")
+
+    assert set(names(table)) == {*range(5), *range(10, 15)}
