@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import lakeward as lw
+from lakeward.lake.branch import Branch, BranchTable
 from lakeward.lake.lake import Stats
 from lakeward.lake.snapshot import LakeSnapshot
 from lakeward.log.audit import AuditEntry
@@ -29,6 +30,7 @@ from lakeward.stream.metrics import SinkMetrics
 from lakeward.stream.result import EpochResult
 from lakeward.stream.sink import Sink, SinkGroup
 from lakeward.write.hooks import Hooks
+from lakeward.write.named_branch import BranchDiff
 from lakeward.write.outcome import Outcome
 from lakeward.write.staged import StagedTable
 from tests.docs.pages import ROOT
@@ -43,6 +45,7 @@ own. This page is made from the code by `python -m tests.docs.api_page`, and a t
 """
 _PARTS: Final[dict[str, tuple[Any, ...]]] = {
     "What you begin with": (lw.Lake, lw.Table, lw.Transaction, lw.CommitResult, lw.Retry),
+    "Branches": (Branch, BranchTable, BranchDiff),
     "Streams": (Sink, SinkGroup, AsyncSink, AsyncSinkGroup, EpochResult, SinkMetrics),
     "Conflicts and hooks": (
         lw.LastWriterWins,
@@ -64,6 +67,8 @@ _GIVEN: Final = (
     lw.Lake,
     lw.Table,
     lw.Transaction,
+    Branch,
+    BranchTable,
     Hooks,
     Sink,
     SinkGroup,

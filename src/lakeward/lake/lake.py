@@ -16,9 +16,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from lakeward.errors import InvalidInput, LakewardError
+from lakeward.lake.branch import Branch, branch_of
 from lakeward.lake.snapshot import LakeSnapshot
 from lakeward.lake.table import Table
-from lakeward.log import commits, files, heads, locks, pins, transactions
+from lakeward.log import branches, commits, files, heads, locks, pins, transactions
 from lakeward.log.catalog import CATALOG
 from lakeward.log.connect import connect
 from lakeward.maintain import backup
@@ -411,6 +412,26 @@ class Lake:
             sinks: As `sink` opened them, not written to yet. Tables of both formats may be mixed.
         """
         return SinkGroup(list(sinks))
+
+    def branch(self, name: str, *, tables: Sequence[str] | None = None) -> Branch:
+        """A zero-copy working copy of tables, for any engine, until it is published or dropped.
+
+        Args:
+            name: What it is called.
+            tables: Makes a new branch of these tables, as they are now; None for one that exists.
+
+        Raises:
+            NotFound: There is no branch of this name.
+            AlreadyExists: There is one, and tables were given.
+            UnsupportedFeature: One of the tables cannot be branched.
+        """
+        return branch_of(self._parts, self._begin, name, tables)
+
+    def branches(self) -> list[Branch]:
+        """The named branches, by name."""
+        with self._parts.database.read() as session:
+            names = dict.fromkeys(b.name for b in branches.named(session) if b.name is not None)
+        return [self.branch(name) for name in names]
 
     def snapshot(self, *, at: datetime | str | int | None = None) -> LakeSnapshot:
         """One consistent cut over all tables: every transaction is in it as a whole or not at all.

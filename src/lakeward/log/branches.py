@@ -14,7 +14,7 @@ from sqlalchemy import bindparam
 
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement
-from lakeward.log.tables import branch, clone, transaction
+from lakeward.log.tables import branch, transaction
 
 _COLUMNS = list(branch.c)
 _KEY = (branch.c.table_id == bindparam("table_id"), branch.c.directory == bindparam("directory"))
@@ -24,34 +24,37 @@ _INSERT = Statement(
     ON CONFLICT DO NOTHING"""  # noqa: S608  column names of our own
 )
 _DELETE = Statement(sa.delete(branch).where(*_KEY))
-_ENDED = Statement(
-    sa.select(*_COLUMNS)
-    .outerjoin(transaction, transaction.c.transaction_id == branch.c.owner)
-    .where(
+# A named branch is over when it is published, by a transaction of its owner's id.
+_OVER = sa.or_(
+    transaction.c.state == "ratified",
+    sa.and_(
         branch.c.name.is_(None),
         sa.or_(transaction.c.state.is_(None), transaction.c.state != "open"),
-    )
+    ),
 )
+_WITH_STATE = sa.select(*_COLUMNS).outerjoin(
+    transaction, transaction.c.transaction_id == branch.c.owner
+)
+_NOT_PUBLISHED = sa.or_(transaction.c.state.is_(None), transaction.c.state != "ratified")
+_ENDED = Statement(_WITH_STATE.where(_OVER))
 _LIVE = Statement(
     sa.select(branch.c.directory)
     .outerjoin(transaction, transaction.c.transaction_id == branch.c.owner)
     .where(
         branch.c.table_id == bindparam("table_id"),
-        sa.or_(branch.c.name.is_not(None), transaction.c.state == "open"),
+        sa.or_(transaction.c.state == "open", sa.and_(branch.c.name.is_not(None), _NOT_PUBLISHED)),
     )
 )
 _NAMED = Statement(
-    sa.select(*_COLUMNS)
-    .where(branch.c.name.is_not(None))
-    .order_by(branch.c.name, branch.c.table_id)
+    _WITH_STATE.where(branch.c.name.is_not(None), _NOT_PUBLISHED).order_by(
+        branch.c.name, branch.c.table_id
+    )
 )
 _OF_NAME = Statement(
     sa.select(*_COLUMNS).where(branch.c.name == bindparam("name")).order_by(branch.c.table_id)
 )
-_DELETE_NAMED = Statement(
-    sa.delete(branch).where(
-        branch.c.name == bindparam("name"), branch.c.owner == bindparam("owner")
-    )
+_UNNAME = Statement(
+    sa.update(branch).where(branch.c.owner == bindparam("id")).values(name=sa.null())
 )
 _HELD = Statement(
     """SELECT base_version FROM lakeward_branch WHERE table_id = :table_id
@@ -59,7 +62,15 @@ _HELD = Statement(
     JOIN lakeward_head h ON h.table_id = c.table_id
     WHERE c.source_id = :table_id AND h.dropped_ms IS NULL"""
 )
-_INSERT_CLONE = Statement(sa.insert(clone))
+_INSERT_CLONE = Statement(
+    """INSERT INTO lakeward_clone (table_id, source_id, source_version)
+    VALUES (:table_id, :source_id, :source_version) ON CONFLICT DO NOTHING"""
+)
+_INHERIT = Statement(
+    """INSERT INTO lakeward_clone (table_id, source_id, source_version)
+    SELECT :table_id, source_id, source_version FROM lakeward_clone WHERE table_id = :source_id
+    ON CONFLICT DO NOTHING"""
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +108,7 @@ def delete(session: Session, table_id: int, directory: str) -> None:
 
 
 def ended(session: Session) -> list[LoggedBranch]:
-    """Branches of transactions that are not open any more."""
+    """Branches of transactions that are not open any more, and named ones that are published."""
     return [LoggedBranch(*row) for row in session.rows(_ENDED)]
 
 
@@ -107,14 +118,14 @@ def live_directories(session: Session, table_id: int) -> set[str]:
 
 
 def named(session: Session, name: str | None = None) -> list[LoggedBranch]:
-    """The branches of a name, one for each of its tables; of all names when None."""
+    """The branches of a name, one for each of its tables; all that are not published when None."""
     rows = session.rows(_NAMED) if name is None else session.rows(_OF_NAME, {"name": name})
     return [LoggedBranch(*row) for row in rows]
 
 
-def delete_named(session: Session, name: str, owner: str) -> int:
-    """Forget a named branch; of how many tables, which is none when it was another one."""
-    return session.run(_DELETE_NAMED, {"name": name, "owner": owner})
+def unname(session: Session, owner: str) -> None:
+    """Let a named branch be over: it belongs to nobody, so its directories are cleaned up."""
+    session.run(_UNNAME, {"id": owner})
 
 
 def held_versions(session: Session, table_id: int) -> set[int]:
@@ -123,6 +134,7 @@ def held_versions(session: Session, table_id: int) -> set[int]:
 
 
 def insert_clone(session: Session, table_id: int, source_id: int, source_version: int) -> None:
-    """Note that a table stands on the files of another one's version."""
+    """Note that a table stands on a version of another one, and on what that one stands on."""
     row = {"table_id": table_id, "source_id": source_id, "source_version": source_version}
     session.run(_INSERT_CLONE, row)
+    session.run(_INHERIT, {"table_id": table_id, "source_id": source_id})

@@ -136,8 +136,8 @@ clone = Table(
     "lakeward_clone",
     metadata,
     Column("table_id", BigInteger, primary_key=True),
-    Column("source_id", BigInteger, nullable=False),
-    Column("source_version", BigInteger, nullable=False),
+    Column("source_id", BigInteger, primary_key=True),
+    Column("source_version", BigInteger, primary_key=True),
 )
 
 app_transaction = Table(

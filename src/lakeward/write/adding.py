@@ -48,7 +48,7 @@ def entries(parts: Parts, change: Change, paths: Sequence[str]) -> list[DataFile
                 raise AlreadyExists(what, path=path)
             known.add(path)
     found = [_entry(parts.storage, change, path) for path in paths]
-    _check_rows(parts.storage, change, found)
+    check_rows(parts.storage, change, found)
     return found
 
 
@@ -177,8 +177,12 @@ def _value(field: Field, text: str, path: str) -> Value:
         raise InvalidInput(what, path=path, column=field.name) from error
 
 
-def _check_rows(storage: Storage, change: Change, found: list[DataFile]) -> None:
-    """Required and generated columns and checks, on the rows themselves."""
+def check_rows(storage: Storage, change: Change, found: Sequence[DataFile]) -> None:
+    """Look at the rows of files: required and generated columns, and checks.
+
+    Raises:
+        ConstraintViolation: Rows that a check refuses.
+    """
     definition = change.definition
     required = any(not f.nullable for f in definition.schema.walk())
     generated = any(i > 0 for i in definition.derived)

@@ -66,48 +66,69 @@ class DeltaBranch:
         head: Head,
         definition: Definition,
         base: Iterable[LoggedFile] | None,
-        *,
-        directory: str | None = None,
     ) -> DeltaBranch:
-        """Make a branch of a table.
+        """Make a branch of a table for a transaction.
 
-        The one that it is for must be registered before: from here on there are files of it.
+        The transaction must be registered before: from here on there are files of it.
 
         Args:
             parts: The lake's.
-            owner: The id of the transaction that it is for.
+            owner: The id of the transaction.
             head: The table at the version to branch from.
             definition: At that version.
             base: The files of the version. None for a branch that is only added to, which needs
                 none of them; `complete` gives it them later.
-            directory: One that is noted already; else it is noted as the transaction's.
 
         Raises:
             UnsupportedFeature: The table uses what a branch could not keep right.
         """
         check_branchable(definition, str(head.name))
-        out = cls(parts, head, definition, directory or note(parts, owner, head))
+        out = cls(parts, head, definition, note(parts, owner, head))
+        out.make(owner, base or ())
+        return out
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the branch has its first version."""
+        storage = self.parts.storage
+        return any(storage.exists(commit_path(self._place, n)) for n in (0, 1))
+
+    def make(self, owner: str, base: Iterable[LoggedFile]) -> None:
+        """Write the branch's first version into its directory, which is noted."""
         begun = first_commit(
-            head,
-            branch_definition(definition),
-            base or (),
-            root=out.root,
+            self.head,
+            branch_definition(self.definition),
+            base,
+            root=self.root,
             owner=owner,
             now_ms=now_ms(),
-            engine=parts.engine,
+            engine=self.parts.engine,
         )
-        storage, place = parts.storage, out._place
+        storage, place = self.parts.storage, self._place
         if begun.checkpoint is not None and begun.pointer is not None:
             storage.put(checkpoint_path(place, begun.version), begun.checkpoint)
             storage.put(last_checkpoint_path(place), begun.pointer)
         storage.put(commit_path(place, begun.version), begun.commit)
         reach("branch.opened")
-        return out
 
     @property
     def location(self) -> str:
         """Where engines find the branch: an ordinary Delta table."""
         return self.parts.storage.uri(self._place)
+
+    @property
+    def version(self) -> int:
+        """The newest version on the branch."""
+        first = self._first_version()
+        return newest_version(self.parts.storage, self._place, at_least=first)
+
+    @property
+    def current(self) -> Definition:
+        """What holds on the branch now."""
+        definition = branch_definition(self.definition)
+        for commit in self._commits():
+            definition = commit.definition or definition
+        return definition
 
     @property
     def root(self) -> str:
@@ -116,14 +137,19 @@ class DeltaBranch:
 
     def complete(self, base: Iterable[LoggedFile]) -> None:
         """Give a branch that was only added to the files of its base, as its next commit."""
-        definition = self._newest()
-        newest = newest_version(self.parts.storage, self._place, at_least=self._first_version())
+        newest = self.version
         data = later_commit(
-            definition, base, root=self.root, now_ms=now_ms(), engine=self.parts.engine
+            self.current, base, root=self.root, now_ms=now_ms(), engine=self.parts.engine
         )
         if not self.parts.storage.put_if_absent(commit_path(self._place, newest + 1), data):
             what = f"Somebody writes the branch of {self.head.name} at {self.location} just now."
             raise CorruptTable(what, hint="Let one statement end before the next begins.")
+
+    def look(self) -> Net:
+        """What the branch's commits come to by now, for those who only want to know."""
+        return net_of(
+            self._commits(), directory=self.directory, root=self.root, base=self._base_at()
+        )
 
     def net(self, *, evolve: bool = False, differ: Differ | None = None) -> Net:
         """What the branch's commits come to, as one commit on the table.
@@ -140,9 +166,7 @@ class DeltaBranch:
                 statements cannot be told.
             CorruptTable: Its log cannot be understood.
         """
-        found = net_of(
-            self._commits(), directory=self.directory, root=self.root, base=self._base_at()
-        )
+        found = self.look()
         if found.definition is not None:
             found = replace(found, definition=self._evolved(found.definition, evolve=evolve))
         after = found.definition or self.definition
@@ -212,12 +236,6 @@ class DeltaBranch:
             yield found
             definition = found.definition or definition
             version, after_ms = version + 1, found.timestamp_ms
-
-    def _newest(self) -> Definition:
-        definition = branch_definition(self.definition)
-        for commit in self._commits():
-            definition = commit.definition or definition
-        return definition
 
     def _base_at(self) -> Callable[[str], Sequence[LoggedFile]]:
         """Looks up the base's files by their paths on the branch."""

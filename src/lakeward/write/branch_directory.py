@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from lakeward.errors import AlreadyExists, LakewardError
+from lakeward.errors import LakewardError
 from lakeward.formats.delta.vectors import vector_file
 from lakeward.log import branches, change_files, commits, files, heads, transactions
 from lakeward.log.branches import LoggedBranch
@@ -42,15 +42,9 @@ def note(parts: Parts, owner: str, head: Head) -> str:
 
 
 def note_named(parts: Parts, session: Session, name: str, owner: str, head: Head) -> str:
-    """Note a table of a named branch; the directory for it.
-
-    Raises:
-        AlreadyExists: There is a branch of this name.
-    """
+    """Note a table of a named branch, whose name is free; the directory for it."""
     directory = f"{NAMED_PREFIX}{owner}"
-    if not branches.insert(session, _row(parts, owner, head, directory, name)):
-        what = f"The lake has a branch {name!r} already."
-        raise AlreadyExists(what, hint="Publish or drop it, or choose another name.", branch=name)
+    branches.insert(session, _row(parts, owner, head, directory, name))
     return directory
 
 

@@ -30,10 +30,12 @@ from lakeward.model import arguments
 from lakeward.model.clock import to_datetime
 from lakeward.model.commit import (
     AppTransaction,
+    Head,
     Isolation,
     TransactionState,
     new_transaction_id,
 )
+from lakeward.model.definition import Definition
 from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
@@ -42,7 +44,7 @@ from lakeward.read.parts import Parts
 from lakeward.read.scan import check_columns
 from lakeward.write import adding
 from lakeward.write.behind import Behind
-from lakeward.write.change import Operation, write_operation
+from lakeward.write.change import Change, Operation, write_operation
 from lakeward.write.drift import take_over
 from lakeward.write.hooks import Hooks
 from lakeward.write.lease import LeaseKeeper
@@ -441,6 +443,12 @@ class Transaction:
             strategy.check(schema, name)
             member.key = tuple(schema.by_name[column] for column in strategy.key)
         return _Guarded(self, member)
+
+    def _begin_at(self, head: Head, definition: Definition) -> Change:
+        """The change of a table from a version of the caller's choice."""
+        self._check_open()
+        self._registered.ensure()
+        return self._view.begin_at(head, definition).change
 
     def _before_rolled_back(self, session: Session) -> None:
         self._find_published(session)

@@ -69,6 +69,10 @@ class View:
         found = self.members.get(name)
         return self._join(name) if found is None else found
 
+    def begin_at(self, head: Head, definition: Definition) -> Member:
+        """A table that is changed from a version of the caller's choice, untouched so far."""
+        return self._add(head, definition)
+
     def locked(self, head: Head) -> None:
         """Go on from the head of a table that was just locked, which nobody else changes now.
 

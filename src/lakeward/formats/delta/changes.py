@@ -9,6 +9,7 @@ are its business, as always.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -72,8 +73,13 @@ def difference(
     """
     plain = _plain(branch_definition(definition))
     told = _with_change_type(plain)
+    # It may have been done before, for a commit that did not come about.
+    token = secrets.token_hex(4)
     task = Difference(
-        f"{place}/_before", f"{place}/_after", f"{place}/_change_data", tuple(plain.schema.names)
+        f"{place}/_before/{token}",
+        f"{place}/_after/{token}",
+        f"{place}/_change_data/{token}",
+        tuple(plain.schema.names),
     )
     tables = [
         (task.before, _log(head, plain, (f.file for f in removed), root)),

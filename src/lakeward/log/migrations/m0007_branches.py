@@ -16,9 +16,10 @@ STATEMENTS = (
     """CREATE UNIQUE INDEX lakeward_branch_name ON lakeward_branch (name, table_id)
         WHERE name IS NOT NULL""",
     """CREATE TABLE lakeward_clone (
-        table_id BIGINT NOT NULL PRIMARY KEY,
+        table_id BIGINT NOT NULL,
         source_id BIGINT NOT NULL,
-        source_version BIGINT NOT NULL
-    )""",
+        source_version BIGINT NOT NULL,
+        PRIMARY KEY (table_id, source_id, source_version)
+    ){clustered}""",
     "CREATE INDEX lakeward_clone_source ON lakeward_clone (source_id)",
 )

@@ -1,0 +1,165 @@
+"""A named branch, as a user holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakeward.engines import datafusion
+from lakeward.errors import TableNotFound
+from lakeward.model.clock import to_datetime
+from lakeward.model.names import TableName
+from lakeward.model.render import to_sql
+from lakeward.model.schema import Schema
+from lakeward.model.where import parse
+from lakeward.read.parts import Parts
+from lakeward.read.scan import check_columns
+from lakeward.write import named_branch
+from lakeward.write.branch import DeltaBranch, Differ
+from lakeward.write.named_branch import BranchDiff, NamedBranch
+
+if TYPE_CHECKING:
+    from lakeward.write.transaction import CommitResult, Transaction
+
+
+class BranchTable:
+    """A table on a branch: an ordinary Delta table for every engine that opens its location."""
+
+    def __init__(self, parts: Parts, branch: DeltaBranch) -> None:
+        self._parts = parts
+        self._branch = branch
+
+    def __repr__(self) -> str:
+        return f"BranchTable({self.name!r}, {self.location!r})"
+
+    @property
+    def name(self) -> str:
+        """The table's full name."""
+        return str(self._branch.head.name)
+
+    @property
+    def location(self) -> str:
+        """Where any engine reads and writes it."""
+        return self._branch.location
+
+    @property
+    def base_version(self) -> int:
+        """The version of the table that the branch was made from."""
+        return self._branch.head.version
+
+    @property
+    def version(self) -> int:
+        """The newest version on the branch, by its own count."""
+        return self._branch.version
+
+    @property
+    def schema(self) -> Schema:
+        """The columns, as they are on the branch now."""
+        return self._branch.current.schema
+
+    def to_arrow(
+        self, *, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> pa.Table:
+        """The rows as they are on the branch now.
+
+        Args:
+            columns: Names, in the order wanted; all when None.
+            where: A SQL boolean expression; rows for which it is true are kept.
+        """
+        definition = self._branch.current
+        check_columns(columns, definition, self.name)
+        return datafusion.scan_delta(
+            self.location,
+            self.version,
+            definition.schema.to_arrow(),
+            columns=columns,
+            where=None if where is None else to_sql(parse(where, definition.schema)),
+            options=self._parts.storage.delta_options(),
+        ).read_all()
+
+
+class Branch:
+    """Working copies of tables under one name, until they are published or dropped.
+
+    Nothing that is done on a branch is seen in the lake before it is published, and then all of it
+    is at once. Files that a branch stands on, or has, are safe from any cleaning meanwhile.
+    """
+
+    def __init__(self, parts: Parts, begin: Callable[..., Transaction], found: NamedBranch) -> None:
+        self._parts = parts
+        self._begin = begin
+        self._found = found
+
+    def __repr__(self) -> str:
+        return f"Branch({self.name!r}, tables={[t.name for t in self.tables()]})"
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._found.name
+
+    @property
+    def actor(self) -> str:
+        """Who made it."""
+        return self._found.actor
+
+    @property
+    def created(self) -> datetime:
+        """When it was made."""
+        return to_datetime(self._found.created_ms)
+
+    def table(self, name: str) -> BranchTable:
+        """One of its tables.
+
+        Raises:
+            TableNotFound: The branch has no such table.
+        """
+        found = self._found.tables.get(TableName.parse(name))
+        if found is None:
+            what = f"The branch {self.name!r} has no table {name}."
+            hint = f"It has {', '.join(sorted(map(str, self._found.tables)))}."
+            raise TableNotFound(what, hint=hint, table=name)
+        return BranchTable(self._parts, found)
+
+    def tables(self) -> list[BranchTable]:
+        """Its tables, by name."""
+        return [BranchTable(self._parts, self._found.tables[n]) for n in sorted(self._found.tables)]
+
+    def diff(self) -> list[BranchDiff]:
+        """What publishing would do to each table, and what others did that stands in its way."""
+        return named_branch.diff(self._parts, self._found)
+
+    def publish(self, *, message: str | None = None, differ: Differ | None = None) -> CommitResult:
+        """Commit all that was done on the branch, as one transaction; then the branch is over.
+
+        Rows are checked like appended ones are. When it fails the branch stays as it is, and may be
+        published again; published twice it is committed once.
+
+        Args:
+            message: Why; kept with the commit.
+            differ: The engine that tells the change feed where several statements changed a table
+                that has one; delta-rs unless given.
+
+        Raises:
+            Conflict: Others changed what was changed on the branch. Nothing was committed.
+            ConstraintViolation: Rows that a check of their table refuses.
+        """
+        tx = self._begin(isolation="snapshot", message=message, transaction_id=self._found.owner)
+        return named_branch.publish(self._parts, tx, self._found, differ)
+
+    def drop(self) -> None:
+        """Delete the branch with all that was written on it."""
+        named_branch.drop(self._parts, self._found)
+
+
+def branch_of(
+    parts: Parts, begin: Callable[..., Any], name: str, tables: Sequence[str] | None
+) -> Branch:
+    """The branch of this name, made first where its tables are given."""
+    if tables is None:
+        return Branch(parts, begin, named_branch.get(parts, name))
+    wanted = [TableName.parse(t) for t in ([tables] if isinstance(tables, str) else tables)]
+    return Branch(parts, begin, named_branch.create(parts, name, wanted))
