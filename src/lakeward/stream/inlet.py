@@ -7,20 +7,24 @@ refuse. What is left to go wrong afterwards is the disk, and the store.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
 from lakeward.engines.arrow.derived import completed
 from lakeward.engines.arrow.input import tables_of
-from lakeward.errors import LakewardError, TableNotFound
+from lakeward.errors import Conflict, LakewardError, TableNotFound
 from lakeward.model.definition import Definition
+from lakeward.stream.changes import Changes
 from lakeward.stream.epoch import Epoch
 from lakeward.stream.identity import Identity
 from lakeward.stream.metrics import Meter, SinkMetrics
 from lakeward.stream.mode import Mode
 from lakeward.stream.queue import Limits, Queue
+from lakeward.stream.spill import spilled
 from lakeward.write.staging import Staging
 from lakeward.write.validate import Checks
 
@@ -29,15 +33,23 @@ class Inlet:
     """One table of a stream."""
 
     def __init__(
-        self, identity: Identity, definition: Definition, mode: Mode, limits: Limits
+        self,
+        identity: Identity,
+        definition: Definition,
+        mode: Mode,
+        limits: Limits,
+        key: Sequence[str] = (),
     ) -> None:
         self.name = str(identity.head.name)
         self.identity = identity
         self.mode = mode
         self.meter = Meter()
         self.queue = Queue(self.name, limits, self._stage, self.meter)
-        self.definition = definition
-        self._checks = Checks.of(definition, self.name)
+        self._key = key
+        self._limit = limits.bytes
+        self._lock = threading.Lock()
+        self._records: WeakKeyDictionary[Epoch, list[pa.Table]] = WeakKeyDictionary()
+        self._hold_to(definition)
 
     def metrics(self) -> SinkMetrics:
         """What happened so far."""
@@ -71,7 +83,14 @@ class Inlet:
     def settle(self, epoch: Epoch) -> None:
         """Let what was staged do to the table what it is meant to do."""
         staging = self._staging(epoch)
-        if self.mode is Mode.OVERWRITE:
+        if self._changes is not None:
+            if staging.definition is not self.definition:
+                self._hold_to(staging.definition)
+                what = f"Somebody changed the definition of {self.name} meanwhile."
+                raise Conflict(what, hint="Write the epoch again.", table=self.name)
+            merged = self._changes.merge(self._records.pop(epoch, []))
+            staging.merge(merged.rows, merged.keys)
+        elif self.mode is Mode.OVERWRITE:
             staging.replace_partitions()
         else:
             staging.append()
@@ -82,7 +101,10 @@ class Inlet:
         owned = data.copy() if _is_pandas(data) else data
         out = []
         checks = self._checks.anew()
-        for table in tables_of(owned, definition.schema.arrow, self.name):
+        for table in tables_of(owned, self._expected, self.name):
+            if self._changes is not None:
+                out.extend(self._changes.accept(table, checks))
+                continue
             rows = completed(table, definition, self.name)
             checks.look_at(rows)
             out.append(rows)
@@ -90,12 +112,31 @@ class Inlet:
         return out
 
     def _stage(self, epoch: Epoch, tables: Sequence[pa.Table]) -> None:
+        if self._changes is not None:
+            self._keep(epoch, self._changes.compact(tables))
+            return
         staging = self._staging(epoch)
         if staging.definition is not self.definition:
             # Somebody changed the table; rows that come from now on are held to its new definition.
-            self.definition = staging.definition
-            self._checks = Checks.of(staging.definition, self.name)
+            self._hold_to(staging.definition)
         staging.write(tables)
+
+    def _keep(self, epoch: Epoch, records: pa.Table) -> None:
+        """Changes wait until all of the epoch are there; beyond some size, on disk."""
+        with self._lock:
+            kept = self._records.setdefault(epoch, [])
+            if kept and sum(t.nbytes for t in kept) + records.nbytes > self._limit:
+                records = spilled(records)
+            kept.append(records)
+
+    def _hold_to(self, definition: Definition) -> None:
+        self.definition = definition
+        self._checks = Checks.of(definition, self.name)
+        self._expected = definition.schema.arrow
+        self._changes: Changes | None = None
+        if self.mode is Mode.UPSERT:
+            self._changes = Changes(definition, self.name, self._key)
+            self._expected = self._changes.expected
 
     def _staging(self, epoch: Epoch) -> Staging:
         found = epoch.staging(self.name)

@@ -10,7 +10,6 @@ from lakeward.errors import (
     InvalidInput,
     SchemaMismatch,
     TableNotFound,
-    UnsupportedFeature,
 )
 from lakeward.log import heads
 from lakeward.model import arguments
@@ -19,6 +18,7 @@ from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
 from lakeward.read.parts import Parts
+from lakeward.stream.changes import check_key
 from lakeward.stream.identity import Identity
 from lakeward.stream.inlet import Inlet
 from lakeward.stream.mode import Mode
@@ -50,13 +50,10 @@ def opened_sink(
     wanted = arguments.choice(mode, Mode, "mode")
     arguments.flag(gaps, "gaps")
     _check_limits(limits)
-    if wanted is Mode.UPSERT:
-        what = "Sinks that merge changes by key are not built yet."
-        raise UnsupportedFeature(what, hint="Use mode='append' or 'overwrite'.")
     head, definition = _opened(parts, table, schema, format=format, create=create)
-    _check_mode(head, definition, wanted, key)
+    names = _check_mode(head, definition, wanted, key)
     identity = Identity.take(parts, head, writer_id)
-    return Sink(parts, begin, Inlet(identity, definition, wanted, limits), gaps=gaps)
+    return Sink(parts, begin, Inlet(identity, definition, wanted, limits, names), gaps=gaps)
 
 
 def _opened(
@@ -120,6 +117,8 @@ def _check_mode(head: Head, definition: Definition, mode: Mode, key: object) -> 
             what = f"Table {head.name} has no column {column!r}."
             hint = f"It has {', '.join(definition.schema.names)}."
             raise InvalidInput(what, hint=hint, table=str(head.name), column=column)
+    if names:
+        check_key([definition.schema.by_name[n] for n in names], str(head.name))
     return names
 
 

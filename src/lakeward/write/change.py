@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import pyarrow as pa
+
 from lakeward.model.commit import AppTransaction, Head
 from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
@@ -87,7 +89,14 @@ class RowsRemoved:
     scope: Expression | None
 
 
-Step: TypeAlias = Added | RowsRemoved
+@dataclass(frozen=True, slots=True)
+class KeysRemoved:
+    """The rows with one of some keys were removed; the columns of `keys` make the key."""
+
+    keys: pa.Table
+
+
+Step: TypeAlias = Added | RowsRemoved | KeysRemoved
 
 
 @dataclass(frozen=True, slots=True)

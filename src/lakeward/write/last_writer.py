@@ -22,7 +22,7 @@ from lakeward.model.values import Value, to_neutral
 from lakeward.read.plan import plan, to_prune_by
 from lakeward.read.scan import read_files
 from lakeward.write import rewrite
-from lakeward.write.change import Added, RowsRemoved
+from lakeward.write.change import Added, KeysRemoved, RowsRemoved
 from lakeward.write.member import Member
 
 
@@ -51,6 +51,8 @@ def _touched(member: Member) -> pa.Table:
                 found.append(_read(member, staged, names, None))
             case RowsRemoved(gone):
                 found.append(_read(member, removed, names, gone))
+            case KeysRemoved():
+                found.append(_read(member, removed, names, None))
     return keys.distinct(found, names)
 
 

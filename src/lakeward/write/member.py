@@ -20,8 +20,8 @@ from lakeward.read.parts import Parts
 from lakeward.read.plan import file_always_matches, file_may_match, to_prune_by
 from lakeward.read.scan import needs_engine, read_files
 from lakeward.read.snapshot import TableSnapshot
-from lakeward.write import rewrite
-from lakeward.write.change import Added, Change, RowsRemoved, write_operation
+from lakeward.write import keyed, rewrite
+from lakeward.write.change import Added, Change, KeysRemoved, RowsRemoved, write_operation
 from lakeward.write.options import parquet_options
 from lakeward.write.stage import Stager
 from lakeward.write.validate import Checks
@@ -105,6 +105,29 @@ class Member:
         for staged in own:
             self._remove_own(staged, scope)
 
+    def remove_keys(self, keys: pa.Table) -> None:
+        """Take the rows with one of some keys out; only files that have such rows are rewritten.
+
+        Args:
+            keys: Each once, without missing values; its columns make the key.
+        """
+        self.check_writable()
+        check_deletable(self.change)
+        scope = keyed.scope(keys, self.change.definition.schema)
+        self.change.scopes.append(scope)
+        self.change.steps.append(KeysRemoved(keys))
+        own = [LoggedFile(f, self.change.head.version + 1, 0) for f in self.change.added]
+        for file in (*self.files(scope), *own):
+            kept = keyed.without(self.parts.storage, self.change, file, keys)
+            if kept is None:
+                continue
+            self.before_writing()
+            self.change.added.extend(rewrite.write_again(self.stager, kept))
+            if file in own:
+                self.change.added.remove(file.file)
+            else:
+                self.change.remove(file)
+
     def remove_files(self, paths: Sequence[str]) -> None:
         """Take whole files out.
 
@@ -150,6 +173,8 @@ class Member:
                         self.add(files)
                     case RowsRemoved(scope):
                         self.remove_rows(scope)
+                    case KeysRemoved(keys):
+                        self.remove_keys(keys)
         except BaseException:
             self.change = before
             self._all = None

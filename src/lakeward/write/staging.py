@@ -1,6 +1,7 @@
 """Rows written as files ahead of the operation that uses them, by any number of threads.
 
 Nothing of it is part of the transaction until `append` or `replace_partitions`; then all of it is.
+Rows that are merged by key are written when it is known which of them count.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lakeward.model.expression import And, Column, Compare, Expression, IsNull, 
 from lakeward.model.file import DataFile
 from lakeward.model.values import Value
 from lakeward.read.plan import file_always_matches
-from lakeward.write.change import write_operation
+from lakeward.write.change import Operation, write_operation
 from lakeward.write.member import Member
 from lakeward.write.validate import Checks
 
@@ -84,6 +85,22 @@ class Staging:
                 member.remove_rows(scope)
                 member.add(self._files)
             member.change.operations.append(write_operation("Overwrite", member.change))
+
+    def merge(self, rows: pa.Table, keys: pa.Table) -> None:
+        """Let rows take the place of those that have one of some keys.
+
+        Args:
+            rows: Complete and checked, no two with the same key.
+            keys: All keys of the rows, and those whose rows shall go; each once.
+        """
+        with self._operate(reads=True) as member:
+            if keys.num_rows:
+                member.remove_keys(keys)
+                member.before_writing()
+                nothing = Checks(str(member.change.head.name), {})
+                member.add(member.stager.stage([rows], nothing, trusted=True))
+            names = ", ".join(keys.column_names)
+            member.change.operations.append(Operation("MERGE", {"key": names}))
 
 
 def _partitions(files: Sequence[DataFile], definition: Definition) -> Expression | None:

@@ -1,0 +1,221 @@
+"""Change records: rows that say what became of them, merged by key, the last one winning.
+
+A batch of changes has the table's columns and may have two more: `_change_type`, which says
+`insert`, `update` or `delete`, and `_sequence`, by which changes of one key are ordered. Without
+the first every row is written in place of the one with its key; without the second what comes later
+wins. The words of Delta's change feed are understood, so that one table's changes can be another
+one's input; its `update_preimage` rows are passed over.
+
+Of a deleted row only the key counts; its other columns may be missing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.engines.arrow.conform import conform
+from lakeward.engines.arrow.derived import completed
+from lakeward.errors import ConstraintViolation, InvalidInput, SchemaMismatch
+from lakeward.model.definition import Definition
+from lakeward.model.schema import Schema
+from lakeward.model.types import Decimal, Field, Primitive
+from lakeward.write.validate import Checks
+
+CHANGE_TYPE: Final = "_change_type"
+SEQUENCE: Final = "_sequence"
+_WRITTEN: Final = ("insert", "update", "update_postimage")
+_DELETED: Final = "delete"
+_PASSED_OVER: Final = "update_preimage"
+# Names that no column can have.
+_GONE: Final = "\0gone"
+_ORDER: Final = "\0order"
+_ARRIVAL: Final = "\0arrival"
+_POSITION: Final = "\0position"
+_INEXACT: Final = ("float", "double")
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What some changes come to.
+
+    Attributes:
+        rows: To be written, one for each key that is there afterwards.
+        keys: All that were changed, each once; none of them may stay in the table as it was.
+    """
+
+    rows: pa.Table
+    keys: pa.Table
+
+
+class Changes:
+    """Change records of one table, made ready to be merged.
+
+    Attributes:
+        expected: What plain Python values are read as.
+    """
+
+    def __init__(self, definition: Definition, table: str, key: Sequence[str]) -> None:
+        self._definition = definition
+        self._table = table
+        self._key = list(key)
+        fields = tuple(definition.schema.by_name[name] for name in key)
+        self._key_schema = Schema(fields, definition.schema.last_id)
+        plain = [f.with_nullable(True) for f in definition.schema.arrow]
+        control = [(_GONE, pa.bool_()), (_ORDER, pa.int64()), (_ARRIVAL, pa.int64())]
+        self._records = pa.schema([*plain, *control])
+        self.expected = pa.schema([*plain, (CHANGE_TYPE, pa.string()), (SEQUENCE, pa.int64())])
+        self._arrivals = itertools.count()
+        self._has_sequence: bool | None = None
+
+    def accept(self, data: pa.Table, checks: Checks) -> list[pa.Table]:
+        """Records of a batch, each fit to be written or to delete by.
+
+        Raises:
+            SchemaMismatch: Columns or values that do not fit, or a kind of change nobody knows.
+            ConstraintViolation: A key with a missing value, or rows that a check refuses.
+        """
+        kinds = self._kinds(data)
+        order = self._order(data)
+        rows = data.drop_columns([n for n in (CHANGE_TYPE, SEQUENCE) if n in data.column_names])
+        # All records of a batch, and all batches of this writer, in the order of their coming.
+        batch = next(self._arrivals)
+        arrival = pa.array(np.arange(data.num_rows, dtype=np.int64) + (batch << 32))
+        out = []
+        for gone in (False, True):
+            wanted = pc.fill_null(kinds if gone else pc.invert(kinds), False)
+            some = rows.filter(wanted)
+            if some.num_rows:
+                made = self._deletions(some) if gone else self._written(some, checks)
+                self._check_keys(made)
+                marks = [
+                    pa.array(np.full(some.num_rows, gone)),
+                    order.filter(wanted),
+                    arrival.filter(wanted),
+                ]
+                columns = [*made.columns, *marks]
+                out.append(pa.Table.from_arrays(columns, schema=self._records))
+        self._has_sequence = SEQUENCE in data.column_names
+        return out
+
+    def merge(self, records: Sequence[pa.Table]) -> Merged:
+        """What records of any number of batches come to."""
+        everything = pa.concat_tables([self._records.empty_table(), *records])
+        last = self._last(everything)
+        rows = last.filter(pc.invert(last[_GONE]))
+        target = self._definition.schema.arrow
+        kept = pa.Table.from_arrays([rows[n] for n in target.names], schema=target)
+        return Merged(kept, last.select(self._key))
+
+    def compact(self, records: Sequence[pa.Table]) -> pa.Table:
+        """The records without those that others of them make void."""
+        return self._last(pa.concat_tables(records))
+
+    def _last(self, records: pa.Table) -> pa.Table:
+        """The last record of each key."""
+        if records.num_rows < 2:
+            return records
+        by = [(_ORDER, "ascending"), (_ARRIVAL, "ascending")]
+        ordered = records.take(pc.sort_indices(records, sort_keys=by))
+        numbered = ordered.select(self._key).append_column(
+            _POSITION, pa.array(np.arange(ordered.num_rows, dtype=np.int64))
+        )
+        found = numbered.group_by(self._key).aggregate([(_POSITION, "max")])
+        last = np.sort(found[f"{_POSITION}_max"].to_numpy())
+        return ordered.take(pa.array(last))
+
+    def _kinds(self, data: pa.Table) -> pa.ChunkedArray:
+        """True for deletions, false for rows to be written, null for what is passed over."""
+        if CHANGE_TYPE not in data.column_names:
+            return pa.chunked_array([pa.array(np.zeros(data.num_rows, dtype=bool))])
+        column = data.column(CHANGE_TYPE)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            what = f"Column {CHANGE_TYPE} of the changes for {self._table} is {column.type}."
+            raise SchemaMismatch(what, hint="It is text.", table=self._table, column=CHANGE_TYPE)
+        words = (*_WRITTEN, _DELETED, _PASSED_OVER)
+        unknown = column.filter(pc.invert(pc.is_in(column, value_set=pa.array(words, column.type))))
+        if len(unknown):
+            what = f"A change for {self._table} is of the kind {unknown[0].as_py()!r}."
+            hint = f"Use one of {', '.join(words)}."
+            raise SchemaMismatch(what, hint=hint, table=self._table, column=CHANGE_TYPE)
+        passed = pc.equal(column, _PASSED_OVER)
+        return pc.if_else(passed, pa.scalar(None, pa.bool_()), pc.equal(column, _DELETED))
+
+    def _order(self, data: pa.Table) -> pa.ChunkedArray:
+        given = SEQUENCE in data.column_names
+        if self._has_sequence not in (None, given):
+            what = f"Some changes for {self._table} have a column {SEQUENCE} and others have none."
+            hint = "Give it with all, or with none."
+            raise SchemaMismatch(what, hint=hint, table=self._table, column=SEQUENCE)
+        if not given:
+            return pa.chunked_array([pa.array(np.zeros(data.num_rows, dtype=np.int64))])
+        column = data.column(SEQUENCE)
+        kind = column.type
+        if not (pa.types.is_integer(kind) or pa.types.is_timestamp(kind)) or column.null_count:
+            what = f"Column {SEQUENCE} of the changes for {self._table} has to order all of them."
+            hint = "It is a whole number or a timestamp, and never missing."
+            raise SchemaMismatch(what, hint=hint, table=self._table, column=SEQUENCE)
+        try:
+            return column.cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            what = f"Column {SEQUENCE} of the changes for {self._table} is too large: {error}."
+            raise SchemaMismatch(what, table=self._table, column=SEQUENCE) from error
+
+    def _written(self, rows: pa.Table, checks: Checks) -> pa.Table:
+        done = completed(rows, self._definition, self._table)
+        checks.look_at(done)
+        return done
+
+    def _deletions(self, rows: pa.Table) -> pa.Table:
+        known = [n for n in rows.column_names if n in self._definition.schema.by_name]
+        if len(known) < len(rows.column_names):
+            # The same error that rows with such a column get.
+            conform(rows, self._definition.schema, self._table)
+        keys = conform(
+            rows.select([n for n in rows.column_names if n in self._key]),
+            self._key_schema,
+            self._table,
+        )
+        columns = [
+            keys[f.name] if f.name in self._key else pa.nulls(rows.num_rows, f.type)
+            for f in self._definition.schema.arrow
+        ]
+        names = self._definition.schema.names
+        return pa.table(dict(zip(names, columns, strict=True)))
+
+    def _check_keys(self, rows: pa.Table) -> None:
+        for name in self._key:
+            missing = rows[name].null_count
+            if missing:
+                what = f"Key column {name} of {self._table} has {missing} missing values."
+                hint = "None of the changes was taken. A key tells its row from all others."
+                raise ConstraintViolation(
+                    what,
+                    hint=hint,
+                    table=self._table,
+                    constraint=f"key {', '.join(self._key)}",
+                    column=name,
+                    count=missing,
+                )
+
+
+def check_key(key: Sequence[Field], table: str) -> None:
+    """Pass when the columns can tell rows apart.
+
+    Raises:
+        InvalidInput: One cannot.
+    """
+    for field in key:
+        kind = field.type
+        if not isinstance(kind, Primitive | Decimal) or str(kind) in _INEXACT:
+            what = f"Column {field.name} of {table} is {kind}, which cannot be a key."
+            hint = "Use whole numbers, decimals, text, dates or timestamps."
+            raise InvalidInput(what, hint=hint, table=table, column=field.name)
