@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -213,3 +214,20 @@ def test_a_key_that_is_none_is_refused(shared_lake: lw.Lake, name: str, key: Any
     shared_lake.create(name, {"id": "int64", "d": "double"})
     with unchanged(shared_lake), pytest.raises(InvalidInput):
         shared_lake.sink(name, writer_id="w", mode="upsert", key=key)
+
+
+def test_what_others_commit_at_the_last_moment_is_merged_with_too(
+    make_lake: Callable[[], lw.Lake],
+) -> None:
+    lake, other = make_lake(), make_lake()
+    late = iter([[{"id": n, "part": "x", "v": 7} for n in (1, 3)]])
+
+    def hurry(_: lw.StagedCommit) -> None:
+        for found in late:
+            append(other, "t", found)
+
+    with opened(lake, "t") as sink:
+        lake.hooks.before_commit(hurry)
+        sink.write([change("insert", 1, 1), change("insert", 2, 1)])
+        assert sink.commit_epoch(1).versions == {"t": 2}
+    assert rows(lake, "t") == {1: 1, 2: 1, 3: 7}
