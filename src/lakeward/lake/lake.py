@@ -39,6 +39,7 @@ from lakeward.write import create as tables
 from lakeward.write.adopt import adopt
 from lakeward.write.behind import Behind
 from lakeward.write.branch_directory import sweep
+from lakeward.write.clone import clone
 from lakeward.write.hooks import Hooks
 from lakeward.write.lease import LeaseKeeper
 from lakeward.write.locking import PATIENCE_SECONDS
@@ -412,6 +413,36 @@ class Lake:
             sinks: As `sink` opened them, not written to yet. Tables of both formats may be mixed.
         """
         return SinkGroup(list(sinks))
+
+    def clone(
+        self,
+        source: str,
+        name: str,
+        *,
+        version: int | None = None,
+        timestamp: datetime | str | None = None,
+    ) -> Table:
+        """Make a table of another one's files, as they are now or were: nothing is copied.
+
+        The two then go their own ways. Files that a clone stands on are safe from any cleaning of
+        the source, until the clone is dropped.
+
+        Args:
+            source: The table whose files are taken.
+            name: What the new table is called.
+            version: The source's version; the newest unless given.
+            timestamp: A moment, instead of a version.
+
+        Raises:
+            TableNotFound: There is no such source.
+            VersionNotFound: It has no such version.
+            AlreadyExists: The name is taken.
+            UnsupportedFeature: The source uses what a clone could not keep right.
+        """
+        chosen = TableName.parse(name)
+        found = self.table(source).at(version=version, timestamp=timestamp)
+        clone(self._parts, found, chosen)
+        return Table(self._parts, chosen)
 
     def branch(self, name: str, *, tables: Sequence[str] | None = None) -> Branch:
         """A zero-copy working copy of tables, for any engine, until it is published or dropped.

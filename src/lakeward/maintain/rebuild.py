@@ -30,6 +30,7 @@ from lakeward.read.parts import Parts
 from lakeward.storage.base import Storage
 from lakeward.write.adopt import adopt
 from lakeward.write.adopt_iceberg import adopt_iceberg
+from lakeward.write.clone import restore_clones
 from lakeward.write.hint import renew_hints
 
 
@@ -65,6 +66,7 @@ def rebuild(parts: Parts) -> Rebuilt:
     for log, location in tables:
         rebuilding.take(log, location)
     renew_hints(parts)
+    restore_clones(parts)
     found = dict(sorted(rebuilding.found.items()))
     return Rebuilt(found, rebuilding.skipped, _register(parts))
 

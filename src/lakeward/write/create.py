@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-import logging
-import secrets
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from lakeward.errors import (
-    AlreadyExists,
     InvalidInput,
-    LakewardError,
     UnsupportedFeature,
 )
 from lakeward.formats.delta.generated import derived_of
 from lakeward.formats.delta.protocol import ICT_PROPERTY, new_protocol
-from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_path
 from lakeward.formats.iceberg.definition import new_protocol as new_iceberg_protocol
 from lakeward.formats.iceberg.extra import check_installed
-from lakeward.formats.iceberg.newest import Candidates
 from lakeward.formats.iceberg.schema import schema_json
-from lakeward.log import audit, heads, transactions
-from lakeward.log.database import Session
+from lakeward.log import audit, heads
 from lakeward.model import arguments
-from lakeward.model.clock import now_ms
-from lakeward.model.commit import (
-    Commit,
-    CommitInfo,
-    Head,
-    Isolation,
-    TransactionState,
-    new_transaction_id,
-)
+from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
@@ -41,6 +25,7 @@ from lakeward.model.schema import Schema
 from lakeward.read.parts import Parts
 from lakeward.write import iceberg, retry
 from lakeward.write.honour import honour
+from lakeward.write.make import make
 from lakeward.write.options import (
     APPEND_ONLY,
     CHECKPOINT_INTERVAL,
@@ -50,15 +35,11 @@ from lakeward.write.options import (
     TARGET_FILE_SIZE,
     check_properties,
 )
-from lakeward.write.outcome import ratify_surely, recorded
 from lakeward.write.partitioning import partitioning
-from lakeward.write.publish import publish_member
-from lakeward.write.ratify import Intent, timestamp_after
-from lakeward.write.record import Ratified, insert
+from lakeward.write.ratify import timestamp_after
 from lakeward.write.settings import delta_settings, iceberg_settings
 from lakeward.write.validate import check_constraints
 
-_LOG = logging.getLogger(__name__)
 _RETRY_POLICY = {f"retry_{name}": key for name, key in retry.PROPERTIES.items()}
 _POLICY = {
     "target_file_size": TARGET_FILE_SIZE,
@@ -113,17 +94,7 @@ def create(
         guard=arguments.flag(guard, "guard"),
     )
 
-    def once(parts: Parts, intent: Intent) -> list[Ratified]:
-        return _ratify(parts, intent.transaction_id, name, format, definition, guard=guard)
-
-    intent = Intent(new_transaction_id(), Isolation.SNAPSHOT, message=None, attempts=1, changes=())
-    (member,) = ratify_surely(parts, intent, once)
-    try:
-        publish_member(parts, member)
-    except LakewardError as error:
-        # The table stands; whoever opens the lake next publishes it.
-        _LOG.warning("Table %s is made and not yet published: %s", name, error)
-    return member.head
+    return make(parts, name, format, definition, guard=guard)
 
 
 def drop(parts: Parts, name: TableName) -> None:
@@ -144,100 +115,6 @@ def drop(parts: Parts, name: TableName) -> None:
         heads.drop(session, head.table_id, now)
         if head.format == iceberg.FORMAT:
             iceberg.leave(parts, session, head)
-
-
-def _ratify(
-    parts: Parts,
-    transaction_id: str,
-    name: TableName,
-    format: str,  # noqa: A002  the name users know
-    definition: Definition,
-    *,
-    guard: bool,
-) -> list[Ratified]:
-    with parts.database.write() as session:
-        parts.database.lock_schema(session)
-        done = recorded(session, transaction_id)
-        if done:
-            # It happened, and the answer was lost.
-            return done
-        now = now_ms()
-        transactions.register(
-            session,
-            parts.database.clock_ms(session),
-            transaction_id=transaction_id,
-            actor=parts.actor,
-            isolation=Isolation.SNAPSHOT.value,
-            message=None,
-        )
-        new = Head(
-            table_id=0,
-            uuid=str(uuid.uuid4()),
-            name=name,
-            format=format,
-            location=_location(parts, session, name),
-            # Whoever writes an Iceberg table moves a pointer in our own store.
-            guarded=guard or format == iceberg.FORMAT,
-            drift="adopt",
-            version=-1,
-            timestamp_ms=0,
-            definition_id=-1,
-            published=-1,
-            audit_seq=0,
-            audit_hash=audit.GENESIS,
-        )
-        head = replace(new, table_id=heads.insert(session, new, now))
-        definition = replace(definition, created_ms=now)
-        commit = Commit(
-            version=0,
-            timestamp_ms=now,
-            info=CommitInfo(
-                transaction_id=transaction_id,
-                operation="CREATE TABLE",
-                parameters={"partitionBy": ",".join(definition.partition_names)},
-                actor=parts.actor,
-                engine=parts.engine,
-            ),
-            definition=definition,
-        )
-        if format == iceberg.FORMAT:
-            head = iceberg.begin(parts, session, head, definition, commit)
-        else:
-            parts.storage.make_directory(f"{new.location}/{LOG_DIRECTORY}")
-        member = Ratified(
-            replace(head, version=0, timestamp_ms=now, definition_id=0), commit, definition
-        )
-        insert(session, member, head)
-        if format == iceberg.FORMAT:
-            heads.set_published(session, head.table_id, 0)
-        transactions.end(session, transaction_id, TransactionState.RATIFIED, now)
-    return [member]
-
-
-def _location(parts: Parts, session: Session, name: TableName) -> str:
-    """A directory of the table's name, or one beside it where another table has its files."""
-    token = secrets.token_hex(4)
-    plain = f"{name.namespace}/{name.name}" if name.namespace else name.name
-    choices = [plain, f"{plain}-{token}", f"{name.namespace}-{token}/{name.name}"]
-    free = next(p for p in choices if heads.overlapping(session, p) is None)
-    if free != plain:
-        return free
-    there = _there(parts, plain)
-    if there is not None:
-        place = parts.storage.uri(plain)
-        what = f"There is a table at {place} that the lake does not know: {there}."
-        raise AlreadyExists(what, hint="Adopt it, or choose another name.", table=str(name))
-    return plain
-
-
-def _there(parts: Parts, location: str) -> str | None:
-    """What shows that a table lies in a directory."""
-    if parts.storage.exists(commit_path(location, 0)) or any(
-        True for _ in parts.storage.listing(f"{location}/{LOG_DIRECTORY}")
-    ):
-        return "a Delta log"
-    found = Candidates.at(parts.storage, location)
-    return "Iceberg metadata" if found.names and not found.are_litter() else None
 
 
 def _definition(

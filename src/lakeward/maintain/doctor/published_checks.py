@@ -14,7 +14,7 @@ from lakeward.formats.delta.parse import actions_of, commit_info_of, is_ours
 from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_bytes, commit_path
 from lakeward.formats.delta.restore import state_of
 from lakeward.formats.delta.segment import Checkpoint, Segment, segment_of
-from lakeward.formats.delta.values import encode_path
+from lakeward.formats.delta.values import written_path
 from lakeward.log import commits, files
 from lakeward.maintain.doctor.patient import Definitions, Patient
 from lakeward.maintain.doctor.report import Finding
@@ -152,7 +152,7 @@ def _checkpoint(
         paths += pc.struct_field(rows, "path").to_pylist()
     with table.parts.database.read() as session:
         live = files.at(session, table.table_id, found.version)
-        meant = sorted(encode_path(f.path) for f in live)
+        meant = sorted(written_path(f.file) for f in live)
     if sorted(paths) != meant:
         what = (
             f"Checkpoint {name} of {table.name} lists {len(paths)} files that are not the "
