@@ -101,7 +101,7 @@ class Inlet:
         owned = data.copy() if _is_pandas(data) else data
         out = []
         checks = self._checks.anew()
-        for table in tables_of(owned, self._expected, self.name):
+        for table in tables_of(owned, self.expected, self.name):
             if self._changes is not None:
                 out.extend(self._changes.accept(table, checks))
                 continue
@@ -132,11 +132,11 @@ class Inlet:
     def _hold_to(self, definition: Definition) -> None:
         self.definition = definition
         self._checks = Checks.of(definition, self.name)
-        self._expected = definition.schema.arrow
+        self.expected = definition.schema.arrow
         self._changes: Changes | None = None
         if self.mode is Mode.UPSERT:
             self._changes = Changes(definition, self.name, self._key)
-            self._expected = self._changes.expected
+            self.expected = self._changes.expected
 
     def _staging(self, epoch: Epoch) -> Staging:
         found = epoch.staging(self.name)

@@ -6,14 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+import pyarrow as pa
+
 from lakeward.errors import InvalidInput
 from lakeward.model.schema import Schema
 from lakeward.read.parts import Parts
 from lakeward.stream.aio import AsyncSink, AsyncSinkGroup
 from lakeward.stream.committer import Committer
+from lakeward.stream.consume import Consumed, Consumer
 from lakeward.stream.inlet import Inlet
 from lakeward.stream.metrics import SinkMetrics
 from lakeward.stream.result import EpochResult
+from lakeward.stream.source import Source
 from lakeward.write.transaction import Transaction
 
 
@@ -68,6 +72,11 @@ class Sink:
     def schema(self) -> Schema:
         """The table's, which rows must fit."""
         return self._inlet.definition.schema
+
+    @property
+    def expected(self) -> pa.Schema:
+        """What rows may look like, in Arrow: the table's columns, and those that changes have."""
+        return self._inlet.expected
 
     @property
     def last_epoch(self) -> int | None:
@@ -129,6 +138,30 @@ class Sink:
             OutcomeUnknown: It is still not known what became of the last commit.
         """
         self._committer.discard()
+
+    def consume(
+        self,
+        source: Source,
+        *,
+        epoch_rows: int = 100_000,
+        epoch_seconds: float = 10.0,
+        restarts: int = 5,
+        on_epoch: Callable[[EpochResult], object] | None = None,
+    ) -> Consumed:
+        """Take rows from a source until it ends, and commit an epoch now and then.
+
+        The source's position is committed with each epoch, and is where it goes on the next time.
+
+        Args:
+            source: `JsonFiles`, `JsonStream`, `ArrowFiles` or `ArrowStream` of
+                `lakeward.stream`, `lakeward.integrations.kafka`, or one of your own.
+            epoch_rows: Commit when so many rows have come.
+            epoch_seconds: Or when the first of them came so long ago.
+            restarts: How often to go back to the last epoch after an accident that may pass, where
+                the source can.
+            on_epoch: Called with each result.
+        """
+        return Consumer(self, source, epoch_rows, epoch_seconds, restarts, on_epoch).run()
 
     def metrics(self) -> SinkMetrics:
         """What happened so far, and what waits now."""

@@ -1,0 +1,117 @@
+"""A loop that takes rows from a source into a sink, and commits an epoch now and then.
+
+The source's position is committed with the rows that led to it. A loop that is started again goes
+on behind the last epoch, so every row of a source that can be read again is in the table once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import tenacity
+
+from lakeward.errors import LakewardError, OutcomeUnknown, SinkClosed
+from lakeward.model import arguments
+from lakeward.stream.result import EpochResult
+from lakeward.stream.source import Source
+
+if TYPE_CHECKING:
+    from lakeward.stream.sink import Sink
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """What a loop did.
+
+    Attributes:
+        epochs: How many were committed.
+        rows: In them.
+        last_epoch: Of the table and writer.
+        progress: Where the source is.
+        restarts: How often an accident sent the loop back to the last epoch.
+    """
+
+    epochs: int
+    rows: int
+    last_epoch: int | None
+    progress: Any
+    restarts: int
+
+
+@dataclass
+class Consumer:
+    """The loop over one source."""
+
+    sink: Sink
+    source: Source
+    epoch_rows: int
+    epoch_seconds: float
+    restarts: int
+    on_epoch: Callable[[EpochResult], object] | None
+    _done: dict[str, int] = field(default_factory=lambda: {"epochs": 0, "rows": 0, "restarts": 0})
+
+    def run(self) -> Consumed:
+        """Run until the source ends."""
+        arguments.whole(self.epoch_rows, "epoch_rows", least=1)
+        arguments.number(self.epoch_seconds, "epoch_seconds")
+        arguments.whole(self.restarts, "restarts")
+        try:
+            for attempt in self._attempts():
+                with attempt:
+                    self._done["restarts"] = attempt.retry_state.attempt_number - 1
+                    self._pass()
+        finally:
+            self.source.close()
+        sink = self.sink
+        return Consumed(**self._done, last_epoch=sink.last_epoch, progress=sink.progress)
+
+    def _attempts(self) -> tenacity.Retrying:
+        # What cannot be read again cannot be tried again.
+        tries = 1 + (self.restarts if self.source.rewinds else 0)
+        return tenacity.Retrying(
+            retry=tenacity.retry_if_exception(_may_pass),
+            wait=tenacity.wait_random_exponential(multiplier=0.1, max=5.0),
+            stop=tenacity.stop_after_attempt(tries),
+            reraise=True,
+        )
+
+    def _pass(self) -> None:
+        sink = self.sink
+        sink.discard()
+        self.source.start(sink.progress, sink.expected, sink.name)
+        rows, since = 0, time.monotonic()
+        position: Mapping[str, Any] | None = None
+        for portion in self.source.portions():
+            if portion.count:
+                if not rows:
+                    since = time.monotonic()
+                sink.write(portion.rows)
+                rows += portion.count
+                position = portion.position
+            old = rows and time.monotonic() - since >= self.epoch_seconds
+            if position is not None and (rows >= self.epoch_rows or old):
+                self._commit(rows, position)
+                rows, position = 0, None
+        if position is not None:
+            self._commit(rows, position)
+
+    def _commit(self, rows: int, position: Mapping[str, Any]) -> None:
+        last = self.sink.last_epoch
+        # A writer may take from one source today and from another tomorrow.
+        progress = {**(self.sink.progress or {}), **position}
+        result = self.sink.commit_epoch(0 if last is None else last + 1, progress=progress)
+        self._done["epochs"] += 1
+        self._done["rows"] += rows
+        self.source.committed(position)
+        if self.on_epoch is not None:
+            self.on_epoch(result)
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether going back to the last epoch may help. `discard` settles an unknown outcome."""
+    if not isinstance(error, LakewardError) or isinstance(error, SinkClosed):
+        return False
+    return error.retryable or isinstance(error, OutcomeUnknown)

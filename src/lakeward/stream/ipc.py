@@ -1,0 +1,91 @@
+"""Record batches in Arrow's own format, from files and streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import pyarrow as pa
+
+from lakeward.errors import InvalidInput, StorageError
+from lakeward.stream.source import Portion, Source
+
+_MAGIC: Final = b"ARROW1"
+
+
+class ArrowFiles(Source):
+    """Batches of Arrow IPC files, of the file or the stream format, in the order given.
+
+    Args:
+        paths: The files. They are known by their full paths.
+    """
+
+    def __init__(self, paths: Sequence[str | Path]) -> None:
+        self._paths = [Path(p).expanduser().absolute() for p in paths]
+
+    def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
+        """Go on behind the batches that were taken."""
+        del schema, table  # batches bring their own
+        known = progress.get("batches", {}) if isinstance(progress, Mapping) else {}
+        self._taken: dict[str, int] = dict(known)
+
+    def portions(self) -> Iterator[Portion]:
+        """One batch each."""
+        for path in self._paths:
+            name = str(path)
+            try:
+                with pa.memory_map(name) as mapped:
+                    for number, batch in enumerate(_batches(mapped), start=1):
+                        if number > self._taken.get(name, 0):
+                            self._taken[name] = number
+                            yield Portion(batch, batch.num_rows, {"batches": dict(self._taken)})
+            except pa.ArrowInvalid as error:
+                what = f"{path} is no Arrow file: {error}."
+                raise InvalidInput(what, path=name) from error
+            except OSError as error:
+                what = f"{path} cannot be read: {error}."
+                raise StorageError(what, path=name) from error
+
+
+class ArrowStream(Source):
+    """Batches of a stream that is read once, such as standard input.
+
+    Args:
+        stream: To read bytes from.
+        replay: The stream is the same as the last time, from its beginning; what was committed of
+            it is skipped.
+    """
+
+    rewinds = False
+
+    def __init__(self, stream: BinaryIO, *, replay: bool = False) -> None:
+        self._stream = stream
+        self._replay = replay
+
+    def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
+        """Skip what was committed of it, if it is the same stream."""
+        del schema, table  # batches bring their own
+        known = progress.get("batch", 0) if isinstance(progress, Mapping) else 0
+        self._skip = int(known) if self._replay else 0
+
+    def portions(self) -> Iterator[Portion]:
+        """One batch each, as they come."""
+        try:
+            reader = pa.ipc.open_stream(self._stream)
+            for number, batch in enumerate(reader, start=1):
+                if number > self._skip:
+                    yield Portion(batch, batch.num_rows, {"batch": number})
+        except pa.ArrowInvalid as error:
+            what = f"What came is no Arrow stream: {error}."
+            raise InvalidInput(what) from error
+
+
+def _batches(mapped: Any) -> Iterator[pa.RecordBatch]:
+    if mapped.read(len(_MAGIC)) == _MAGIC:
+        reader = pa.ipc.open_file(mapped)
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
+        return
+    mapped.seek(0)
+    yield from pa.ipc.open_stream(mapped)

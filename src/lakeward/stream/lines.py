@@ -1,0 +1,131 @@
+"""Newline-delimited JSON from files and streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import pyarrow as pa
+
+from lakeward.engines.arrow.json_lines import JsonLines
+from lakeward.errors import InvalidInput, StorageError
+from lakeward.stream.changes import CHANGE_TYPE, SEQUENCE
+from lakeward.stream.source import Portion, Source
+
+_BLOCK: Final = 2**20
+
+
+class JsonFiles(Source):
+    """Lines of files, in the order given. A file that has grown is read from where it ended.
+
+    Args:
+        paths: The files. They are known by their full paths.
+    """
+
+    def __init__(self, paths: Sequence[str | Path]) -> None:
+        self._paths = [Path(p).expanduser().absolute() for p in paths]
+        self._offsets: dict[str, int] = {}
+
+    def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
+        """Go on where each file was left."""
+        known = progress.get("files", {}) if isinstance(progress, Mapping) else {}
+        self._offsets = dict(known)
+        self._lines = JsonLines(schema, table)
+
+    def portions(self) -> Iterator[Portion]:
+        """Whole lines of each file."""
+        for path in self._paths:
+            name = str(path)
+            begun = self._offsets.get(name, 0)
+            try:
+                size = path.stat().st_size
+                if size < begun:
+                    what = f"{path} has {size} bytes, and {begun} were taken from it before."
+                    hint = "Another file took its place. Give it another name."
+                    raise InvalidInput(what, hint=hint, path=name)
+                with path.open("rb") as file:
+                    file.seek(begun)
+                    for block in _blocks(file):
+                        rows = self._table(block, name)
+                        self._offsets[name] = self._offsets.get(name, 0) + len(block)
+                        yield Portion(rows, rows.num_rows, {"files": dict(self._offsets)})
+            except OSError as error:
+                what = f"{path} cannot be read: {error.strerror}."
+                raise StorageError(what, path=name) from error
+
+    def _table(self, block: bytes, name: str) -> pa.Table:
+        try:
+            return _given(self._lines.table(block))
+        except InvalidInput as error:
+            start = self._offsets.get(name, 0)
+            what = f"{name}, behind byte {start}: {error.what}"
+            raise InvalidInput(what, hint=error.hint, path=name, line=error.line) from error
+
+
+class JsonStream(Source):
+    """Lines of a stream that is read once, such as standard input.
+
+    Args:
+        stream: To read bytes from.
+        replay: The stream is the same as the last time, from its beginning; what was committed of
+            it is skipped.
+    """
+
+    rewinds = False
+
+    def __init__(self, stream: BinaryIO, *, replay: bool = False) -> None:
+        self._stream = stream
+        self._replay = replay
+        self._taken = 0
+
+    def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
+        """Skip what was committed of it, if it is the same stream."""
+        self._lines = JsonLines(schema, table)
+        known = progress.get("bytes", 0) if isinstance(progress, Mapping) else 0
+        self._skip = int(known) if self._replay else 0
+
+    def portions(self) -> Iterator[Portion]:
+        """Whole lines, as they come."""
+        left = self._skip
+        while left:
+            chunk = self._stream.read(min(left, _BLOCK))
+            if not chunk:
+                what = f"The stream ended before the {self._skip} bytes that were taken before."
+                raise InvalidInput(what, hint="It is not the same stream. Leave replay out.")
+            left -= len(chunk)
+        self._taken = self._skip
+        for block in _blocks(self._stream):
+            try:
+                rows = _given(self._lines.table(block))
+            except InvalidInput as error:
+                what = f"Behind byte {self._taken}: {error.what}"
+                raise InvalidInput(what, hint=error.hint, line=error.line) from error
+            self._taken += len(block)
+            yield Portion(rows, rows.num_rows, {"bytes": self._taken})
+
+
+def _given(rows: pa.Table) -> pa.Table:
+    """The rows without what changes may say of themselves and these do not."""
+    absent = [
+        name
+        for name in (CHANGE_TYPE, SEQUENCE)
+        if name in rows.column_names and rows[name].null_count == rows.num_rows
+    ]
+    return rows.drop_columns(absent)
+
+
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    """Some whole lines at a time; the last may lack its end."""
+    # A pipe gives what it has, so that slow streams are not kept waiting for a whole block.
+    read = getattr(file, "read1", file.read)
+    rest = b""
+    while chunk := read(_BLOCK):
+        whole, newline, after = chunk.rpartition(b"\n")
+        if not newline:
+            rest += chunk
+            continue
+        yield rest + whole + newline
+        rest = after
+    if rest:
+        yield rest
