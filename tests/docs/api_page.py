@@ -26,6 +26,7 @@ from lakeward.read.history import Version
 from lakeward.read.snapshot import TableSnapshot, Totals
 from lakeward.read.transactions import TransactionRecord
 from lakeward.stream.aio import AsyncSink, AsyncSinkGroup
+from lakeward.stream.consume import Consumed
 from lakeward.stream.metrics import SinkMetrics
 from lakeward.stream.result import EpochResult
 from lakeward.stream.sink import Sink, SinkGroup
@@ -46,7 +47,7 @@ own. This page is made from the code by `python -m tests.docs.api_page`, and a t
 _PARTS: Final[dict[str, tuple[Any, ...]]] = {
     "What you begin with": (lw.Lake, lw.Table, lw.Transaction, lw.CommitResult, lw.Retry),
     "Branches": (Branch, BranchTable, BranchDiff),
-    "Streams": (Sink, SinkGroup, AsyncSink, AsyncSinkGroup, EpochResult, SinkMetrics),
+    "Streams": (Sink, SinkGroup, AsyncSink, AsyncSinkGroup, EpochResult, SinkMetrics, Consumed),
     "Conflicts and hooks": (
         lw.LastWriterWins,
         lw.Collision,

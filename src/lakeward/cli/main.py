@@ -4,8 +4,9 @@ Exit codes are those of `lakeward.cli.exits`: 0 when it was done, 2 for wrong us
 something is not found, 4 when it exists already, 5 for a conflict, 6 for an unknown outcome, 7 when
 the store cannot be used, 8 when files cannot, 9 when publication is blocked, 10 for a table that
 cannot be understood, 11 for a missing library, 12 when doctor found an error, 13 when the demo
-failed, 14 when a commit hook refused, 15 when another transaction holds the table, 130 after
-Ctrl-C, and 1 for anything else.
+failed, 14 when a commit hook refused, 15 when another transaction holds the table, 16 when rows
+could not be staged, 17 when a newer instance of a writer took over, 130 after Ctrl-C, and 1 for
+anything else.
 
 Only what parsing needs is imported here; a command loads the lake when it runs.
 """
@@ -26,6 +27,7 @@ from lakeward.cli.commands import (
     histories,
     keeping,
     lakes,
+    streams,
     tables,
     transactions,
 )
@@ -40,7 +42,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for _group in (demo, lakes, transactions, tables, histories, health, keeping):
+for _group in (demo, lakes, transactions, tables, streams, histories, health, keeping):
     _group.register(app)
 
 

@@ -56,7 +56,7 @@ class JsonFiles(Source):
 
     def _table(self, block: bytes, name: str) -> pa.Table:
         try:
-            return _given(self._lines.table(block))
+            return given(self._lines.table(block))
         except InvalidInput as error:
             start = self._offsets.get(name, 0)
             what = f"{name}, behind byte {start}: {error.what}"
@@ -97,7 +97,7 @@ class JsonStream(Source):
         self._taken = self._skip
         for block in _blocks(self._stream):
             try:
-                rows = _given(self._lines.table(block))
+                rows = given(self._lines.table(block))
             except InvalidInput as error:
                 what = f"Behind byte {self._taken}: {error.what}"
                 raise InvalidInput(what, hint=error.hint, line=error.line) from error
@@ -105,7 +105,7 @@ class JsonStream(Source):
             yield Portion(rows, rows.num_rows, {"bytes": self._taken})
 
 
-def _given(rows: pa.Table) -> pa.Table:
+def given(rows: pa.Table) -> pa.Table:
     """The rows without what changes may say of themselves and these do not."""
     absent = [
         name

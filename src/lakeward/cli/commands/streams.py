@@ -1,0 +1,178 @@
+"""Rows from elsewhere: `ingest`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeward.cli.arguments import complete_table
+from lakeward.cli.context import Cli
+from lakeward.cli.program import command
+
+if TYPE_CHECKING:
+    from lakeward.stream.source import Source
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(app, rich_help_panel="Tables")(ingest)
+
+
+def ingest(
+    cli: Cli,
+    source: Annotated[
+        list[str],
+        typer.Option(
+            "--from",
+            metavar="FILE|-|kafka://HOST:PORT/TOPIC",
+            help="Files, standard input, or a topic. Repeat it for several files.",
+        ),
+    ],
+    into: Annotated[
+        str,
+        typer.Option("--into", metavar="TABLE", help="The table.", autocompletion=complete_table),
+    ],
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="json|arrow",
+            help="Newline-delimited JSON or Arrow IPC; by the files' names unless given.",
+        ),
+    ] = None,
+    writer: Annotated[
+        str,
+        typer.Option("--writer", metavar="ID", help="Counts epochs and remembers positions."),
+    ] = "lakeward-ingest",
+    mode: Annotated[
+        str, typer.Option("--mode", metavar="append|upsert|overwrite", help="What rows do.")
+    ] = "append",
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="COLUMN", help="For upsert. Repeat it for several."),
+    ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            "--schema", metavar="COLUMNS", help="Make the table by it: `id int64, amount double`."
+        ),
+    ] = None,
+    table_format: Annotated[
+        str | None,
+        typer.Option("--table-format", metavar="delta|iceberg", help="When it is made."),
+    ] = None,
+    partition_by: Annotated[
+        list[str] | None,
+        typer.Option("--partition-by", metavar="COLUMN", help="When it is made."),
+    ] = None,
+    epoch_rows: Annotated[
+        int, typer.Option("--epoch-rows", min=1, metavar="N", help="Commit when so many have come.")
+    ] = 100_000,
+    epoch_seconds: Annotated[
+        float,
+        typer.Option("--epoch-seconds", min=0, metavar="S", help="Or when so much time passed."),
+    ] = 10.0,
+    replay: Annotated[
+        bool,
+        typer.Option("--replay", help="Standard input is what it was the last time; go on in it."),
+    ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Wait for more messages of a topic.")
+    ] = False,
+) -> None:
+    """Take rows from files, standard input or a topic into a table, each once.
+
+    Positions are committed with the rows. Run it again, and it goes on where it was.
+    """
+    from lakeward.cli.views.answers import Done
+
+    found = _source(source, format_, replay=replay, follow=follow)
+    with (
+        cli.lake() as lake,
+        lake.sink(
+            into,
+            writer_id=writer,
+            mode=mode,
+            key=key or None,
+            schema=schema,
+            format=table_format,
+            partition_by=partition_by or (),
+        ) as sink,
+        cli.output.working(f"Taking rows into {into}"),
+    ):
+        done = sink.consume(found, epoch_rows=epoch_rows, epoch_seconds=epoch_seconds)
+        version = lake.table(into).version
+    rows = "1 row" if done.rows == 1 else f"{done.rows} rows"
+    epochs = "1 epoch" if done.epochs == 1 else f"{done.epochs} epochs"
+    cli.show(
+        Done(
+            f"{rows} in {epochs} into {into}, which is at version {version}.",
+            {
+                "table": into,
+                "rows": done.rows,
+                "epochs": done.epochs,
+                "last_epoch": done.last_epoch,
+                "version": version,
+                "writer": writer,
+                "progress": done.progress,
+                "restarts": done.restarts,
+            },
+        )
+    )
+
+
+def _source(given: list[str], format_: str | None, *, replay: bool, follow: bool) -> Source:
+    from lakeward.errors import InvalidInput
+    from lakeward.stream.ipc import ArrowFiles, ArrowStream
+    from lakeward.stream.lines import JsonFiles, JsonStream
+
+    if format_ not in (None, "json", "arrow"):
+        what = f"{format_!r} is not a format of rows."
+        raise InvalidInput(what, hint="Use json or arrow.")
+    alone = [s for s in given if s == "-" or "://" in s]
+    if alone and len(given) > 1:
+        what = f"{alone[0]} cannot be read together with others."
+        raise InvalidInput(what, hint="Run the command once for each.")
+    if follow and not given[0].startswith("kafka://"):
+        what = "Only topics have more to wait for."
+        raise InvalidInput(what, hint="Leave --follow out.")
+    if replay and given != ["-"]:
+        what = "Only standard input is replayed; files and topics are known by their positions."
+        raise InvalidInput(what, hint="Leave --replay out.")
+    if alone and alone[0] != "-":
+        return _topic(alone[0], format_, follow=follow)
+    arrow = (format_ or _named(given)) == "arrow"
+    if given == ["-"]:
+        stream = sys.stdin.buffer
+        return ArrowStream(stream, replay=replay) if arrow else JsonStream(stream, replay=replay)
+    return ArrowFiles(given) if arrow else JsonFiles(given)
+
+
+def _topic(address: str, format_: str | None, *, follow: bool) -> Source:
+    from lakeward.errors import InvalidInput
+
+    scheme, _, rest = address.partition("://")
+    servers, _, topic = rest.partition("/")
+    if scheme != "kafka" or not servers or not topic:
+        what = f"{address!r} is neither a file nor a topic."
+        raise InvalidInput(what, hint="Write a topic as kafka://host:9092/events.")
+    if format_ == "arrow":
+        what = "Messages of topics are JSON."
+        raise InvalidInput(what, hint="Leave --format out.")
+    from lakeward.integrations.kafka import KafkaSource
+
+    return KafkaSource(servers, [topic], follow=follow)
+
+
+def _named(paths: list[str]) -> str:
+    """The format that files are named for."""
+    from lakeward.errors import InvalidInput
+
+    arrow = {Path(p).suffix in (".arrow", ".arrows", ".ipc", ".feather") for p in paths}
+    if len(arrow) > 1:
+        what = "The files are named for different formats."
+        raise InvalidInput(what, hint="Run the command once for each, or give --format.")
+    return "arrow" if arrow.pop() else "json"

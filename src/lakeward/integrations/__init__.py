@@ -1,0 +1,1 @@
+"""Foreign tools, one module or folder each, behind an extra of the same name."""

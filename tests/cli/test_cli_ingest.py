@@ -1,0 +1,123 @@
+"""`lakeward ingest`: rows from files and standard input into a table, each once."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import lakeward as lw
+from lakeward.cli.main import app
+from tests.cli.console import ask, run, tell
+
+COLUMNS = "id int64, what string"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    directory = tmp_path / "lake"
+    with lw.open(directory):
+        pass
+    return directory
+
+
+def ids(place: Path, name: str = "t") -> list[int]:
+    with lw.open(place) as lake:
+        return sorted(lake.table(name).to_arrow()["id"].to_pylist())
+
+
+def test_files_are_taken_once(place: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.ndjson"
+    path.write_text('{"id": 1}\n{"id": 2, "what": "x"}\n')
+    common = ("ingest", "--lake", place, "--from", path, "--into", "t")
+    first = ask(*common, "--schema", COLUMNS, "--epoch-rows", "1")
+    assert (first["rows"], first["epochs"], first["version"]) == (2, 1, 1)
+    path.write_text(path.read_text() + '{"id": 3}\n')
+    assert "1 row in 1 epoch into t, which is at version 2." in tell(*common)
+    again = ask(*common)
+    assert (again["rows"], again["last_epoch"]) == (0, 1)
+    assert ids(place) == [1, 2, 3]
+
+
+def test_lines_come_from_standard_input(place: Path) -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "lakeward", "ingest", "--lake", str(place)),
+            *("--from", "-", "--into", "sales.events", "--schema", COLUMNS),
+        ],
+        input=b'{"id": 1}\n{"id": 2}',
+        capture_output=True,
+        check=True,
+        env={**os.environ},
+    )
+    assert b"2 rows in 1 epoch into sales.events" in done.stdout
+    assert ids(place, "sales.events") == [1, 2]
+
+
+def test_a_stream_of_batches_comes_from_standard_input(place: Path) -> None:
+    written = io.BytesIO()
+    with pa.ipc.new_stream(written, pa.schema({"id": pa.int64()})) as writer:
+        writer.write_batch(pa.record_batch({"id": [1, 2]}))
+    arguments = ["--from", "-", "--into", "t", "--schema", "id int64", "--format", "arrow"]
+    for more in ([], ["--replay"]):
+        answer = CliRunner().invoke(
+            app, ["ingest", "--lake", str(place), *arguments, *more], input=written.getvalue()
+        )
+        assert answer.exit_code == 0, answer.output
+    assert ids(place) == [1, 2]
+
+
+def test_changes_are_merged_by_key(place: Path, tmp_path: Path) -> None:
+    changes = ('{"id": 1}\n{"id": 2}\n', '{"id": 1, "_change_type": "delete"}')
+    for number, text in enumerate(changes):
+        path = tmp_path / f"{number}.json"
+        path.write_text(text)
+        ask(
+            *("ingest", "--lake", place, "--from", path, "--into", "t", "--mode", "upsert"),
+            *("--key", "id", "--schema", COLUMNS, "--table-format", "iceberg"),
+        )
+    assert ids(place) == [2]
+
+
+def test_a_line_that_does_not_fit_ends_with_code_2(place: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"id": 1}\nnonsense\n')
+    answer = run(
+        "ingest", "--lake", place, "--from", path, "--into", "t", "--schema", COLUMNS, "--json"
+    )
+    assert answer.code == 2
+    assert answer.error["facts"]["line"] == 2
+    assert ids(place) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--from", "none.json"], 8),
+        (["--from", "a.json", "--from", "-"], 2),
+        (["--from", "a.json", "--from", "b.arrow"], 2),
+        (["--from", "a.json", "--format", "csv"], 2),
+        (["--from", "a.json", "--replay"], 2),
+        (["--from", "a.json", "--follow"], 2),
+        (["--from", "ftp://somewhere/a"], 2),
+        (["--from", "kafka://host"], 2),
+        (["--from", "kafka://host/topic", "--format", "arrow"], 2),
+        (["--from", "a.json", "--mode", "upsert"], 2),
+        (["--from", "a.json", "--key", "id"], 2),
+        (["--from", "a.json", "--epoch-rows", "0"], 2),
+        ([], 2),
+    ],
+)
+def test_what_makes_no_sense_is_refused(place: Path, arguments: list[str], code: int) -> None:
+    answer = run("ingest", "--lake", place, "--into", "t", "--schema", COLUMNS, *arguments)
+    assert answer.code == code
+
+
+def test_a_table_that_is_not_there_ends_with_code_3(place: Path) -> None:
+    assert run("ingest", "--lake", place, "--from", "a.json", "--into", "t").code == 3
