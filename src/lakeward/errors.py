@@ -8,6 +8,7 @@ A class exists where a caller would act differently::
     │   ├── InvalidExpression     a `where` or a check that does not parse or bind
     │   ├── SchemaMismatch        data that does not fit the table's schema
     │   ├── ConstraintViolation   rows that a constraint refuses
+    │   ├── ExpectationFailed     rows that a step of a pipeline does not expect
     │   ├── UnsupportedFeature    asks for something this engine or table cannot do
     │   └── EpochOutOfOrder       an epoch that does not follow the last one
     ├── NotFound
@@ -103,6 +104,10 @@ class SchemaMismatch(InvalidInput):
 
 class ConstraintViolation(InvalidInput):
     """Rows that a constraint refuses: `constraint`, `count` and `sample` say which."""
+
+
+class ExpectationFailed(InvalidInput):
+    """Rows that a step of a pipeline does not expect. Nothing of its run was committed."""
 
 
 class UnsupportedFeature(InvalidInput):

@@ -19,11 +19,12 @@ from lakeward.engines.spark.extra import check_installed
 from lakeward.lake.lake import Lake
 from lakeward.log.catalog import CATALOG
 from lakeward.model import arguments
+from lakeward.stream.structured import read_stream, sink
 
 if TYPE_CHECKING:
     from lakeward.engines.spark.session import SparkSession
 
-__all__ = ["configure", "session"]
+__all__ = ["configure", "read_stream", "session", "sink"]
 
 _LOG = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ QUICK = (steps.make_the_lake, steps.append_rows)
 @pytest.mark.crash
 def test_the_whole_demo_is_green_and_keeps_its_lake(tmp_path: Path) -> None:
     place = tmp_path / "demo"
-    result = program("demo", "--into", place)
+    result = program("demo", "--embedded", "--into", place)
     assert result.returncode == 0, result.stdout
     assert "✗" not in result.stdout
     assert f"in {len(steps.STEPS)} steps" in result.stdout
@@ -41,7 +41,7 @@ def test_the_demo_as_json_has_every_check_and_leaves_nothing(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = set(tmp_path.iterdir())
-    answer = run("demo", "--json")
+    answer = run("demo", "--embedded", "--json")
     assert answer.code == 0, answer
     found = answer.json
     assert found["ok"] is True
@@ -60,13 +60,13 @@ def test_a_check_that_fails_makes_the_demo_red(monkeypatch: pytest.MonkeyPatch) 
         stage.check("apples", 6000, stage.lake.table("shop.stock").version)
 
     monkeypatch.setattr(steps, "STEPS", (*QUICK, lie, steps.append_by_partition))
-    answer = run("demo")
+    answer = run("demo", "--embedded")
     assert answer.code == 13
     assert "✗ apples: expected 6000, got 1" in answer.out
     assert "✗ 1 of" in answer.out
     assert "✓ orders: 1000" in answer.out, "the story goes on after a failed check"
     assert "all" not in answer.out.splitlines()[-1]
-    found = run("demo", "--json")
+    found = run("demo", "--embedded", "--json")
     assert found.code == 13
     assert found.json["ok"] is False
 
@@ -79,7 +79,7 @@ def test_a_step_that_breaks_off_makes_the_demo_red_and_ends_it(
         stage.lake.table("no.such.table")
 
     monkeypatch.setattr(steps, "STEPS", (*QUICK, stumble, steps.append_by_partition))
-    answer = run("demo", "--json")
+    answer = run("demo", "--embedded", "--json")
     assert answer.code == 13
     last = answer.json["steps"][-1]
     assert last["title"] == "A step that stumbles"
@@ -101,7 +101,7 @@ def test_a_broken_promise_of_the_lake_is_seen_by_the_demo(
 
     chosen = (*QUICK, steps.append_by_partition, tamper, steps.read_as_strangers_do)
     monkeypatch.setattr(steps, "STEPS", (*chosen, steps.ask_the_doctor))
-    answer = run("demo", "--json")
+    answer = run("demo", "--embedded", "--json")
     assert answer.code == 13
     *_, strangers_, doctor = answer.json["steps"]
     assert [c["ok"] for c in strangers_["checks"] if c["what"].startswith("delta")] == [False]
@@ -114,7 +114,7 @@ def test_engines_that_are_absent_are_told_and_not_asked(monkeypatch: pytest.Monk
     monkeypatch.setattr(strangers, "write_to", lambda location: absent)
     chosen = (*QUICK, steps.append_by_partition, steps.read_as_strangers_do)
     monkeypatch.setattr(steps, "STEPS", (*chosen, steps.keep_strangers_out))
-    answer = run("demo")
+    answer = run("demo", "--embedded")
     assert answer.code == 0, answer
     assert "DuckDB is not installed, so it was not asked (No module named 'nix')." in answer.out
     assert "deltalake is not installed, so it did not try" in answer.out
@@ -122,7 +122,7 @@ def test_engines_that_are_absent_are_told_and_not_asked(monkeypatch: pytest.Monk
 
 def test_the_demo_takes_no_directory_that_holds_something(tmp_path: Path) -> None:
     (tmp_path / "letter").write_text("dear")
-    answer = run("demo", "--into", tmp_path, "--json")
+    answer = run("demo", "--embedded", "--into", tmp_path, "--json")
     assert answer.code == 4
     assert answer.error["type"] == "AlreadyExists"
     assert {p.name for p in tmp_path.iterdir()} == {"elsewhere", "letter"}

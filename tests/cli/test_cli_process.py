@@ -80,7 +80,7 @@ def test_a_reader_that_has_seen_enough_ends_the_program_quietly(
 def test_ctrl_c_ends_with_130(tmp_path: Path, form: list[str]) -> None:
     place = tmp_path / "demo"
     process = subprocess.Popen(
-        [sys.executable, "-m", "lakeward", "demo", "--into", place, *form],
+        [sys.executable, "-m", "lakeward", "demo", "--embedded", "--into", place, *form],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

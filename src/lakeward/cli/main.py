@@ -27,6 +27,7 @@ from lakeward.cli.commands import (
     histories,
     keeping,
     lakes,
+    pipelines,
     streams,
     tables,
     transactions,
@@ -42,7 +43,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for _group in (demo, lakes, transactions, tables, streams, histories, health, keeping):
+_GROUPS = (demo, lakes, transactions, tables, streams, histories, pipelines, health, keeping)
+for _group in _GROUPS:
     _group.register(app)
 
 

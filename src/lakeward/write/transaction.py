@@ -406,6 +406,11 @@ class Transaction:
             self.commit()
 
     @property
+    def bases(self) -> dict[str, int]:
+        """The version at which it sees each table that it touched, by name."""
+        return {str(n): m.change.head.version for n, m in sorted(self._view.members.items())}
+
+    @property
     def is_open(self) -> bool:
         """Whether it can still be changed."""
         return self._state is TransactionState.OPEN and self._result is None

@@ -28,17 +28,37 @@ def demo(
             "--into", metavar="DIR", help="Make the lake here, in a new directory, and keep it."
         ),
     ] = None,
+    scale: Annotated[
+        float, typer.Option("--scale", min=0.01, help="1 is some 25,000 order rows a batch.")
+    ] = 1.0,
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Spark's master; this machine unless given."),
+    ] = None,
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="Without Spark: a shop's sales, in seconds.")
+    ] = False,
 ) -> None:
-    """Show a lake end to end: transactions, conflicts, crashes, time travel, other readers.
+    """Show a lake end to end: a pipeline on Spark, bad data, a crash, time travel, other readers.
 
+    An order stream becomes Delta and Iceberg tables, batch by batch, each in one transaction.
     Everything is real and checked; ends with code 13 when a check fails.
     """
     with _place(into) as directory, cli.warnings():
-        from lakeward.cli.demo import steps, story
+        from lakeward.cli.demo import story
         from lakeward.cli.views.demo import DemoView
 
-        scenes = story.play(story.Stage(directory), steps.STEPS)
-        view = DemoView(directory, scenes, kept=into is not None)
+        if embedded:
+            from lakeward.cli.demo import steps
+
+            scenes = story.play(story.Stage(directory), steps.STEPS)
+        else:
+            from lakeward.cli.demo import spark_story
+
+            stage = spark_story.SparkStage(directory, scale=scale, master=master)
+            scenes = story.play(stage, spark_story.STEPS)
+        lake = directory if embedded else directory / "lake"
+        view = DemoView(lake, scenes, kept=into is not None, embedded=embedded)
         cli.show(view)
     if not view.ok:
         raise typer.Exit(exits.DEMO_FAILED)

@@ -67,7 +67,8 @@ class Stage:
         self.scene.checks.append(Check(what, expected, actual))
 
 
-Step = Callable[[Stage], None]
+Step = Callable[[Any], None]
+"""Takes the stage that the story is played on."""
 
 
 def play(stage: Stage, steps: Sequence[Step]) -> Iterator[Scene]:

@@ -20,6 +20,14 @@ from lakeward.cli.output.base import View
 
 _NEXT: Final = (
     ("tables", "what the lake holds"),
+    ("runs", "what each run of the pipeline did, the failed one too"),
+    ("history gold.daily_sales", "who did what, when and why"),
+    ("diff silver.orders 1", "what changed since version 1"),
+    ("read gold.daily_sales --where \"country = 'PT'\"", "a page of rows"),
+    ("doctor", "is all as promised?"),
+)
+_NEXT_EMBEDDED: Final = (
+    ("tables", "what the lake holds"),
     ("history shop.orders", "who did what, when and why"),
     ("diff shop.stock 1", "what changed since version 1"),
     ("read shop.orders --where \"country = 'PT'\"", "a page of rows"),
@@ -33,13 +41,17 @@ class DemoView(View):
     Args:
         directory: The lake's.
         kept: Whether it stays after the demo.
+        embedded: It was made without Spark.
         scenes: Played one after another.
     """
 
-    def __init__(self, directory: Path, scenes: Iterable[Scene], *, kept: bool) -> None:
+    def __init__(
+        self, directory: Path, scenes: Iterable[Scene], *, kept: bool, embedded: bool
+    ) -> None:
         self._directory = directory
         self._scenes = iter(scenes)
         self._kept = kept
+        self._embedded = embedded
         self._played: list[Scene] = []
         self._seconds = 0.0
 
@@ -98,8 +110,9 @@ class DemoView(View):
         if self._kept:
             program += f" --lake {shlex.quote(str(self._directory))}"
         else:
-            yield f"{program} demo --into ./lake", "play it again and keep the lake"
-        for command, what in _NEXT:
+            again = "demo --embedded" if self._embedded else "demo"
+            yield f"{program} {again} --into ./shop", "play it again and keep the lake"
+        for command, what in _NEXT_EMBEDDED if self._embedded else _NEXT:
             yield f"{program} {command}", what
 
 

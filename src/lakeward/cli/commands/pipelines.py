@@ -1,0 +1,123 @@
+"""Commands for pipelines: `run`, `runs`, `runs show`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeward.cli.context import Cli
+from lakeward.cli.program import command, group
+
+if TYPE_CHECKING:
+    from lakeward.cli.output.base import Output
+    from lakeward.pipeline import StepResult
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    command(app, rich_help_panel="Pipelines")(run)
+    several = typer.Typer()
+    group(several)(runs)
+    command(several, "show")(show)
+    app.add_typer(several, name="runs", rich_help_panel="Pipelines")
+
+
+def run(
+    cli: Cli,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file with a pipeline.")],
+    landing: Annotated[
+        str | None,
+        typer.Option(
+            "--landing",
+            metavar="DIR|URL",
+            help="Where landing directories are; this directory unless given.",
+        ),
+    ] = None,
+    pipeline: Annotated[
+        str | None,
+        typer.Option("--pipeline", metavar="NAME", help="Which, where the file has several."),
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Spark's master; this machine unless given."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what is new and which steps would run.")
+    ] = False,
+) -> None:
+    """Run a pipeline: take in what is new, in one transaction over all its tables.
+
+    Each input has its effect once, whatever dies and however often this is run. With nothing new,
+    nothing is committed.
+    """
+    from lakeward.cli.views.pipelines import PlanView, ResultView
+    from lakeward.pipeline.loading import load
+    from lakeward.pipeline.plan import plan
+
+    found = load(file, pipeline)
+    with cli.lake(create=not dry_run) as lake:
+        if dry_run:
+            cli.show(PlanView.of(found, plan(found, lake.parts, landing)))
+            return
+        if not plan(found, lake.parts, landing):
+            # Spark takes seconds to start, and there is nothing for it to do.
+            cli.show(ResultView.nothing(found.name))
+            return
+        from lakeward.spark import session
+
+        spark = session(lake, master=master)
+        try:
+            observer = _Teller(cli.output)
+            result = found.run(lake, spark, landing=landing, observe=observer)
+        finally:
+            spark.stop()
+        cli.show(ResultView(result))
+
+
+def runs(
+    cli: Cli,
+    pipeline: Annotated[
+        str | None, typer.Option("--pipeline", metavar="NAME", help="Only of this pipeline.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many runs.")] = 20,
+) -> None:
+    """List the newest runs of pipelines, failed ones too."""
+    with cli.lake() as lake:
+        from lakeward.cli.views.pipelines import RunsView
+        from lakeward.log import runs as log
+
+        with lake.parts.database.read() as session:
+            found = log.newest(session, pipeline, limit)
+    cli.show(RunsView(tuple(found)))
+
+
+def show(cli: Cli, run: Annotated[str, typer.Argument(metavar="ID", help="A run's id.")]) -> None:
+    """Show a run's bundle: inputs, versions in and out, steps, violations, engines."""
+    with cli.lake() as lake:
+        from lakeward.cli.views.pipelines import BundleView
+        from lakeward.errors import NotFound
+        from lakeward.log import runs as log
+
+        with lake.parts.database.read() as session:
+            found = log.one(session, run)
+        if found is None:
+            what = f"The log knows no run {run}."
+            raise NotFound(what, hint="`lakeward runs` lists them.", run=run)
+    cli.show(BundleView(found))
+
+
+class _Teller:
+    """Tells of each step as it happens."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def begins(self, table: str, number: int, of: int) -> None:
+        self._output.note(f"{number}/{of}  {table} …")
+
+    def ends(self, result: StepResult) -> None:
+        dropped = sum(result.dropped.values())
+        left_out = f", {dropped:,} left out" if dropped else ""
+        self._output.note(f"     {result.rows:,} rows{left_out} in {result.seconds:.1f} s")

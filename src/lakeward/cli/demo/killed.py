@@ -1,0 +1,36 @@
+"""A process that runs the shop's pipeline and is killed at a named step.
+
+Run as `python -m lakeward.cli.demo.killed LAKE LANDING STEP TIMES`: it dies when it reaches the
+step for the so-manieth time.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from lakeward.cli.demo.shop_pipeline import pipeline
+from lakeward.lake.lake import Lake
+from lakeward.model import steps
+from lakeward.spark import session
+
+
+def main(target: str, landing: str, step: str, times: int) -> None:
+    """Run, and die on the way."""
+    lake = Lake(target, create=False)
+    spark = session(lake)
+    left = times
+
+    def die(reached: str) -> None:
+        nonlocal left
+        left -= reached == step
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    steps.observe(die)
+    pipeline.run(lake, spark, landing=landing)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))

@@ -1,0 +1,38 @@
+"""A lake's Iceberg catalog in a session that may have been made for another lake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lakeward.engines.spark.settings import iceberg_catalog
+from lakeward.errors import UnsupportedFeature
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def with_catalog(
+    spark: SparkSession, name: str, store: Mapping[str, str] | None, warehouse: str
+) -> SparkSession:
+    """A session of the same Spark in which a catalog is that of a lake.
+
+    Args:
+        spark: The user's session, which is left as it is.
+        name: Of the catalog; it is part of how tables are found in the store.
+        store: How JDBC reaches the store.
+        warehouse: Where the tables' files are.
+
+    Raises:
+        UnsupportedFeature: JDBC cannot reach the store.
+    """
+    if store is None:
+        what = "Spark cannot reach the store, which is behind a socket that Java cannot use."
+        raise UnsupportedFeature(what, hint="Open the lake by the server's host and port.")
+    wanted = iceberg_catalog(name, store, warehouse)
+    if all(spark.conf.get(key, None) == value for key, value in wanted.items()):
+        return spark
+    own = spark.newSession()
+    for key, value in wanted.items():
+        own.conf.set(key, value)
+    return own

@@ -1,0 +1,126 @@
+"""What rows must be like: conditions that end a run, leave rows out, or are only counted.
+
+A row is as expected where the condition is true; unknown is not true. Conditions are SQL, parsed
+here, so that what is handed to the engine is one expression and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlglot
+from sqlglot import exp
+
+from lakeward.errors import ExpectationFailed, InvalidExpression
+
+SAMPLE: Final = 5
+_DIALECT: Final = "databricks"
+_ROWS: Final = "_rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Expectations:
+    """The conditions of one step, by name."""
+
+    expect: Mapping[str, str]
+    drop: Mapping[str, str]
+    warn: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        expect: Mapping[str, str],
+        drop: Mapping[str, str],
+        warn: Mapping[str, str],
+        table: str,
+    ) -> Expectations:
+        """Conditions as they were declared.
+
+        Raises:
+            InvalidExpression: One is no SQL expression.
+        """
+        kinds = [{n: condition(t, n, table) for n, t in k.items()} for k in (expect, drop, warn)]
+        return cls(*kinds)
+
+
+def condition(text: str, name: str, table: str) -> str:
+    """A condition that is one SQL expression.
+
+    Raises:
+        InvalidExpression: It is not.
+    """
+    try:
+        parsed = sqlglot.parse_one(text, dialect=_DIALECT)
+    except sqlglot.errors.SqlglotError as error:
+        what = f"{name!r} of the step for {table} is no SQL condition: {text}"
+        raise InvalidExpression(what, table=table) from error
+    if not isinstance(parsed, exp.Condition | exp.Paren | exp.Predicate):
+        what = f"{name!r} of the step for {table} is SQL, but no condition: {text}"
+        raise InvalidExpression(what, table=table)
+    return parsed.sql(dialect=_DIALECT)
+
+
+def sift(rows: Any, expectations: Expectations) -> tuple[Any, dict[str, int]]:
+    """The rows that stay, and by condition how many do not."""
+    if not expectations.drop:
+        return rows, {}
+    dropped = _counts(rows, expectations.drop)
+    for text in expectations.drop.values():
+        rows = rows.filter(_true(text))
+    return rows, {n: dropped[n] for n in expectations.drop}
+
+
+def check(rows: Any, expectations: Expectations, table: str) -> tuple[int, dict[str, int]]:
+    """How many rows there are, and by condition of `warn` how many are not as it says.
+
+    Args:
+        rows: A Spark DataFrame that is kept when it is computed, which happens here.
+        expectations: The step's conditions.
+        table: For errors.
+
+    Raises:
+        ExpectationFailed: Rows that are not as expected: counted, and some of them shown.
+    """
+    found = _counts(rows, {**expectations.expect, **expectations.warn})
+    failed = {n: found[n] for n in expectations.expect if found[n]}
+    if failed:
+        raise _failure(rows, expectations.expect, failed, table)
+    return found[_ROWS], {n: found[n] for n in expectations.warn}
+
+
+def _counts(rows: Any, conditions: Mapping[str, str]) -> dict[str, int]:
+    """By condition, the rows for which it is not true; and how many rows there are."""
+    wanted = [f"count_if(NOT {_true(t)}) AS _{i}" for i, t in enumerate(conditions.values())]
+    found = rows.selectExpr(f"count(*) AS {_ROWS}", *wanted).first()
+    return {_ROWS: found[_ROWS], **{n: found[f"_{i}"] for i, n in enumerate(conditions)}}
+
+
+def _true(text: str) -> str:
+    return f"coalesce(({text}), false)"
+
+
+def _failure(
+    rows: Any, expect: Mapping[str, str], failed: Mapping[str, int], table: str
+) -> ExpectationFailed:
+    name = max(failed, key=lambda n: failed[n])
+    sample = [
+        row.asDict(recursive=True)
+        for row in rows.filter(f"NOT {_true(expect[name])}").limit(SAMPLE).collect()
+    ]
+    count = failed[name]
+    others = sorted(set(failed) - {name})
+    more = f" Not as expected either: {', '.join(others)}." if others else ""
+    are = "1 row is" if count == 1 else f"{count} rows are"
+    what = f"{are} not as {name!r} ({expect[name]}) of {table} expects.{more}"
+    return ExpectationFailed(
+        what,
+        hint=f"Nothing was committed. First of them: {sample[0] if sample else None}",
+        table=table,
+        expectation=name,
+        expression=expect[name],
+        count=count,
+        counts=dict(failed),
+        sample=sample,
+    )

@@ -1,0 +1,57 @@
+"""Pipelines from files: `pipeline.py` is a module that makes a `Pipeline`."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+from lakeward.errors import InvalidInput, NotFound
+from lakeward.pipeline.declaration import Pipeline
+
+
+def load(path: Path, name: str | None = None) -> Pipeline:
+    """The pipeline that a file declares.
+
+    Args:
+        path: A Python file. Modules beside it can be imported by it.
+        name: Of the pipeline, where the file declares several.
+
+    Raises:
+        NotFound: There is no such file, or no pipeline of that name in it.
+        InvalidInput: The file cannot be run, or does not say which of its pipelines is meant.
+    """
+    if not path.is_file():
+        what = f"There is no file {path}."
+        raise NotFound(what, path=str(path))
+    found = _pipelines(path)
+    if name is not None:
+        found = [p for p in found if p.name == name]
+    if not found:
+        wanted = "no pipeline" if name is None else f"no pipeline {name!r}"
+        what = f"{path} declares {wanted}."
+        raise NotFound(what, hint='Write pipeline = Pipeline("name") in it.', path=str(path))
+    if len(found) > 1:
+        names = ", ".join(sorted(p.name for p in found))
+        what = f"{path} declares several pipelines: {names}."
+        raise InvalidInput(what, hint="Say which with --pipeline.", path=str(path))
+    return found[0]
+
+
+def _pipelines(path: Path) -> list[Pipeline]:
+    spec = importlib.util.spec_from_file_location(f"_lakeward_pipeline_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        what = f"{path} is no Python file."
+        raise InvalidInput(what, path=str(path))
+    module = importlib.util.module_from_spec(spec)
+    beside = str(path.parent.absolute())
+    sys.path.insert(0, beside)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        what = f"{path} cannot be run: {type(error).__name__}: {error}."
+        raise InvalidInput(what, path=str(path)) from error
+    finally:
+        sys.path.remove(beside)
+    found = [v for v in vars(module).values() if isinstance(v, Pipeline)]
+    return list({id(p): p for p in found}.values())

@@ -1,0 +1,256 @@
+"""A run: everything that is new goes through every step, in one transaction over all tables."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from lakeward.errors import Conflict, LakewardError
+from lakeward.log import heads, inputs, runs
+from lakeward.log.database import Session
+from lakeward.log.runs import Run
+from lakeward.model.clock import now_ms
+from lakeward.model.inputs import Cursor
+from lakeward.model.names import TableName
+from lakeward.model.steps import reach
+from lakeward.pipeline import bundle, expectations, rows
+from lakeward.pipeline.declaration import Pipeline, Step
+from lakeward.pipeline.outcome import RunResult, StepResult
+from lakeward.pipeline.plan import PlannedStep, plan
+from lakeward.pipeline.sources import Landing, New
+from lakeward.read.parts import Parts
+from lakeward.write import create as tables
+from lakeward.write.spark_transaction import SparkTransaction
+
+_ATTEMPTS: Final = 5
+
+
+class LakeLike(Protocol):
+    """What a run needs of a lake."""
+
+    @property
+    def parts(self) -> Parts:
+        """The store and the files."""
+
+    def transaction(self, *, spark: Any = None, message: str | None = None) -> Any:
+        """Begin a transaction."""
+
+
+class Observer(Protocol):
+    """Hears of each step of a run."""
+
+    def begins(self, table: str, number: int, of: int) -> None:
+        """A step begins."""
+
+    def ends(self, result: StepResult) -> None:
+        """A step is over."""
+
+
+@dataclass
+class Progress:
+    """What is known of a run so far."""
+
+    pipeline: Pipeline
+    started_ms: int = field(default_factory=now_ms)
+    began: float = field(default_factory=time.monotonic)
+    steps: list[StepResult] = field(default_factory=list)
+    planned: list[PlannedStep] = field(default_factory=list)
+    run_id: str = ""
+    attempts: int = 1
+
+
+def run(
+    pipeline: Pipeline,
+    lake: LakeLike,
+    spark: Any,
+    *,
+    landing: str | None = None,
+    observe: Observer | None = None,
+) -> RunResult:
+    """Run a pipeline once; see `Pipeline.run`."""
+    prepare(pipeline, lake)
+    patience = Retrying(
+        retry=retry_if_exception_type(Conflict),
+        stop=stop_after_attempt(_ATTEMPTS),
+        wait=wait_random_exponential(multiplier=0.1, max=5),
+        reraise=True,
+    )
+    for attempt in patience:
+        with attempt:
+            progress = Progress(pipeline, attempts=attempt.retry_state.attempt_number)
+            return _attempt(progress, lake, spark, landing, observe)
+    message = "unreachable"
+    raise AssertionError(message)
+
+
+def prepare(pipeline: Pipeline, lake: LakeLike) -> list[str]:
+    """Make the tables that are missing; their names."""
+    steps = pipeline.steps()
+    with lake.parts.database.read() as session:
+        missing = [s for s in steps if heads.find(session, s.target) is None]
+    for step in missing:
+        tables.create(lake.parts, step.target, policy=None, guard=True, **step.table)
+    return [str(s.target) for s in missing]
+
+
+def _attempt(
+    progress: Progress,
+    lake: LakeLike,
+    spark: Any,
+    landing: str | None,
+    observe: Observer | None,
+) -> RunResult:
+    parts, pipeline = lake.parts, progress.pipeline
+    progress.planned = plan(pipeline, parts, landing)
+    if not progress.planned:
+        return RunResult(pipeline.name, None, seconds=time.monotonic() - progress.began)
+    reach("pipeline.planned")
+    tx: SparkTransaction = lake.transaction(spark=spark, message=f"pipeline {pipeline.name}")
+    progress.run_id = tx.transaction_id
+    engines = bundle.engines(spark)
+    kept: list[Any] = []
+    try:
+        with tx:
+            _steps(progress, tx, parts, observe, kept)
+            reach("pipeline.written")
+            bases = dict(tx.bases)
+            tx.along(lambda session: _record(session, progress, tx, bases))
+            known = bundle.known(progress, bases, engines)
+            tx.along(lambda session: runs.put(session, _row(progress, "ratified", known)))
+        result = tx.commit()
+    except LakewardError as error:
+        if not isinstance(error, Conflict):
+            _failed(parts, progress, engines, error)
+        raise
+    finally:
+        for frame in kept:
+            frame.unpersist()
+    reach("pipeline.committed")
+    full = bundle.completed(known, parts, result.versions, time.monotonic() - progress.began)
+    row = _row(progress, "ratified", full)
+    path = _keep(parts, row)
+    return RunResult(
+        pipeline.name,
+        tx.transaction_id,
+        result.versions,
+        tuple(progress.steps),
+        time.monotonic() - progress.began,
+        progress.attempts,
+        row.bundle,
+        path,
+    )
+
+
+def _steps(
+    progress: Progress,
+    tx: SparkTransaction,
+    parts: Parts,
+    observe: Observer | None,
+    kept: list[Any],
+) -> None:
+    written: dict[TableName, Any] = {}
+    for number, planned in enumerate(progress.planned, 1):
+        step = planned.step
+        if observe is not None:
+            observe.begins(str(step.target), number, len(progress.planned))
+        began = time.monotonic()
+        frames = {n: _frame(tx, parts, planned, n, written) for n in step.inputs}
+        made = rows.marked(step, step.function(**frames))
+        sifted, dropped = expectations.sift(made, step.expectations)
+        ready = rows.fitted(step, rows.distinct(step, sifted), _columns(parts, step)).persist()
+        kept.append(ready)
+        count, warned = expectations.check(ready, step.expectations, str(step.target))
+        reach("pipeline.checked")
+        rows.put(tx, step, ready)
+        written[step.target] = ready
+        result = StepResult(
+            str(step.target),
+            step.mode.value,
+            count,
+            time.monotonic() - began,
+            dropped,
+            warned,
+            {f.source: len(f.files) for f in planned.files.values()},
+        )
+        progress.steps.append(result)
+        reach("pipeline.step")
+        if observe is not None:
+            observe.ends(result)
+
+
+def _frame(
+    tx: SparkTransaction,
+    parts: Parts,
+    planned: PlannedStep,
+    name: str,
+    written: Mapping[TableName, Any],
+) -> Any:
+    source = planned.step.inputs[name]
+    if isinstance(source, Landing):
+        return rows.landed(tx, planned.files[name])
+    if not isinstance(source, New):
+        return tx.read(str(source.table))
+    frames = [written[source.table]] if source.table in written else []
+    changed = planned.tables.get(name)
+    if changed is not None and changed.versions:
+        frames.append(rows.fresh(tx, parts, changed))
+    if not frames:
+        return tx.read(str(source.table)).limit(0)
+    out = frames[0]
+    for more in frames[1:]:
+        out = out.unionByName(more.select(*out.columns))
+    return out
+
+
+def _columns(parts: Parts, step: Step) -> list[str]:
+    with parts.database.read() as session:
+        definition = parts.definition(session, heads.get(session, step.target))
+    generated = {i for i in definition.derived if i > 0}
+    return [f.name for f in definition.schema if f.id not in generated]
+
+
+def _record(
+    session: Session, progress: Progress, tx: SparkTransaction, bases: Mapping[str, int]
+) -> None:
+    """Record what was taken in: refused where another run took some of it meanwhile."""
+    consumer = progress.pipeline.name
+    for planned in progress.planned:
+        for found in planned.files.values():
+            if not inputs.take(session, consumer, found.source, found.files, tx.transaction_id):
+                raise _taken(progress, found.source)
+        for table in planned.tables.values():
+            version = bases.get(str(table.head.name), table.head.version)
+            after = Cursor(table.head.table_id, version, tx.transaction_id)
+            if not inputs.move(session, consumer, table.source, table.before, after):
+                raise _taken(progress, table.source)
+
+
+def _taken(progress: Progress, source: str) -> Conflict:
+    what = f"Another run of {progress.pipeline.name} took what is new of {source} meanwhile."
+    return Conflict(what, hint="Nothing was committed. Run it again.")
+
+
+def _failed(
+    parts: Parts, progress: Progress, engines: Mapping[str, str], error: LakewardError
+) -> None:
+    known = bundle.known(progress, {}, engines)
+    full = bundle.failed(known, error, time.monotonic() - progress.began)
+    _keep(parts, _row(progress, "failed", full))
+
+
+def _keep(parts: Parts, row: Run) -> str:
+    """Keep a bundle in the log and on disk; where it is there."""
+    with parts.database.write() as session:
+        runs.put(session, row)
+    path = f"_lakeward/runs/{bundle.file_name(row)}"
+    parts.storage.put(path, bundle.text(row.bundle))
+    return path
+
+
+def _row(progress: Progress, state: str, known: Mapping[str, Any]) -> Run:
+    full = {**known, "state": state}
+    return Run(progress.run_id, progress.pipeline.name, state, progress.started_ms, now_ms(), full)

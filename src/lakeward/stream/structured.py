@@ -1,0 +1,132 @@
+"""Structured Streaming into tables of a lake: each micro-batch is one transaction, exactly once.
+
+Spark numbers the micro-batches of a query and gives a batch that it is not sure of again, with the
+same number and the same rows, when the query starts from its checkpoint. How far a query got is
+recorded in the transaction that the batch made, so a batch that was committed is known and left
+out; one that was not is committed now. Nothing is between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeAlias
+
+from lakeward.engines.spark.catalog import with_catalog
+from lakeward.errors import Conflict, InvalidInput
+from lakeward.log import heads, inputs
+from lakeward.log.catalog import CATALOG, NAMESPACE
+from lakeward.log.database import Session
+from lakeward.model import arguments
+from lakeward.model.inputs import Cursor
+from lakeward.model.names import TableName
+from lakeward.model.steps import reach
+from lakeward.read.parts import Parts
+from lakeward.write.spark_transaction import SparkTransaction
+
+_SOURCE: Final = "micro-batches"
+
+Writer: TypeAlias = Callable[[SparkTransaction, Any], None]
+"""Writes the rows of a micro-batch into any tables, by a transaction."""
+
+
+class LakeLike(Protocol):
+    """What a stream needs of a lake."""
+
+    @property
+    def parts(self) -> Parts:
+        """The store and the files."""
+
+    def transaction(self, *, spark: Any = None, message: str | None = None) -> Any:
+        """Begin a transaction."""
+
+
+def sink(lake: LakeLike, into: str | Writer, *, query: str) -> Callable[[Any, int], None]:
+    """A function for `writeStream.foreachBatch` that commits each micro-batch exactly once.
+
+    ::
+
+        stream.writeStream.foreachBatch(sink(lake, "bronze.events", query="events"))
+            .option("checkpointLocation", place).start()
+
+    Args:
+        lake: Where the tables are.
+        into: A table that rows are appended to; or a function of a transaction and a frame, which
+            may write any number of tables, of both formats: they change together or not at all.
+        query: By which the lake knows how far the query got. It belongs to the checkpoint: begin
+            one anew with another name.
+
+    Raises:
+        InvalidInput: The name is none, or `into` is neither a table's name nor a function.
+        TableNotFound: There is no such table.
+    """
+    arguments.text(query, "query")
+    write = _writer(lake, into)
+    consumer = f"stream {query}"
+
+    def commit(rows: Any, batch: int) -> None:
+        with lake.parts.database.read() as session:
+            before = inputs.position(session, consumer, _SOURCE)
+        if before is not None and batch <= before.version:
+            return
+        with lake.transaction(
+            spark=rows.sparkSession, message=f"batch {batch} of the stream {query}"
+        ) as tx:
+            write(tx, rows)
+            after = Cursor(0, batch, tx.transaction_id)
+
+            def record(session: Session) -> None:
+                if not inputs.move(session, consumer, _SOURCE, before, after):
+                    what = f"Another instance of the stream {query} is at work."
+                    raise Conflict(what, hint="Stop one of them.", query=query, batch=batch)
+
+            tx.along(record)
+            reach("stream.written")
+        reach("stream.committed")
+
+    return commit
+
+
+def read_stream(lake: LakeLike, spark: Any, name: str, *, changes: bool = False) -> Any:
+    """A table as a stream of the rows that come into it.
+
+    Args:
+        lake: Where the table is.
+        spark: A session that `lakeward.spark.session` made.
+        name: The table.
+        changes: Every change of a Delta table with a change feed, with `_change_type`,
+            `_commit_version` and `_commit_timestamp`; else only new rows, and a table whose rows
+            are changed ends the stream with an error.
+
+    Raises:
+        TableNotFound: There is no such table.
+        InvalidInput: Changes are asked of a table that does not keep them.
+    """
+    parts = lake.parts
+    with parts.database.read() as session:
+        head = heads.get(session, TableName.parse(name))
+        definition = parts.definition(session, head)
+    fed = definition.properties.get("delta.enableChangeDataFeed") == "true"
+    if changes and not fed:
+        what = f"Table {name} keeps no change feed."
+        hint = "Only Delta tables made with delta.enableChangeDataFeed=true do."
+        raise InvalidInput(what, hint=hint, table=name)
+    if head.format == "iceberg":
+        own = with_catalog(spark, CATALOG, parts.database.jdbc, parts.storage.root)
+        place = f"{CATALOG}.{head.name.namespace or NAMESPACE}.{head.name.name}"
+        return own.readStream.format("iceberg").load(place)
+    reader = spark.readStream.format("delta")
+    if changes:
+        reader = reader.option("readChangeFeed", "true").option("startingVersion", "0")
+    return reader.load(parts.storage.uri(head.location))
+
+
+def _writer(lake: LakeLike, into: str | Writer) -> Writer:
+    if isinstance(into, str):
+        with lake.parts.database.read() as session:
+            heads.get(session, TableName.parse(into))
+        name = into
+        return lambda tx, rows: tx.append(name, rows)
+    if not callable(into):
+        what = f"A stream goes into a table or a function, not {type(into).__name__}."
+        raise InvalidInput(what, hint="Give a name, or a function of a transaction and a frame.")
+    return into

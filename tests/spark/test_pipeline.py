@@ -1,0 +1,209 @@
+"""Pipelines on Spark: one transaction a run, every input once."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import lakeward as lw
+from lakeward.errors import ConstraintViolation, ExpectationFailed
+from lakeward.pipeline import Pipeline, landing, new, whole
+
+NAMES = ("id", "amount", "at")
+ROW = "id int64 not null, amount int64, at int64"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Generator[lw.Lake]:
+    with lw.open(tmp_path / "lake") as opened:
+        yield opened
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "landing" / "sales").mkdir(parents=True)
+    return tmp_path / "landing"
+
+
+def deliver(place: Path, name: str, rows: list[tuple[int, int | None, int]]) -> None:
+    columns = list(zip(*rows, strict=True))
+    table = pa.table({n: pa.array(c, pa.int64()) for n, c in zip(NAMES, columns, strict=True)})
+    pq.write_table(table, place / "sales" / f"{name}.parquet")
+
+
+def shop() -> Pipeline:
+    pipeline = Pipeline("shop")
+
+    @pipeline.step("bronze.sales", schema=ROW)
+    def bronze(batch: Any = landing("sales")) -> Any:
+        return batch
+
+    @pipeline.step(
+        "silver.sales",
+        schema=ROW,
+        mode="merge",
+        key="id",
+        latest="at",
+        drop={"has an amount": "amount IS NOT NULL"},
+        expect={"is no refund": "amount >= 0"},
+        constraints={"sane": "amount < 1000"},
+    )
+    def silver(rows: Any = new("bronze.sales")) -> Any:
+        return rows
+
+    @pipeline.step(
+        "gold.total",
+        schema="parity int64 not null, amount int64",
+        format="iceberg",
+        mode="merge",
+        key="parity",
+    )
+    def gold(changed: Any = new("silver.sales"), sales: Any = whole("silver.sales")) -> Any:
+        return (
+            sales.selectExpr("id % 2 AS parity", "amount")
+            .join(changed.selectExpr("id % 2 AS parity").distinct(), "parity", "left_semi")
+            .groupBy("parity")
+            .agg({"amount": "sum"})
+            .toDF("parity", "amount")
+        )
+
+    return pipeline
+
+
+def rows(lake: lw.Lake, name: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(r.values()) for r in lake.table(name).to_arrow().to_pylist())
+
+
+def versions(lake: lw.Lake) -> dict[str, int]:
+    return {t.name: t.version for t in lake.tables()}
+
+
+def test_a_run_takes_everything_new_through_all_steps_in_one_transaction(
+    spark: SparkSession, lake: lw.Lake, place: Path
+) -> None:
+    deliver(place, "a", [(1, 10, 1), (2, 20, 1), (2, 21, 2), (3, None, 1)])
+
+    result = shop().run(lake, spark, landing=str(place))
+
+    assert result.versions == {"bronze.sales": 1, "silver.sales": 1, "gold.total": 1}
+    assert rows(lake, "bronze.sales") == [(1, 10, 1), (2, 20, 1), (2, 21, 2), (3, None, 1)]
+    assert rows(lake, "silver.sales") == [(1, 10, 1), (2, 21, 2)]
+    assert rows(lake, "gold.total") == [(0, 21), (1, 10)]
+    assert {t.history(limit=1)[0].transaction_id for t in lake.tables()} == {result.run_id}
+    assert [(s.table, s.rows, dict(s.dropped)) for s in result.steps] == [
+        ("bronze.sales", 4, {}),
+        ("silver.sales", 2, {"has an amount": 1}),
+        ("gold.total", 2, {}),
+    ]
+
+
+def test_each_file_is_taken_in_once_and_a_run_with_nothing_new_commits_nothing(
+    spark: SparkSession, lake: lw.Lake, place: Path
+) -> None:
+    deliver(place, "a", [(1, 10, 1), (2, 20, 1)])
+    shop().run(lake, spark, landing=str(place))
+    before = versions(lake)
+
+    idle = shop().run(lake, spark, landing=str(place))
+    assert not idle.committed
+    assert versions(lake) == before
+
+    deliver(place, "b", [(1, 99, 0), (2, 25, 2), (4, 1, 1)])
+    again = shop().run(lake, spark, landing=str(place))
+    assert again.committed
+    assert rows(lake, "bronze.sales") == [(1, 10, 1), (1, 99, 0), (2, 20, 1), (2, 25, 2), (4, 1, 1)]
+    assert rows(lake, "silver.sales") == [(1, 10, 1), (2, 25, 2), (4, 1, 1)]
+    assert rows(lake, "gold.total") == [(0, 26), (1, 10)]
+
+
+@pytest.mark.parametrize(
+    ("bad", "error"), [((5, -1, 1), ExpectationFailed), ((5, 5000, 1), ConstraintViolation)]
+)
+def test_rows_that_are_refused_change_nothing_until_they_are_mended(
+    spark: SparkSession,
+    lake: lw.Lake,
+    place: Path,
+    bad: tuple[int, int, int],
+    error: type[Exception],
+) -> None:
+    deliver(place, "a", [(1, 10, 1)])
+    shop().run(lake, spark, landing=str(place))
+    before = versions(lake)
+
+    deliver(place, "b", [(2, 20, 1), bad])
+    with pytest.raises(error) as caught:
+        shop().run(lake, spark, landing=str(place))
+    assert caught.value.facts["count"] == 1  # type: ignore[attr-defined]
+    assert versions(lake) == before
+
+    deliver(place, "b", [(2, 20, 1), (5, 5, 1)])
+    shop().run(lake, spark, landing=str(place))
+    assert rows(lake, "silver.sales") == [(1, 10, 1), (2, 20, 1), (5, 5, 1)]
+    assert rows(lake, "bronze.sales") == [(1, 10, 1), (2, 20, 1), (5, 5, 1)]
+
+
+def test_a_run_leaves_a_bundle_in_the_log_and_on_disk(
+    spark: SparkSession, lake: lw.Lake, place: Path
+) -> None:
+    deliver(place, "a", [(1, 10, 1), (3, None, 1)])
+    result = shop().run(lake, spark, landing=str(place))
+
+    bundle = orjson.loads((Path(lake.warehouse) / str(result.bundle_path)).read_bytes())
+    assert bundle == result.bundle
+    (taken,) = bundle["inputs"][:1]
+    assert taken["path"] == str(place / "sales" / "a.parquet")
+    assert taken["checksum"].startswith("sha256:")
+    assert bundle["versions_in"] == {"bronze.sales": 0, "gold.total": 0, "silver.sales": 0}
+    assert bundle["versions_out"] == {"bronze.sales": 1, "gold.total": 1, "silver.sales": 1}
+    assert bundle["quality"] == {"rows": 4, "dropped": 1, "warned": 0}
+    assert bundle["engines"]["spark"] == spark.version
+    assert bundle["tables"]["gold.total"]["format"] == "iceberg"
+    assert bundle["tables"]["silver.sales"]["protocol"]["minWriterVersion"] == 7
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_rows_that_others_bring_into_a_table_are_new_once(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    lake.create("theirs", ROW, format=table_format)
+    pipeline = Pipeline("copy")
+
+    @pipeline.step("mine", schema=ROW)
+    def mine(added: Any = new("theirs")) -> Any:
+        return added
+
+    def bring(*ids: int) -> None:
+        with lake.transaction() as tx:
+            tx.append("theirs", [{"id": i, "amount": i, "at": 1} for i in ids])
+
+    assert not pipeline.run(lake, spark).committed
+    bring(1, 2)
+    pipeline.run(lake, spark)
+    assert rows(lake, "mine") == [(1, 1, 1), (2, 2, 1)]
+    assert not pipeline.run(lake, spark).committed
+    bring(3)
+    bring(4)
+    pipeline.run(lake, spark)
+    assert rows(lake, "mine") == [(i, i, 1) for i in (1, 2, 3, 4)]
+
+
+def test_a_step_may_delete_by_key(spark: SparkSession, lake: lw.Lake, place: Path) -> None:
+    pipeline = Pipeline("deleting")
+
+    @pipeline.step("kept", schema=ROW, mode="merge", key="id", latest="at", delete="amount IS NULL")
+    def kept(batch: Any = landing("sales")) -> Any:
+        return batch
+
+    deliver(place, "a", [(1, 10, 1), (2, 20, 1), (3, None, 1)])
+    pipeline.run(lake, spark, landing=str(place))
+    assert rows(lake, "kept") == [(1, 10, 1), (2, 20, 1)]
+    deliver(place, "b", [(1, None, 2), (2, None, 0)])
+    pipeline.run(lake, spark, landing=str(place))
+    assert rows(lake, "kept") == [(2, 20, 1)]

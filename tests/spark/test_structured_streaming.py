@@ -1,0 +1,180 @@
+"""Structured Streaming into and out of a lake, each row once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import lakeward as lw
+from lakeward.errors import InvalidInput, TableNotFound
+from lakeward.spark import read_stream, sink
+
+ROW = "id int64, name string"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Generator[lw.Lake]:
+    with lw.open(tmp_path / "lake") as opened:
+        yield opened
+
+
+def land(place: Path, name: str, *ids: int) -> None:
+    place.mkdir(exist_ok=True)
+    rows = pa.table({"id": list(ids), "name": [f"n{i}" for i in ids]})
+    pq.write_table(rows, place / f".{name}")
+    (place / f".{name}").rename(place / f"{name}.parquet")
+
+
+def stream(
+    spark: SparkSession, tmp_path: Path, commit: Callable[[Any, int], None], name: str = "q"
+) -> None:
+    """Take in all that has landed, one file to a micro-batch, and stop."""
+    rows = (
+        spark.readStream.schema("id BIGINT, name STRING")
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(tmp_path / "in"))
+    )
+    query = (
+        rows.writeStream.foreachBatch(commit)
+        .option("checkpointLocation", str(tmp_path / "checkpoints" / name))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def ids(lake: lw.Lake, name: str) -> list[int]:
+    return sorted(lake.table(name).to_arrow()["id"].to_pylist())
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_each_micro_batch_is_one_commit(
+    spark: SparkSession, lake: lw.Lake, tmp_path: Path, table_format: str
+) -> None:
+    lake.create("events", ROW, format=table_format)
+    land(tmp_path / "in", "a", 1, 2)
+    land(tmp_path / "in", "b", 3)
+    stream(spark, tmp_path, sink(lake, "events", query="q"))
+    assert ids(lake, "events") == [1, 2, 3]
+    assert lake.table("events").version == 2
+    land(tmp_path / "in", "c", 4)
+    stream(spark, tmp_path, sink(lake, "events", query="q"))
+    assert ids(lake, "events") == [1, 2, 3, 4]
+
+
+def test_a_batch_that_is_given_again_changes_nothing(
+    spark: SparkSession, lake: lw.Lake, tmp_path: Path
+) -> None:
+    lake.create("events", ROW)
+    commit = sink(lake, "events", query="q")
+    rows = spark.createDataFrame([(1, "a")], "id BIGINT, name STRING")
+    commit(rows, 0)
+    commit(rows, 0)
+    sink(lake, "events", query="q")(rows, 0)
+    assert ids(lake, "events") == [1]
+    commit(rows, 1)
+    assert ids(lake, "events") == [1, 1]
+    sink(lake, "events", query="another")(rows, 0)
+    assert ids(lake, "events") == [1, 1, 1]
+
+
+def test_many_tables_of_both_formats_take_a_batch_together_or_not_at_all(
+    spark: SparkSession, lake: lw.Lake, tmp_path: Path
+) -> None:
+    lake.create("events", ROW)
+    lake.create("latest", ROW, format="iceberg")
+
+    def write(tx: Any, rows: Any) -> None:
+        tx.append("events", rows)
+        tx.merge("latest", rows, on="id")
+        if rows.filter("id < 0").count():
+            what = "broken"
+            raise ValueError(what)
+
+    land(tmp_path / "in", "a", 1, 2)
+    land(tmp_path / "in", "b", 2, 3)
+    stream(spark, tmp_path, sink(lake, write, query="q"))
+    assert ids(lake, "events") == [1, 2, 2, 3]
+    assert ids(lake, "latest") == [1, 2, 3]
+    with pytest.raises(ValueError, match="broken"):
+        sink(lake, write, query="q")(
+            spark.createDataFrame([(-1, "x")], "id BIGINT, name STRING"), 99
+        )
+    assert ids(lake, "events") == [1, 2, 2, 3]
+    assert ids(lake, "latest") == [1, 2, 3]
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_a_table_is_the_source_of_another(
+    spark: SparkSession, lake: lw.Lake, tmp_path: Path, table_format: str
+) -> None:
+    lake.create("events", ROW, format=table_format)
+    lake.create("copy", ROW)
+
+    def pump() -> None:
+        query = (
+            read_stream(lake, spark, "events")
+            .writeStream.foreachBatch(sink(lake, "copy", query="copy"))
+            .option("checkpointLocation", str(tmp_path / "checkpoints" / "copy"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    for number in (1, 2):
+        with lake.transaction() as tx:
+            tx.append("events", [{"id": number, "name": "x"}])
+        pump()
+        pump()
+    assert ids(lake, "copy") == [1, 2]
+
+
+def test_changes_of_a_table_are_a_stream(
+    spark: SparkSession, lake: lw.Lake, tmp_path: Path
+) -> None:
+    lake.create("events", ROW, properties={"delta.enableChangeDataFeed": "true"})
+    with lake.transaction() as tx:
+        tx.append("events", [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
+    with lake.transaction(spark=spark) as changing:
+        changing.sql("UPDATE events SET name = 'c' WHERE id = 2")
+    lake.create("seen", "id int64, name string, change string, version int64")
+
+    def write(tx: Any, rows: Any) -> None:
+        tx.append(
+            "seen",
+            rows.selectExpr("id", "name", "_change_type AS change", "_commit_version AS version"),
+        )
+
+    query = (
+        read_stream(lake, spark, "events", changes=True)
+        .writeStream.foreachBatch(sink(lake, write, query="feed"))
+        .option("checkpointLocation", str(tmp_path / "checkpoints" / "feed"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    found = sorted(tuple(r.values()) for r in lake.table("seen").to_arrow().to_pylist())
+    assert found == [
+        (1, "a", "insert", 1),
+        (2, "b", "insert", 1),
+        (2, "b", "update_preimage", 2),
+        (2, "c", "update_postimage", 2),
+    ]
+
+
+def test_what_cannot_be_is_told_before_anything_runs(spark: SparkSession, lake: lw.Lake) -> None:
+    lake.create("events", ROW)
+    with pytest.raises(TableNotFound):
+        sink(lake, "nothing", query="q")
+    with pytest.raises(InvalidInput):
+        sink(lake, 5, query="q")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput):
+        sink(lake, "events", query="")
+    with pytest.raises(InvalidInput, match="change feed"):
+        read_stream(lake, spark, "events", changes=True)

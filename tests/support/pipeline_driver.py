@@ -1,0 +1,51 @@
+"""A driver that takes batch after batch through the shop's pipeline, and may be killed on the way.
+
+Run as `python -m tests.support.pipeline_driver LAKE LANDING BATCHES STEP TIMES`. It delivers the
+batches that are missing, one at a time, and dies when it reaches the step for the so-manieth time.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import lakeward as lw
+from lakeward.cli.demo.batches import Shop
+from lakeward.cli.demo.shop_pipeline import pipeline
+from lakeward.model import steps
+from lakeward.spark import session
+
+SCALE = 0.02
+SPARK = {
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": 2,
+    "spark.ui.showConsoleProgress": False,
+}
+
+
+def main(target: str, landing: str, batches: int, step: str, times: int) -> None:
+    shop = Shop(Path(landing), SCALE)
+    left = times
+
+    def die(reached: str) -> None:
+        nonlocal left
+        left -= reached == step
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with lw.open(target) as lake:
+        spark = session(lake, master="local[2]", **SPARK)
+        spark.sparkContext.setLogLevel("ERROR")
+        if step:
+            steps.observe(die)
+        for number in range(batches):
+            if not (shop.landing / "customers" / f"batch-{number:03d}.parquet").exists():
+                shop.deliver(number)
+            pipeline.run(lake, spark, landing=landing)
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], int(sys.argv[5]))
