@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import orjson
 import pytest
 
 from lakeward.cli.demo import spark_story
-from tests.cli.console import program, run
+from tests.cli.console import run
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.crash
 @pytest.mark.timeout(900)
 def test_the_demo_holds_all_its_checks(tmp_path: Path) -> None:
     place = tmp_path / "shop"
-    found = program("demo", "--scale", "0.05", "--into", place, "--json")
-    assert found.code == 0, (found.out[-3000:], found.err[-3000:])
-    answer = found.json
+    done = subprocess.run(
+        [sys.executable, "-m", "lakeward", "demo", "--scale", "0.05", "--into", place, "--json"],
+        env={**os.environ, "LAKEWARD_CACHE": str(ROOT / ".jars")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout[-3000:], done.stderr[-3000:])
+    answer = orjson.loads(done.stdout)
     assert answer["ok"]
     checks = [c["what"] for step in answer["steps"] for c in step["checks"]]
     assert len(answer["steps"]) == len(spark_story.STEPS)
