@@ -8,6 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 PYTHON ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+DEMO_ARGS ?=
 PINS_ARGS ?=
 
 BIN := .venv/bin
@@ -24,13 +25,13 @@ help: ## List the targets
 		/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
-demo: setup peers ## Show a lake end to end
-	@$(BIN)/lakeward demo
+demo: setup peers jars ## Run a pipeline on Spark end to end, each step checked
+	@LAKEWARD_CACHE="$(CURDIR)/.jars" $(BIN)/lakeward demo $(DEMO_ARGS)
 
 .PHONY: test
-test: setup peers ## Run everything: lint, types, layers, all tests
+test: setup peers jars ## Run everything: lint, types, layers, all tests
 	@$(MAKE) --no-print-directory check
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(BIN)/pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 .PHONY: setup
 setup: $(READY) ## Create .venv from the pins
