@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import append, concurrent, iceberg, plan, scan, tables, timestamp
+from benchmarks import append, concurrent, iceberg, plan, scan, spark, tables, timestamp
 from benchmarks.result import Benchmark
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -13,4 +13,5 @@ BENCHMARKS: dict[str, Benchmark] = {
     "plan": plan.run,
     "timestamp": timestamp.run,
     "scan": scan.run,
+    "spark": spark.run,
 }

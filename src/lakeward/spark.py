@@ -48,7 +48,7 @@ def session(lake: Lake, *, master: str | None = None, **conf: Any) -> SparkSessi
         InvalidInput: Spark runs in this process already, without what the lake needs.
     """
     check_installed()
-    own = _settings(conf)
+    own = {**lake.parts.storage.spark_conf(), **_settings(conf)}
     if master is not None:
         own["spark.master"] = arguments.text(master, "master")
     return sessions.start(own, **_wiring(lake))
@@ -66,7 +66,8 @@ def configure(builder: SparkSession.Builder, lake: Lake, **conf: Any) -> SparkSe
         MissingExtra: pyspark, a suitable Java or the jars are missing; says which.
     """
     check_installed()
-    return sessions.configured(builder, _settings(conf), **_wiring(lake))
+    own = {**lake.parts.storage.spark_conf(), **_settings(conf)}
+    return sessions.configured(builder, own, **_wiring(lake))
 
 
 def _wiring(lake: Lake) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import EXAMPLES, ROOT, Block, Page, blocks, pages, region
+from tests.support.sparks import JAVA_OPTIONS
 
 NAMES = sorted(path.name for path in EXAMPLES.glob("*.py"))
 ON_POSTGRES = "open_on_postgres.py"
@@ -30,7 +31,8 @@ def test_an_example_prints_what_the_documentation_says(name: str, tmp_path: Path
 def test_an_example_on_spark_prints_what_the_documentation_says(name: str, tmp_path: Path) -> None:
     jars = str(ROOT / ".jars")
     # Spark tells of its own start on standard error.
-    printed = run(name, tmp_path, quiet=False, patience=300, LAKEWARD_CACHE=jars)
+    around = {"LAKEWARD_CACHE": jars, "JAVA_TOOL_OPTIONS": JAVA_OPTIONS}
+    printed = run(name, tmp_path, quiet=False, patience=300, **around)
     assert printed == documented_output(name)
 
 

@@ -48,6 +48,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[SparkSession]:
     """A session for any lake: it has the lake's catalog of none of them."""
     import lakeward as lw
     from lakeward.spark import session
+    from tests.support.sparks import CONF
 
     place = tmp_path_factory.mktemp("spark")
     with lw.open(place / "lake") as lake:
@@ -55,9 +56,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[SparkSession]:
             lake,
             master="local[2]",
             **{
-                "spark.driver.memory": "1g",
-                "spark.sql.shuffle.partitions": 2,
-                "spark.ui.showConsoleProgress": False,
+                **CONF,
                 "spark.sql.warehouse.dir": str(place / "warehouse"),
                 "spark.local.dir": str(place / "local"),
             },

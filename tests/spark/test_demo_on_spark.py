@@ -12,6 +12,7 @@ import pytest
 
 from lakeward.cli.demo import spark_story
 from tests.cli.console import run
+from tests.support.sparks import JAVA_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +23,11 @@ def test_the_demo_holds_all_its_checks(tmp_path: Path) -> None:
     place = tmp_path / "shop"
     done = subprocess.run(
         [sys.executable, "-m", "lakeward", "demo", "--scale", "0.05", "--into", place, "--json"],
-        env={**os.environ, "LAKEWARD_CACHE": str(ROOT / ".jars")},
+        env={
+            **os.environ,
+            "LAKEWARD_CACHE": str(ROOT / ".jars"),
+            "JAVA_TOOL_OPTIONS": JAVA_OPTIONS,
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -16,13 +16,9 @@ from lakeward.cli.demo.batches import Shop
 from lakeward.cli.demo.shop_pipeline import pipeline
 from lakeward.model import steps
 from lakeward.spark import session
+from tests.support.sparks import CONF
 
 SCALE = 0.02
-SPARK = {
-    "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": 2,
-    "spark.ui.showConsoleProgress": False,
-}
 
 
 def main(target: str, landing: str, batches: int, step: str, times: int) -> None:
@@ -36,7 +32,7 @@ def main(target: str, landing: str, batches: int, step: str, times: int) -> None
             os.kill(os.getpid(), signal.SIGKILL)
 
     with lw.open(target) as lake:
-        spark = session(lake, master="local[2]", **SPARK)
+        spark = session(lake, master="local[2]", **CONF)
         spark.sparkContext.setLogLevel("ERROR")
         if step:
             steps.observe(die)

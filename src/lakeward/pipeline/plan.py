@@ -11,8 +11,8 @@ from lakeward.log.database import Session
 from lakeward.model.commit import Head
 from lakeward.model.inputs import Cursor, InputFile
 from lakeward.model.names import TableName
+from lakeward.pipeline.arrivals import LandingDirectory
 from lakeward.pipeline.declaration import Pipeline, Step
-from lakeward.pipeline.landing import LandingDirectory
 from lakeward.pipeline.sources import Landing, New
 from lakeward.read.parts import Parts
 

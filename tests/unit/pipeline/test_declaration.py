@@ -149,3 +149,11 @@ def test_how_far_a_step_got_is_known_by_its_table_and_source() -> None:
     (step,) = declared().steps()
     assert step.inputs == {"batch": Landing("in")}
     assert step.source_name("batch") == "a <- in"
+
+
+def test_no_module_hides_a_function_of_the_same_name() -> None:
+    import lakeward.pipeline.run  # noqa: F401  as a run does
+    from lakeward import pipeline as package
+
+    for name in ("landing", "new", "whole"):
+        assert callable(getattr(package, name)), name

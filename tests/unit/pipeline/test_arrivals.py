@@ -10,7 +10,7 @@ import pytest
 
 from lakeward.errors import InvalidInput
 from lakeward.model.inputs import InputFile
-from lakeward.pipeline.landing import LandingDirectory
+from lakeward.pipeline.arrivals import LandingDirectory
 
 
 @pytest.fixture
