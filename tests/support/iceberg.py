@@ -24,11 +24,11 @@ def catalog_url(lake: lw.Lake) -> str:
     return database._url.replace("postgresql://", "postgresql+psycopg://", 1)
 
 
-def stranger_catalog(lake: lw.Lake) -> SqlCatalog:
+def stranger_catalog(lake: lw.Lake, name: str = catalog.CATALOG) -> SqlCatalog:
     """pyiceberg's own catalog over the lake's store; it keeps no connection open."""
     url = catalog_url(lake)
     found = SqlCatalog(
-        catalog.CATALOG,
+        name,
         uri=url,
         warehouse=lake.warehouse,
         **lake.parts.storage.iceberg_properties(),

@@ -22,6 +22,7 @@ import typer
 
 from lakeward.cli import exits
 from lakeward.cli.commands import (
+    branches,
     demo,
     health,
     histories,
@@ -43,7 +44,18 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-_GROUPS = (demo, lakes, transactions, tables, streams, histories, pipelines, health, keeping)
+_GROUPS = (
+    demo,
+    lakes,
+    transactions,
+    tables,
+    branches,
+    streams,
+    histories,
+    pipelines,
+    health,
+    keeping,
+)
 for _group in _GROUPS:
     _group.register(app)
 

@@ -18,17 +18,22 @@ from lakeward.model.where import parse
 from lakeward.read.parts import Parts
 from lakeward.read.scan import check_columns
 from lakeward.write import named_branch
-from lakeward.write.branch import DeltaBranch, Differ
-from lakeward.write.named_branch import BranchDiff, NamedBranch
+from lakeward.write.branch import Differ
+from lakeward.write.catalog_branch import CatalogBranch
+from lakeward.write.named_branch import BranchDiff, NamedBranch, Working
 
 if TYPE_CHECKING:
     from lakeward.write.transaction import CommitResult, Transaction
 
 
 class BranchTable:
-    """A table on a branch: an ordinary Delta table for every engine that opens its location."""
+    """A table on a branch, for every engine.
 
-    def __init__(self, parts: Parts, branch: DeltaBranch) -> None:
+    A Delta table is an ordinary one at its location. An Iceberg table is found in the catalog that
+    `catalog` names, in the same store as the lake's own.
+    """
+
+    def __init__(self, parts: Parts, branch: Working) -> None:
         self._parts = parts
         self._branch = branch
 
@@ -42,8 +47,25 @@ class BranchTable:
 
     @property
     def location(self) -> str:
-        """Where any engine reads and writes it."""
+        """The directory where a Delta table is read and written, and an Iceberg one written."""
         return self._branch.location
+
+    @property
+    def format(self) -> str:
+        """`delta` or `iceberg`."""
+        return self._branch.head.format
+
+    @property
+    def catalog(self) -> str | None:
+        """The catalog by which engines open an Iceberg table; None for a Delta table."""
+        return self._branch.catalog if isinstance(self._branch, CatalogBranch) else None
+
+    @property
+    def metadata_location(self) -> str | None:
+        """The newest metadata document of an Iceberg table; None for a Delta table."""
+        if isinstance(self._branch, CatalogBranch):
+            return self._branch.metadata_location
+        return None
 
     @property
     def base_version(self) -> int:
@@ -71,6 +93,8 @@ class BranchTable:
         """
         definition = self._branch.current
         check_columns(columns, definition, self.name)
+        if isinstance(self._branch, CatalogBranch):
+            return self._branch.read(columns, where)
         return datafusion.scan_delta(
             self.location,
             self.version,

@@ -53,6 +53,11 @@ _NAMED = Statement(
 _OF_NAME = Statement(
     sa.select(*_COLUMNS).where(branch.c.name == bindparam("name")).order_by(branch.c.table_id)
 )
+_REBASE = Statement(
+    sa.update(branch)
+    .where(branch.c.table_id == bindparam("id"), branch.c.directory == bindparam("place"))
+    .values(base_version=bindparam("version"))
+)
 _UNNAME = Statement(
     sa.update(branch).where(branch.c.owner == bindparam("id")).values(name=sa.null())
 )
@@ -121,6 +126,11 @@ def named(session: Session, name: str | None = None) -> list[LoggedBranch]:
     """The branches of a name, one for each of its tables; all that are not published when None."""
     rows = session.rows(_NAMED) if name is None else session.rows(_OF_NAME, {"name": name})
     return [LoggedBranch(*row) for row in rows]
+
+
+def rebase(session: Session, table_id: int, directory: str, version: int) -> None:
+    """Let a branch on which nothing was done begin with another version."""
+    session.run(_REBASE, {"id": table_id, "place": directory, "version": version})
 
 
 def unname(session: Session, owner: str) -> None:

@@ -72,6 +72,18 @@ _NAMESPACES = Statement(
     .distinct()
 )
 
+_BRANCH_POINTER = Statement(
+    sa.select(iceberg_table.c.metadata_location).where(
+        iceberg_table.c.catalog_name == bindparam("catalog"), *_OF_TABLE[1:]
+    )
+)
+_LEAVE = Statement(
+    sa.delete(iceberg_table).where(iceberg_table.c.catalog_name == bindparam("catalog"))
+)
+_LEAVE_NAMESPACES = Statement(
+    sa.delete(iceberg_namespace).where(iceberg_namespace.c.catalog_name == bindparam("catalog"))
+)
+
 
 def identifier(name: TableName) -> tuple[str, str]:
     """Namespace and name under which other engines find a table."""
@@ -132,6 +144,32 @@ def rename(session: Session, old: tuple[str, str], name: TableName) -> None:
 def delete(session: Session, name: TableName) -> None:
     """Take a table out of the catalog; its files stay."""
     session.run(_DELETE, _key(name))
+
+
+def branch_catalog(branch: str) -> str:
+    """The catalog, in the same tables, by which engines open the Iceberg tables of a branch."""
+    return f"branch_{branch}"
+
+
+def enter_branch(session: Session, branch: str, name: TableName, location: str) -> None:
+    """Enter a table of a branch, unless it is there."""
+    namespace, table = identifier(name)
+    own = branch_catalog(branch)
+    session.run(_EXISTS, {"catalog": own, "namespace": namespace})
+    row = {"catalog": own, "namespace": namespace, "name": table, "location": location}
+    session.run(_INSERT, row)
+
+
+def branch_pointer(session: Session, branch: str, name: TableName) -> str | None:
+    """Where the current metadata document of a branch's table is, or None where there is none."""
+    row = session.row(_BRANCH_POINTER, {"catalog": branch_catalog(branch), **_key(name)})
+    return row[0] if row else None
+
+
+def leave_branch(session: Session, branch: str) -> None:
+    """Take all tables of a branch out of the catalog."""
+    session.run(_LEAVE, {"catalog": branch_catalog(branch)})
+    session.run(_LEAVE_NAMESPACES, {"catalog": branch_catalog(branch)})
 
 
 def namespaces(session: Session) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from lakeward.errors import LakewardError
 from lakeward.formats.delta.vectors import vector_file
-from lakeward.log import branches, change_files, commits, files, heads, transactions
+from lakeward.log import branches, catalog, change_files, commits, files, heads, transactions
 from lakeward.log.branches import LoggedBranch
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
@@ -112,6 +112,9 @@ def _sweep(parts: Parts, branch: LoggedBranch) -> None:
         keep: list[str] = []
         if found is not None and found.state is TransactionState.RATIFIED:
             keep = _kept(session, head, branch)
+    if branch.name is not None:
+        with parts.database.write() as session:
+            catalog.leave_branch(session, branch.name)
     clear(parts, head, branch.directory, keep)
 
 

@@ -75,12 +75,14 @@ class IcebergBranch:
         Raises:
             UnsupportedFeature: The table has a version of the format that the lake cannot commit.
         """
-        version = definition.protocol[FORMAT_VERSION]
-        if version != _WRITABLE:
-            what = f"Table {head.name} has Iceberg's format version {version}."
-            hint = "Transactions write version 2; write this one through Spark's catalog lakeward."
-            raise UnsupportedFeature(what, hint=hint, table=str(head.name))
-        directory = note(parts, owner, head)
+        check_branchable(definition, str(head.name))
+        return cls.make(parts, head, definition, note(parts, owner, head))
+
+    @classmethod
+    def make(
+        cls, parts: Parts, head: Head, definition: Definition, directory: str
+    ) -> IcebergBranch:
+        """Write a branch's first document into its directory, which is noted."""
         base = iceberg.document_of(parts, head)
         place = f"{head.location}/{directory}"
         document = _first(base, parts.storage.uri(place))
@@ -137,7 +139,7 @@ class IcebergBranch:
 
     def _check_same(self, newest: Document) -> None:
         before = self.document.body
-        changed = [key for key in _KEPT if newest.body.get(key) != before.get(key)]
+        changed = [k for k in _KEPT if _told(newest.body.get(k)) != _told(before.get(k))]
         if changed or newest.properties != self.document.properties:
             name = str(self.head.name)
             what = f"A statement changed the columns, partitioning or properties of table {name}."
@@ -154,6 +156,26 @@ class IcebergBranch:
             message = f"the branch of {self.head.name} removes files that the log does not have"
             raise AssertionError(message)
         return out
+
+
+def check_branchable(definition: Definition, table: str) -> None:
+    """Refuse a table that the lake cannot commit.
+
+    Raises:
+        UnsupportedFeature: It has another version of the format.
+    """
+    version = definition.protocol[FORMAT_VERSION]
+    if version != _WRITABLE:
+        what = f"Table {table} has Iceberg's format version {version}."
+        hint = "Transactions write version 2; write this one through Spark's catalog lakeward."
+        raise UnsupportedFeature(what, hint=hint, table=table)
+
+
+def _told(value: Any) -> Any:
+    """What a part of a document says; some engines spell out what is empty, others leave it out."""
+    if isinstance(value, dict):
+        return {k: _told(v) for k, v in value.items() if v not in ([], None)}
+    return [_told(v) for v in value] if isinstance(value, list) else value
 
 
 def _first(base: Document, place: str) -> Document:

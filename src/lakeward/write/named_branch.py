@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from lakeward.engines.datafusion import write_difference
 from lakeward.errors import (
@@ -20,13 +20,12 @@ from lakeward.errors import (
     InvalidInput,
     InvalidName,
     NotFound,
-    UnsupportedFeature,
 )
 from lakeward.formats.delta import protocol
 from lakeward.formats.delta.branch import check_branchable
 from lakeward.formats.delta.changes import Difference
 from lakeward.formats.delta.net import Net
-from lakeward.log import audit, branches, commits, definitions, files, heads
+from lakeward.log import audit, branches, catalog, commits, definitions, files, heads
 from lakeward.log.branches import LoggedBranch
 from lakeward.log.database import Session
 from lakeward.model import arguments
@@ -36,13 +35,19 @@ from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
-from lakeward.write import conflict
+from lakeward.write import conflict, drift, iceberg
 from lakeward.write.adding import check_rows
 from lakeward.write.branch import DeltaBranch, Differ
 from lakeward.write.branch_directory import clear, note_named, sweep
+from lakeward.write.catalog_branch import CatalogBranch
 from lakeward.write.change import Change
 from lakeward.write.drift import follow_all
+from lakeward.write.iceberg_branch import IcebergBranch
+from lakeward.write.iceberg_branch import check_branchable as check_iceberg
 from lakeward.write.transaction import CommitResult, Transaction
+
+Working: TypeAlias = DeltaBranch | CatalogBranch
+"""The working copy of one table."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -84,7 +89,7 @@ class NamedBranch:
     owner: str
     actor: str
     created_ms: int
-    tables: Mapping[TableName, DeltaBranch]
+    tables: Mapping[TableName, Working]
 
 
 def create(parts: Parts, name: str, tables: Iterable[TableName]) -> NamedBranch:
@@ -113,12 +118,14 @@ def create(parts: Parts, name: str, tables: Iterable[TableName]) -> NamedBranch:
             hint = "Publish or drop it, or choose another name."
             raise AlreadyExists(what, hint=hint, branch=name)
         for table in wanted:
-            found = heads.get(session, table)
-            head = heads.lock(session, found.table_id, table)
+            head = heads.get(session, table)
             _check(head, parts.definition(session, head))
             note_named(parts, session, name, owner, head)
-            detail = {"branch": name, "version": head.version}
-            _audit(parts, session, head, "CREATE BRANCH", detail)
+    with parts.database.write() as session:
+        # Noted before, whatever is made now is known to be the branch's.
+        for row in branches.named(session, name):
+            found = heads.ever_by_id(session, row.table_id)
+            _begin(parts, session, row, heads.lock(session, row.table_id, found.name))
     return get(parts, name)
 
 
@@ -135,10 +142,14 @@ def get(parts: Parts, name: str) -> NamedBranch:
             raise NotFound(what, hint="`lakeward branch list` lists what it has.", branch=name)
         found = [_working(parts, session, row) for row in rows]
     for branch in found:
-        if not branch.is_made:
-            with parts.database.read() as session:
-                base = list(files.at(session, branch.head.table_id, branch.head.version))
-            branch.make(rows[0].owner, base)
+        if branch.is_made:
+            continue
+        if isinstance(branch, CatalogBranch):
+            branch.make()
+            continue
+        with parts.database.read() as session:
+            base = list(files.at(session, branch.head.table_id, branch.head.version))
+        branch.make(rows[0].owner, base)
     return NamedBranch(
         name, rows[0].owner, rows[0].actor, rows[0].created_ms, {b.head.name: b for b in found}
     )
@@ -193,6 +204,8 @@ def publish(
     except BaseException:
         tx.rollback()
         raise
+    with parts.database.write() as session:
+        catalog.leave_branch(session, branch.name)
     for name, table in branch.tables.items():
         table.tidy(staged[name])
     return result
@@ -205,12 +218,13 @@ def drop(parts: Parts, branch: NamedBranch) -> None:
             if heads.by_id(session, table.head.table_id) is not None:
                 head = heads.lock(session, table.head.table_id, table.head.name)
                 _audit(parts, session, head, "DROP BRANCH", {"branch": branch.name})
+        catalog.leave_branch(session, branch.name)
         branches.unname(session, branch.owner)
     for table in branch.tables.values():
         clear(parts, table.head, table.directory)
 
 
-def _diff(parts: Parts, table: DeltaBranch) -> BranchDiff:
+def _diff(parts: Parts, table: Working) -> BranchDiff:
     net = table.look()
     change = Change(table.head, table.definition)
     table.fill(change, net)
@@ -240,22 +254,33 @@ def _rows(file: DataFile) -> int:
     return (file.rows or 0) - int(vector.get("cardinality", 0))
 
 
+def _begin(parts: Parts, session: Session, row: LoggedBranch, head: Head) -> None:
+    """Let a table's branch begin with its locked head: so all of them are from one cut."""
+    head = drift.settled(parts, session, head)
+    branches.rebase(session, row.table_id, row.directory, head.version)
+    if head.format == iceberg.FORMAT:
+        definition = parts.definition(session, head)
+        made = IcebergBranch.make(parts, head, definition, row.directory)
+        catalog.enter_branch(session, str(row.name), head.name, made.document.location)
+    _audit(parts, session, head, "CREATE BRANCH", {"branch": row.name, "version": head.version})
+
+
 def _check(head: Head, definition: Definition) -> None:
-    if head.format != "delta":
-        what = f"Table {head.name} is an {head.format.capitalize()} table."
-        hint = "Named branches are for Delta tables so far."
-        raise UnsupportedFeature(what, hint=hint, table=str(head.name))
-    check_branchable(definition, str(head.name))
+    if head.format == iceberg.FORMAT:
+        check_iceberg(definition, str(head.name))
+    else:
+        check_branchable(definition, str(head.name))
 
 
 def _check_new(parts: Parts, change: Change, added: Sequence[DataFile]) -> None:
     """Look at rows that another engine wrote; mapped ones that engine has looked at itself."""
     after = replace(change, definition=change.new_definition or change.definition)
-    if not protocol.needs_engine(after.definition):
+    ours = change.head.format == iceberg.FORMAT or not protocol.needs_engine(after.definition)
+    if ours:
         check_rows(parts.storage, after, [f for f in added if f.deletion_vector is None])
 
 
-def _working(parts: Parts, session: Session, row: LoggedBranch) -> DeltaBranch:
+def _working(parts: Parts, session: Session, row: LoggedBranch) -> Working:
     """A table of a named branch, with its head as it was when the branch was made."""
     now = heads.ever_by_id(session, row.table_id)
     made = commits.one(session, row.table_id, row.base_version)
@@ -266,6 +291,8 @@ def _working(parts: Parts, session: Session, row: LoggedBranch) -> DeltaBranch:
         definition_id=number,
         timestamp_ms=now.timestamp_ms if made is None else made.timestamp_ms,
     )
+    if head.format == iceberg.FORMAT:
+        return CatalogBranch(parts, head, definition, row.directory, str(row.name), now.version)
     return DeltaBranch(parts, head, definition, row.directory)
 
 
