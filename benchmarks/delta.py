@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import orjson
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from benchmarks.sync import sync_new
 
@@ -27,10 +27,16 @@ class DeltaWriter:
         self._table = DeltaTable(str(location)) if reuse else None
         self._seen = DeltaTable(str(location)).version()
 
-    def append(self, data: pa.Table) -> float:
-        """Append, commit and sync; the seconds it took."""
+    def append(self, data: pa.Table, *, epoch: int | None = None) -> float:
+        """Append, commit and sync; the seconds it took.
+
+        Args:
+            data: The rows.
+            epoch: A number to record as application transaction.
+        """
         mark = uuid.uuid4().hex
-        properties = CommitProperties(custom_metadata={"mark": mark})
+        counted = None if epoch is None else [Transaction("bench", epoch)]
+        properties = CommitProperties(custom_metadata={"mark": mark}, app_transactions=counted)
         target = str(self._location) if self._table is None else self._table
         started = perf_counter()
         write_deltalake(target, data, mode="append", commit_properties=properties)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import append, concurrent, iceberg, plan, scan, spark, tables, timestamp
+from benchmarks import append, concurrent, iceberg, plan, scan, sink, spark, tables, timestamp
 from benchmarks.result import Benchmark
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -10,6 +10,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "tables": tables.run,
     "iceberg": iceberg.run,
     "concurrent": concurrent.run,
+    "sink": sink.run,
     "plan": plan.run,
     "timestamp": timestamp.run,
     "scan": scan.run,

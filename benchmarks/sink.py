@@ -1,0 +1,143 @@
+"""A stream in epochs of 10,000 rows, and what its producer waits for.
+
+Each side writes the same rows with the same epoch numbers as application transactions, and an epoch
+counts when it is safe on disk: Lakeward syncs before `commit_epoch` returns; deltalake syncs
+nothing, so what it wrote is synced inside its time.
+
+The producer's part is measured while files are written in the background: batches of 1,000 rows,
+files of 100,000. Memory is looked at while the same goes on.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from time import perf_counter
+
+from deltalake import DeltaTable, write_deltalake
+
+import lakeward as lw
+from benchmarks.data import SCHEMA, rows
+from benchmarks.delta import DeltaWriter
+from benchmarks.result import Claim, Quantity, Result, Series, Settings, below, more
+from benchmarks.rounds import by_name, interleave
+from benchmarks.scratch import fresh
+
+ROWS = 10_000
+TURN = 10
+RATE = 1_500_000
+_BATCH = 1_000
+_FILE = 100_000
+_MEGABYTE = 2**20
+
+
+def run(settings: Settings) -> Result:
+    """Commit epochs with both sides in turn; then watch a producer, and its memory."""
+    rounds, warm_up = settings.choose(40, 4), settings.choose(2, 1)
+    place = fresh(settings.scratch / "sink")
+    with lw.open(place / "lake") as lake:
+        series = _epochs(lake, place, rounds, warm_up)
+        writes, rate = _producer(lake, settings.choose(5000, 500))
+        grown = _memory(lake, settings.choose(600, 3))
+    times = by_name(series)
+    ours, theirs = times["Lakeward sink"], times["deltalake"]
+    return Result(
+        "sink",
+        f"epochs of {ROWS:,} rows, one writer",
+        [*series, writes],
+        [
+            _at_least("sustained, synced", _rate(ours), RATE),
+            more("sustained, synced", _rate(ours), "deltalake", _rate(theirs), times=4),
+            below("write and commit of an epoch, p99", Quantity(ours.p99), Quantity(0.05), "50 ms"),
+            below(
+                "write of 1,000 rows while files are written, p99",
+                Quantity(writes.p99),
+                Quantity(0.001),
+                "1 ms",
+            ),
+            below("memory gained", Quantity(grown, "MB"), Quantity(64, "MB"), "64 MB"),
+        ],
+        (
+            f"{rounds} rounds of {TURN} epochs a turn, after {warm_up} rounds of warm-up.",
+            "deltalake does not sync: its data file, log entry and directories are, in its time.",
+            f"The producer wrote {rate.value / 1e6:.1f} million rows/s while files were written.",
+            f"Memory was watched for {settings.choose(600, 3)} seconds.",
+        ),
+    )
+
+
+def _epochs(lake: lw.Lake, place: Path, rounds: int, warm_up: int) -> list[Series]:
+    data = rows(ROWS)
+    write_deltalake(str(place / "delta"), data.slice(0, 0))
+    delta = DeltaWriter(place / "delta", reuse=True)
+    ours, theirs = itertools.count(), itertools.count()
+    with lake.sink("t", writer_id="bench", schema=SCHEMA) as sink:
+
+        def epoch() -> float:
+            started = perf_counter()
+            sink.write(data)
+            sink.commit_epoch(next(ours))
+            return perf_counter() - started
+
+        contenders = {
+            "Lakeward sink": epoch,
+            "deltalake": lambda: delta.append(data, epoch=next(theirs)),
+        }
+        found = interleave(contenders, rounds=rounds, warm_up=warm_up, turn=TURN, writes=True)
+    wanted = ROWS * (rounds + warm_up) * (TURN + 1)
+    counts = {lake.table("t").totals().rows, DeltaTable(str(place / "delta")).count()}
+    if counts != {wanted}:
+        message = f"not every row arrived: {counts}"
+        raise RuntimeError(message)
+    return found
+
+
+def _producer(lake: lw.Lake, batches: int) -> tuple[Series, Quantity]:
+    data = rows(_BATCH)
+    taken = []
+    with lake.sink("u", writer_id="bench", schema=SCHEMA, flush_rows=_FILE) as sink:
+        for _ in range(_FILE // _BATCH):
+            sink.write(data)
+        sink.commit_epoch(0)
+        began = perf_counter()
+        for _ in range(batches):
+            started = perf_counter()
+            sink.write(data)
+            taken.append(perf_counter() - started)
+        sink.commit_epoch(1)
+        rate = batches * _BATCH / (perf_counter() - began)
+    if lake.table("u").totals().rows != batches * _BATCH + _FILE:
+        message = "not every row arrived"
+        raise RuntimeError(message)
+    return Series("write of 1,000 rows", taken), Quantity(rate, "rows/s")
+
+
+def _memory(lake: lw.Lake, seconds: float) -> float:
+    """Megabytes gained from after a tenth of the time until its end."""
+    data = rows(_BATCH)
+    before = 0.0
+    with lake.sink("v", writer_id="bench", schema=SCHEMA, flush_rows=_FILE) as sink:
+        began = perf_counter()
+        for epoch in itertools.count():
+            for _ in range(100):
+                sink.write(data)
+            sink.commit_epoch(epoch)
+            passed = perf_counter() - began
+            if not before and passed > seconds / 10:
+                before = _resident()
+            if passed > seconds:
+                return max(0.0, _resident() - before)
+    raise AssertionError
+
+
+def _resident() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / _MEGABYTE
+
+
+def _rate(source: Series) -> Quantity:
+    return Quantity(ROWS * source.rounds / sum(source.seconds), "rows/s")
+
+
+def _at_least(what: str, ours: Quantity, floor: float) -> Claim:
+    return Claim(what, ours, f"≥ {floor / 1e6:g} million/s", ours.value >= floor)
