@@ -49,6 +49,15 @@ print(new.progress)
 new.close()
 # endregion
 
+# region: submit
+with lake.sink("shop.clicks", writer_id="web-1", schema={"id": "int64"}) as clicks:
+    submitted = []
+    for epoch in range(5):
+        clicks.write([{"id": n} for n in range(100)])
+        submitted.append(clicks.submit_epoch(epoch))
+    print([s.result().versions["shop.clicks"] for s in submitted])
+# endregion
+
 # region: upsert
 with lake.sink(
     "shop.stock",

@@ -146,10 +146,16 @@ def produce(
     last = group.last_epoch
     epoch = 0 if last is None else max(0, last + 1 - choose.randrange(4))
     while epoch < epochs:
-        write_epoch(group, epoch)
-        result = group.commit_epoch(epoch, progress={"epoch": epoch})
-        pipe.send(("replayed" if result.replayed else "committed", epoch))
-        epoch = max(0, epoch + 1 - choose.choice((0, 0, 0, 0, 1, 2, 3)))
+        # Some are waited for, and some are committed behind, a few at a time.
+        end = min(epochs, epoch + choose.choice((1, 1, 4)))
+        submitted = []
+        for number in range(epoch, end):
+            write_epoch(group, number)
+            submitted.append(group.submit_epoch(number, progress={"epoch": number}))
+        for number, result in enumerate(submitted, start=epoch):
+            told = "replayed" if result.result().replayed else "committed"
+            pipe.send((told, number))
+        epoch = max(0, end - choose.choice((0, 0, 0, 0, 1, 2, 3)))
 
 
 def kill_some_time(worker: processes.Worker, choose: random.Random) -> None:

@@ -132,15 +132,21 @@ class Queue:
             self._meter.add(queued_bytes_most=self._held)
         return True
 
-    def seal(self, following: Epoch) -> int:
+    def seal(self, following: Epoch, *, hand_on: bool = False) -> int:
         """End the epoch: rows that are put from now on belong to the following one.
+
+        Args:
+            following: That one.
+            hand_on: Let the threads write what is left; otherwise whoever drains it does.
 
         Returns:
             How many rows the epoch has.
         """
         with self._changed:
             rows, self._fresh = self._fresh, 0
-            if self._open.tables:
+            if hand_on:
+                self._hand_on()
+            elif self._open.tables:
                 self._ready.append(self._open)
             self._open = _Chunk(following)
             return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
 
@@ -126,10 +127,19 @@ class Sink:
             Conflict: Others changed the table's definition meanwhile.
             OutcomeUnknown: The store stayed silent. Call it again with the same number.
         """
-        if self._group is not None:
-            what = f"The sink for {self.name} is one of a group."
-            raise InvalidInput(what, hint="Commit the epoch of the group.", table=self.name)
+        self._check_alone()
         return self._committer.commit(epoch, progress)
+
+    def submit_epoch(self, epoch: int, *, progress: Any = None) -> Future[EpochResult]:
+        """Commit as `commit_epoch` does, behind the caller, who goes on with the next epoch.
+
+        It returns what becomes of it, to be asked or waited for. Epochs are committed in the order
+        in which they were submitted, and a few at most are under way. When one fails, those behind
+        it fail as well, and the sink takes nothing until `discard`; then write again what comes
+        after `last_epoch`.
+        """
+        self._check_alone()
+        return self._committer.submit(epoch, progress)
 
     def discard(self) -> None:
         """Throw away what was written since the last epoch, to write it again.
@@ -174,6 +184,11 @@ class Sink:
     def close(self) -> None:
         """Throw away what was not committed, and end the threads."""
         self._committer.close()
+
+    def _check_alone(self) -> None:
+        if self._group is not None:
+            what = f"The sink for {self.name} is one of a group."
+            raise InvalidInput(what, hint="Commit the epoch of the group.", table=self.name)
 
     def __enter__(self) -> Self:
         return self
@@ -240,6 +255,10 @@ class SinkGroup:
         `Sink.commit_epoch`.
         """
         return self._committer.commit(epoch, progress)
+
+    def submit_epoch(self, epoch: int, *, progress: Any = None) -> Future[EpochResult]:
+        """Commit as `commit_epoch` does, behind the caller; see `Sink.submit_epoch`."""
+        return self._committer.submit(epoch, progress)
 
     def discard(self) -> None:
         """Throw away what was written since the last epoch, to write it again."""
