@@ -31,6 +31,9 @@ STEPS: Final = (
     "commit.acknowledged",
 )
 
+BRANCH_STEPS: Final = ("branch.opened", "branch.worked", "branch.netted")
+"""Steps of transactions that other engines work in, which come before those of the commit."""
+
 _observer: Callable[[str], None] | None = None
 
 

@@ -28,6 +28,7 @@ from lakeward.model.commit import Isolation
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.model.render import render
+from lakeward.model.steps import reach
 from lakeward.model.where import parse
 from lakeward.read.scan import check_columns
 from lakeward.write.change import Operation
@@ -314,7 +315,9 @@ class SparkTransaction(Transaction):
         return frame
 
     def _do(self, sql: str) -> DataFrame:
-        return self._tables.workspace.frame(sql)
+        done = self._tables.workspace.frame(sql)
+        reach("branch.worked")
+        return done
 
     @contextmanager
     def _running(self, table: str) -> Generator[None]:
