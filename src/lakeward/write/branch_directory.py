@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Final
 
 from lakeward.errors import LakewardError
@@ -51,7 +52,7 @@ def note_named(parts: Parts, session: Session, name: str, owner: str, head: Head
 def forget(parts: Parts, head: Head, directory: str) -> None:
     """Forget a branch whose directory is cleaned up."""
     with parts.database.write(durable=False) as session:
-        branches.delete(session, head.table_id, directory)
+        branches.delete(session, head.table_id, _noted(head, directory))
 
 
 def needed(
@@ -99,6 +100,9 @@ def sweep(parts: Parts) -> None:
 
 
 def _sweep(parts: Parts, branch: LoggedBranch) -> None:
+    if branch.table_id == 0:
+        _sweep_made(parts, branch)
+        return
     with parts.database.read() as session:
         head = heads.by_id(session, branch.table_id)
     if head is not None and not head.guarded:
@@ -128,4 +132,41 @@ def _kept(session: Session, head: Head, branch: LoggedBranch) -> list[str]:
 
 
 def _row(parts: Parts, owner: str, head: Head, directory: str, name: str | None) -> LoggedBranch:
-    return LoggedBranch(head.table_id, directory, owner, name, head.version, parts.actor, now_ms())
+    return LoggedBranch(
+        head.table_id,
+        _noted(head, directory),
+        owner,
+        name,
+        head.version,
+        parts.actor,
+        now_ms(),
+    )
+
+
+def _noted(head: Head, directory: str) -> str:
+    """A directory as it is noted: in full where the table is not in the log yet."""
+    return f"{head.location}/{directory}" if head.table_id == 0 else directory
+
+
+def _sweep_made(parts: Parts, branch: LoggedBranch) -> None:
+    """Clean up the branch of a table that its transaction made, or did not."""
+    location, _, directory = branch.directory.rpartition("/")
+    with parts.database.read() as session:
+        found = transactions.get(session, branch.owner)
+        if found is not None and found.state is TransactionState.OPEN:
+            return
+        made = [
+            heads.ever_by_id(session, table_id)
+            for _, table_id, _ in commits.members(session, branch.owner)
+        ]
+        head = next((h for h in made if h.location == location), None)
+        keep: list[str] = []
+        if head is not None:
+            own = replace(branch, table_id=head.table_id, directory=directory)
+            keep = _kept(session, head, own)
+    if head is None:
+        parts.storage.discard(branch.directory)
+    else:
+        clear(parts, head, directory, keep)
+    with parts.database.write(durable=False) as session:
+        branches.delete(session, branch.table_id, branch.directory)

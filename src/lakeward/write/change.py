@@ -66,6 +66,11 @@ class Change:
         )
 
     @property
+    def is_new(self) -> bool:
+        """Whether the transaction makes the table."""
+        return self.head.version < 0
+
+    @property
     def is_blind(self) -> bool:
         """Whether the change only adds rows, without having looked at the table."""
         return not (self.removed or self.scopes or self.reads or self.new_definition)

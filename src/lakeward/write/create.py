@@ -79,12 +79,9 @@ def create(
         StorageError: The warehouse cannot be written; nothing was made.
         OutcomeUnknown: The store stayed silent. Ask `lake.outcome` by the error's transaction id.
     """
-    if format not in _FORMATS:
-        what = f"Tables of format {format!r} cannot be made."
-        raise UnsupportedFeature(what, hint="Use 'delta' or 'iceberg'.", format=format)
     by = [partition_by] if isinstance(partition_by, str) else partition_by
     settings = arguments.mapping(properties, "properties")
-    definition = _definition(
+    definition = define(
         schema,
         format,
         partition_by=arguments.texts(by, "partition_by"),
@@ -117,7 +114,7 @@ def drop(parts: Parts, name: TableName) -> None:
             iceberg.leave(parts, session, head)
 
 
-def _definition(
+def define(
     schema: Any,
     format: str,  # noqa: A002  the name users know
     *,
@@ -127,6 +124,15 @@ def _definition(
     comment: str | None,
     guard: bool,
 ) -> Definition:
+    """What holds for a new table.
+
+    Raises:
+        InvalidInput: Something asked for makes no sense, or not for this format.
+        UnsupportedFeature: There are no tables of the format.
+    """
+    if format not in _FORMATS:
+        what = f"Tables of format {format!r} cannot be made."
+        raise UnsupportedFeature(what, hint="Use 'delta' or 'iceberg'.", format=format)
     columns = Schema.of(schema)
     parts = partitioning(columns, partition_by, format=format, guard=guard)
     checked = check_properties(properties)

@@ -18,10 +18,11 @@ import orjson
 
 from lakeward.errors import UnsupportedFeature
 from lakeward.formats.delta.net import Net
-from lakeward.formats.iceberg.definition import FORMAT_VERSION
+from lakeward.formats.iceberg.definition import FORMAT_VERSION, new_document
 from lakeward.formats.iceberg.document import Document, parse
 from lakeward.formats.iceberg.listing import Source, difference, vector_id
 from lakeward.log import files
+from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile
@@ -83,7 +84,8 @@ class IcebergBranch:
         cls, parts: Parts, head: Head, definition: Definition, directory: str
     ) -> IcebergBranch:
         """Write a branch's first document into its directory, which is noted."""
-        base = iceberg.document_of(parts, head)
+        is_new = head.version < 0
+        base = _new(parts, head, definition) if is_new else iceberg.document_of(parts, head)
         place = f"{head.location}/{directory}"
         document = _first(base, parts.storage.uri(place))
         name = document.location.rpartition("/")[2]
@@ -176,6 +178,12 @@ def _told(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _told(v) for k, v in value.items() if v not in ([], None)}
     return [_told(v) for v in value] if isinstance(value, list) else value
+
+
+def _new(parts: Parts, head: Head, definition: Definition) -> Document:
+    """The document that a table which is not there yet would have."""
+    place = parts.storage.uri(head.location)
+    return new_document(head, definition, place, at_ms=now_ms(), told={})
 
 
 def _first(base: Document, place: str) -> Document:

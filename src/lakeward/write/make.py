@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import logging
-import secrets
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from lakeward.errors import AlreadyExists, LakewardError
-from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_path
-from lakeward.formats.iceberg.newest import Candidates
-from lakeward.log import audit, heads, transactions
+from lakeward.errors import LakewardError
+from lakeward.log import heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import (
@@ -27,6 +23,7 @@ from lakeward.model.file import DataFile
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
 from lakeward.write import iceberg
+from lakeward.write.new_table import enter, make_empty, new_head, register, told
 from lakeward.write.outcome import ratify_surely, recorded
 from lakeward.write.publish import publish_member
 from lakeward.write.ratify import Intent
@@ -105,113 +102,59 @@ def _ratify(
         is_iceberg = format == iceberg.FORMAT
         # Iceberg has no snapshot in a table's first document, so files come with the next version.
         later = bool(begin.files) and is_iceberg
-        own_id = new_transaction_id() if later else transaction_id
-        _register(parts, session, own_id)
-        new = Head(
-            table_id=0,
-            uuid=str(uuid.uuid4()),
-            name=name,
-            format=format,
-            location=_location(parts, session, name),
-            # Whoever writes an Iceberg table moves a pointer in our own store.
-            guarded=guard or format == iceberg.FORMAT,
-            drift="adopt",
-            version=-1,
-            timestamp_ms=0,
-            definition_id=-1,
-            published=-1,
-            audit_seq=0,
-            audit_hash=audit.GENESIS,
-        )
-        head = replace(new, table_id=heads.insert(session, new, now))
         definition = replace(definition, created_ms=now)
+        head = enter(parts, session, new_head(parts, session, name, format, guard=guard), now)
+        begin.note(session, head)
+        if later:
+            empty = make_empty(parts, session, head, definition, now)
+            return [_add_files(parts, session, empty, definition, transaction_id, begin)]
+        register(parts, session, transaction_id)
         commit = Commit(
             version=0,
             timestamp_ms=now,
             info=CommitInfo(
-                transaction_id=own_id,
-                operation="CREATE TABLE" if later else begin.operation,
-                parameters=_told(definition) if later else begin.parameters or _told(definition),
+                transaction_id=transaction_id,
+                operation=begin.operation,
+                parameters=begin.parameters or told(definition),
                 actor=parts.actor,
                 engine=parts.engine,
             ),
-            added=() if later else begin.files,
+            added=begin.files,
             definition=definition,
         )
-        begin.note(session, head)
         if is_iceberg:
             head = iceberg.begin(parts, session, head, definition, commit)
-        else:
-            parts.storage.make_directory(f"{new.location}/{LOG_DIRECTORY}")
         member = Ratified(
             replace(head, version=0, timestamp_ms=now, definition_id=0), commit, definition
         )
         insert(session, member, head)
         if is_iceberg:
             heads.set_published(session, head.table_id, 0)
-        transactions.end(session, own_id, TransactionState.RATIFIED, now)
-        if later:
-            member = _add_files(parts, session, member, transaction_id, begin)
+        transactions.end(session, transaction_id, TransactionState.RATIFIED, now)
     return [member]
 
 
 def _add_files(
-    parts: Parts, session: Session, made: Ratified, transaction_id: str, begin: Beginning
+    parts: Parts,
+    session: Session,
+    head: Head,
+    definition: Definition,
+    transaction_id: str,
+    begin: Beginning,
 ) -> Ratified:
     """The first files of an Iceberg table that was made in the same session."""
-    _register(parts, session, transaction_id)
-    head = heads.lock(session, made.head.table_id, made.head.name)
+    register(parts, session, transaction_id)
     now = head.timestamp_ms + 1
-    info = replace(
-        made.commit.info,
+    info = CommitInfo(
         transaction_id=transaction_id,
         operation=begin.operation,
         parameters=begin.parameters or {},
+        actor=parts.actor,
+        engine=parts.engine,
     )
     commit = Commit(version=1, timestamp_ms=now, info=info, added=begin.files)
     advanced = replace(head, version=1, timestamp_ms=now)
-    member = iceberg.extend(parts, session, Ratified(advanced, commit, made.definition), aside=[])
+    member = iceberg.extend(parts, session, Ratified(advanced, commit, definition), aside=[])
     insert(session, member, head)
     transactions.end(session, transaction_id, TransactionState.RATIFIED, now)
     return member
-
-
-def _register(parts: Parts, session: Session, transaction_id: str) -> None:
-    transactions.register(
-        session,
-        parts.database.clock_ms(session),
-        transaction_id=transaction_id,
-        actor=parts.actor,
-        isolation=Isolation.SNAPSHOT.value,
-        message=None,
-    )
-
-
-def _told(definition: Definition) -> dict[str, str]:
-    return {"partitionBy": ",".join(definition.partition_names)}
-
-
-def _location(parts: Parts, session: Session, name: TableName) -> str:
-    """A directory of the table's name, or one beside it where another table has its files."""
-    token = secrets.token_hex(4)
-    plain = f"{name.namespace}/{name.name}" if name.namespace else name.name
-    choices = [plain, f"{plain}-{token}", f"{name.namespace}-{token}/{name.name}"]
-    free = next(p for p in choices if heads.overlapping(session, p) is None)
-    if free != plain:
-        return free
-    there = _there(parts, plain)
-    if there is not None:
-        place = parts.storage.uri(plain)
-        what = f"There is a table at {place} that the lake does not know: {there}."
-        raise AlreadyExists(what, hint="Adopt it, or choose another name.", table=str(name))
-    return plain
-
-
-def _there(parts: Parts, location: str) -> str | None:
-    """What shows that a table lies in a directory."""
-    if parts.storage.exists(commit_path(location, 0)) or any(
-        True for _ in parts.storage.listing(f"{location}/{LOG_DIRECTORY}")
-    ):
-        return "a Delta log"
-    found = Candidates.at(parts.storage, location)
-    return "Iceberg metadata" if found.names and not found.are_litter() else None

@@ -25,6 +25,7 @@ from lakeward.read.parts import Parts
 from lakeward.write import conflict, drift, iceberg
 from lakeward.write.change import Change, metrics, summary
 from lakeward.write.honour import honour, needs
+from lakeward.write.new_table import enter, make_empty
 from lakeward.write.record import Ratified, insert
 
 Along: TypeAlias = Callable[[Session], None]
@@ -70,7 +71,11 @@ def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
     members: list[Ratified] = []
     with _Discarding(members), parts.database.write() as session:
         close(session, intent.transaction_id)
+        new = [c for c in intent.changes if c.is_new]
+        if new:
+            parts.database.lock_schema(session)
         touched = sorted((*intent.changes, *intent.looked_at), key=lambda c: c.head.table_id)
+        touched = [c for c in touched if not c.is_new]
         current = [
             drift.settled(parts, session, heads.lock(session, c.head.table_id, c.head.name))
             for c in touched
@@ -90,11 +95,37 @@ def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
                 member = iceberg.extend(parts, session, member, change.aside)
             insert(session, member, head)
             members.append(member if head.format == iceberg.FORMAT else _prepared(parts, member))
+        members.extend(_first(parts, session, intent, c, timestamp) for c in new)
         for record in intent.along:
             record(session)
         reach("ratify.inserted")
     reach("ratify.committed")
     return members
+
+
+def _first(
+    parts: Parts, session: Session, intent: Intent, change: Change, timestamp: int
+) -> Ratified:
+    """A table that the transaction makes, with its first rows."""
+    head = enter(parts, session, change.head, timestamp)
+    if head.format != iceberg.FORMAT:
+        member = member_of(parts, intent, change, head, timestamp)
+        insert(session, member, head)
+        return _prepared(parts, member)
+    if not change.added:
+        member = member_of(parts, intent, change, head, timestamp)
+        entered = iceberg.begin(parts, session, head, member.definition, member.commit)
+        member = replace(member, head=replace(member.head, pointer=entered.pointer))
+        insert(session, member, entered)
+        heads.set_published(session, head.table_id, 0)
+        return member
+    definition = change.new_definition or change.definition
+    empty = make_empty(parts, session, head, definition, timestamp - 1)
+    rows = replace(change, definition=definition, new_definition=None)
+    member = member_of(parts, intent, rows, empty, timestamp)
+    member = iceberg.extend(parts, session, member, change.aside)
+    insert(session, member, empty)
+    return member
 
 
 class _Discarding:

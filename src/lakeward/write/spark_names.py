@@ -7,6 +7,7 @@ those of the lake past the transaction, and nothing but tables of the lake may b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from lakeward.engines.spark.statement import TableRef
@@ -22,8 +23,16 @@ _FILES: Final = frozenset(
 )
 
 
-def table_of(parts: Parts, workspace: Workspace, ref: TableRef) -> TableName | None:
+def table_of(
+    parts: Parts, workspace: Workspace, ref: TableRef, knows: Callable[[TableName], bool]
+) -> TableName | None:
     """The lake's table that a name means; None for what else may be read.
+
+    Args:
+        parts: The lake's.
+        workspace: Whose session has temporary views and other catalogs.
+        ref: The name where it stands.
+        knows: Whether the transaction knows a table.
 
     Raises:
         TableNotFound: It means nothing.
@@ -35,7 +44,7 @@ def table_of(parts: Parts, workspace: Workspace, ref: TableRef) -> TableName | N
     if not ref.writes and len(ref.parts) == 1 and workspace.is_view(ref.parts[0]):
         return None
     name = _name(ref)
-    if name is not None and _is_known(parts, name):
+    if name is not None and knows(name):
         if ref.travels:
             what = f"A statement in a transaction sees one version of {name}."
             raise UnsupportedFeature(what, hint="Read older ones with lake.table(…).at(…).")
@@ -80,11 +89,6 @@ def _name(ref: TableRef) -> TableName | None:
 
 def _is_name(text: str) -> bool:
     return "/" not in text and ":" not in text
-
-
-def _is_known(parts: Parts, name: TableName) -> bool:
-    with parts.database.read() as session:
-        return heads.find(session, name) is not None
 
 
 def _check_path(parts: Parts, ref: TableRef) -> None:

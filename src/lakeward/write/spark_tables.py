@@ -19,6 +19,9 @@ from lakeward.errors import LakewardError
 from lakeward.formats.delta.changes import Difference
 from lakeward.formats.delta.net import Net
 from lakeward.formats.delta.publication import commit_path
+from lakeward.log import heads
+from lakeward.model.clock import now_ms
+from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
@@ -27,6 +30,7 @@ from lakeward.write.branch import DeltaBranch
 from lakeward.write.change import Operation
 from lakeward.write.iceberg_branch import IcebergBranch
 from lakeward.write.member import Member
+from lakeward.write.new_table import new_head
 from lakeward.write.publish import publish_backlog
 from lakeward.write.spark_validate import check_rows
 from lakeward.write.view import View
@@ -45,6 +49,7 @@ class _Written:
         is_whole: Whether the branch has the table's own files.
         operations: What was asked for, of formats whose branches do not tell.
         net: What it came to, once that is known.
+        made: What made the table, where the transaction did.
     """
 
     member: Member
@@ -52,6 +57,7 @@ class _Written:
     is_whole: bool
     operations: list[Operation]
     net: Net | None = None
+    made: Operation | None = None
 
 
 class SparkTables:
@@ -115,6 +121,40 @@ class SparkTables:
         written.operations.append(operation)
         return self.workspace.target(name.namespace, name.name, member.change.head.format)
 
+    def make(
+        self,
+        name: TableName,
+        format: str,  # noqa: A002  the name users know
+        definition: Definition,
+        operation: Operation,
+    ) -> str:
+        """Make a table that nobody else sees before the commit; what it is called to be written.
+
+        Raises:
+            AlreadyExists: The lake has a table of this name, or one lies where it would.
+        """
+        with self._parts.database.read() as session:
+            head = new_head(self._parts, session, name, format, guard=True)
+        member = self._view.make(head, replace(definition, created_ms=now_ms()))
+        self._written[name] = self._open(name, member, whole=False)
+        self._written[name].made = operation
+        return self.workspace.target(name.namespace, name.name, format)
+
+    def knows(self, name: TableName) -> bool:
+        """Whether the lake has a table of this name, or the transaction makes one."""
+        if name in self._view.members:
+            return True
+        with self._parts.database.read() as session:
+            return heads.find(session, name) is not None
+
+    def definition(self, name: TableName) -> Definition:
+        """The definition of a table that was asked for before."""
+        return self._view.members[name].change.definition
+
+    def format(self, name: TableName) -> str:
+        """The format of a table that was asked for before."""
+        return self._view.members[name].change.head.format
+
     def scope(self, name: TableName, scope: Expression | None) -> None:
         """Note which rows a statement replaces or removes; None for all."""
         self._view.members[name].change.scopes.append(scope)
@@ -140,6 +180,8 @@ class SparkTables:
                 branch.fill(change, net)
                 if isinstance(branch, IcebergBranch):
                     change.operations.extend(written.operations)
+            if written.made is not None:
+                change.operations = [written.made]
 
     def committed(self) -> None:
         """Delete what commits do not need of the branches, and forget the tables."""
@@ -193,7 +235,8 @@ class SparkTables:
             return
         # Joined without a look, so its base may have moved to the cut since.
         written.branch.head = written.member.change.head
-        written.branch.complete(written.member.files())
+        if not written.member.change.is_new:
+            written.branch.complete(written.member.files())
         written.is_whole = True
 
     def _pin(self, name: TableName, member: Member) -> None:

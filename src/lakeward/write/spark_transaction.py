@@ -9,46 +9,41 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from lakeward.engines.arrow.input import tables_of
 from lakeward.engines.spark.failures import translated
 from lakeward.engines.spark.quoting import identifier
-from lakeward.engines.spark.statement import Kind, Statement, TableRef, read_statement
+from lakeward.engines.spark.statement import (
+    Kind,
+    Statement,
+    query_of,
+    read_statement,
+)
 from lakeward.errors import (
-    InvalidExpression,
+    AlreadyExists,
     LakewardError,
-    SchemaMismatch,
     UnsupportedFeature,
 )
 from lakeward.model import arguments
 from lakeward.model.commit import Isolation
-from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.model.render import render
 from lakeward.model.steps import reach
 from lakeward.model.where import parse
 from lakeward.read.scan import check_columns
 from lakeward.write.change import Operation
+from lakeward.write.create import define
+from lakeward.write.new_table import told
+from lakeward.write.spark_frames import frame_of
 from lakeward.write.spark_merge import merge_sql
-from lakeward.write.spark_names import table_of
+from lakeward.write.spark_names import created_name
+from lakeward.write.spark_sql import found_tables, spelled
 from lakeward.write.spark_tables import SparkTables
 from lakeward.write.spark_validate import refuse
 from lakeward.write.transaction import Transaction
 
 if TYPE_CHECKING:
     from lakeward.engines.spark.workspace import DataFrame, SparkSession
-
-_OPERATIONS: Final = {
-    Kind.INSERT: "WRITE",
-    Kind.OVERWRITE: "WRITE",
-    Kind.UPDATE: "UPDATE",
-    Kind.DELETE: "DELETE",
-    Kind.MERGE: "MERGE",
-    Kind.OPTIMIZE: "OPTIMIZE",
-}
 
 
 class SparkTransaction(Transaction):
@@ -81,9 +76,11 @@ class SparkTransaction(Transaction):
         of the session that the transaction was given are known.
 
         Args:
-            text: SELECT, INSERT, UPDATE, DELETE, MERGE, OPTIMIZE, or CREATE TEMPORARY VIEW.
+            text: SELECT, INSERT, UPDATE, DELETE, MERGE, OPTIMIZE, CREATE TABLE, with or without AS
+                SELECT, or CREATE TEMPORARY VIEW. A table that is made appears with the commit.
 
         Raises:
+            AlreadyExists: It makes a table that is there.
             UnsupportedFeature: The statement would change something outside the transaction, or
                 might; says why. The transaction stays open.
             TableNotFound: It names a table that is not there.
@@ -93,13 +90,11 @@ class SparkTransaction(Transaction):
             return self.spark.range(0).toDF("id")
         self._check_open()
         # Looked up first, so that a statement that is refused has changed nothing.
-        tables = {
-            ref.start: table_of(self._parts, self._tables.workspace, ref)
-            for ref in statement.tables
-            if not (statement.kind is Kind.VIEW and ref.writes)
-        }
-        with self._running(str(tables.get(statement.target.start)) if statement.target else ""):
-            return self._run(statement, tables)
+        found = found_tables(self._parts, self._tables, statement)
+        if statement.kind is Kind.CREATE:
+            return self._make(statement, found)
+        with self._running(str(found.get(statement.target.start)) if statement.target else ""):
+            return self._do(spelled(self._tables, statement, found))
 
     def read(
         self, name: str, *, columns: Sequence[str] | None = None, where: str | None = None
@@ -109,7 +104,7 @@ class SparkTransaction(Transaction):
         self._check_open()
         with self._running(name):
             known = self._tables.to_read(table)
-            definition = self._view.members[table].change.definition
+            definition = self._tables.definition(table)
             check_columns(columns, definition, name)
             rows = self.spark.table(known)
             if where is not None:
@@ -142,7 +137,7 @@ class SparkTransaction(Transaction):
             rows = self._frame(table, data)
             parameters = {"mode": "Overwrite", **({} if where is None else {"predicate": where})}
             target = self._tables.to_write(table, Operation("WRITE", parameters), reads=True)
-            definition = self._view.members[table].change.definition
+            definition = self._tables.definition(table)
             scope = None if where is None else parse(where, definition.schema)
             self._tables.scope(table, scope)
             if where is not None:
@@ -164,7 +159,7 @@ class SparkTransaction(Transaction):
         with self._running(name):
             operation = Operation("DELETE", {"predicate": where})
             target = self._tables.to_write(table, operation, reads=True)
-            scope = parse(where, self._view.members[table].change.definition.schema)
+            scope = parse(where, self._tables.definition(table).schema)
             self._tables.scope(table, scope)
             self._do(f"DELETE FROM {target} WHERE {render(scope)}")
 
@@ -204,7 +199,7 @@ class SparkTransaction(Transaction):
             rows = self._frame(table, data)
             operation = Operation("MERGE", {"on": ", ".join(keys)})
             target = self._tables.to_write(table, operation, reads=True)
-            schema = self._view.members[table].change.definition.schema
+            schema = self._tables.definition(table).schema
             statement = merge_sql(
                 schema,
                 rows.columns,
@@ -253,48 +248,43 @@ class SparkTransaction(Transaction):
         else:
             self._tables.discard()
 
-    def _run(self, statement: Statement, tables: Mapping[int, TableName | None]) -> DataFrame:
-        spelled: dict[int, str] = {}
-        target = None if statement.target is None else tables.get(statement.target.start)
-        for ref in statement.tables:
-            table = tables.get(ref.start)
-            if table is not None and not ref.writes:
-                spelled[ref.start] = self._tables.to_read(table)
-        if target is not None and statement.target is not None:
-            operation = Operation(_OPERATIONS[statement.kind], _told(statement))
-            again = any(t == target for s, t in tables.items() if s != statement.target.start)
-            spelled[statement.target.start] = self._tables.to_write(
-                target, operation, reads=statement.target.reads or again
+    def _make(self, statement: Statement, found: Mapping[int, TableName | None]) -> DataFrame:
+        """Make a table, with the rows of a query where there is one."""
+        created, workspace = statement.created, self._tables.workspace
+        if created is None or statement.target is None:
+            message = "a statement that makes a table says which"
+            raise AssertionError(message)
+        name = created_name(statement.target)
+        nothing = self.spark.range(0).toDF("id")
+        if self._tables.knows(name):
+            if created.if_missing:
+                return nothing
+            what = f"The lake has a table {name} already."
+            raise AlreadyExists(what, hint="Choose another name.", table=str(name))
+        with self._running(str(name)):
+            rows = None
+            if created.is_filled:
+                rows = self._do(query_of(spelled(self._tables, statement, found)))
+            columns = (
+                workspace.declared(created.columns or "")
+                if rows is None
+                else workspace.columns(rows)
             )
-            self._note_scope(statement, target)
-
-        def namespace(ref: TableRef) -> str | None:
-            table = next(
-                (t for t in tables.values() if t and (t.namespace, t.name) == ref.parts), None
+            format_ = created.format or "delta"
+            definition = define(
+                columns,
+                format_,
+                partition_by=created.partition_by,
+                properties=created.properties,
+                constraints={},
+                comment=created.comment,
+                guard=True,
             )
-            if table is None or self._view.members[table].change.head.format != "delta":
-                return None
-            workspace = self._tables.workspace
-            return identifier(workspace.database(table.namespace, written=table == target))
-
-        def name(ref: TableRef) -> str | None:
-            return spelled.get(ref.start)
-
-        return self._do(statement.rewritten(name, namespace))
-
-    def _note_scope(self, statement: Statement, table: TableName) -> None:
-        """Which rows a statement may replace or remove, as far as that can be told."""
-        if statement.kind in (Kind.INSERT, Kind.OPTIMIZE):
-            return
-        scope = None
-        if statement.where is not None:
-            schema = self._view.members[table].change.definition.schema
-            try:
-                scope = parse(statement.where, schema)
-            except InvalidExpression:
-                # It names other tables, or what only Spark knows: then it is about all rows.
-                scope = None
-        self._tables.scope(table, scope)
+            word = "CREATE TABLE" if rows is None else "CREATE TABLE AS SELECT"
+            target = self._tables.make(name, format_, definition, Operation(word, told(definition)))
+            if rows is not None:
+                self._insert(name, target, rows)
+            return nothing
 
     def _insert(self, table: TableName, target: str, data: Any) -> None:
         rows = self._frame(table, data)
@@ -303,16 +293,8 @@ class SparkTransaction(Transaction):
         self._do(f"INSERT INTO {target} ({columns}) SELECT {columns} FROM {source}")
 
     def _frame(self, table: TableName, data: Any) -> DataFrame:
-        """Rows as a frame, with columns of the table only."""
         definition = self._view.member(table, reads=False).change.definition
-        if hasattr(data, "_jdf"):
-            frame: DataFrame = data
-        else:
-            schema = definition.schema.to_arrow()
-            given = list(tables_of(data, schema, str(table)))
-            frame = self.spark.createDataFrame(pa.concat_tables(given) if given else pa.table({}))
-        _check_names(frame.columns, definition, str(table))
-        return frame
+        return frame_of(self.spark, data, definition, str(table))
 
     def _do(self, sql: str) -> DataFrame:
         done = self._tables.workspace.frame(sql)
@@ -333,38 +315,6 @@ class SparkTransaction(Transaction):
                     self._failure = known
                     raise known from error
             raise
-
-
-def _told(statement: Statement) -> dict[str, str]:
-    if statement.kind is Kind.INSERT:
-        return {"mode": "Append"}
-    if statement.kind is Kind.OVERWRITE:
-        return {"mode": "Overwrite"}
-    return {} if statement.where is None else {"predicate": statement.where}
-
-
-def _check_names(given: Sequence[str], definition: Definition, table: str) -> None:
-    schema = definition.schema
-    extra = [name for name in given if name not in schema.by_name]
-    if extra:
-        what = f"The data for {table} has {', '.join(extra)}, which the table does not have."
-        hint = f"The table's columns are {', '.join(schema.names)}."
-        raise SchemaMismatch(what, hint=hint, table=table, columns=extra)
-    twice = sorted({name for name in given if given.count(name) > 1})
-    if twice:
-        what = f"The data for {table} has the column {twice[0]!r} more than once."
-        raise SchemaMismatch(what, table=table, columns=twice)
-    lacking = [
-        f.name
-        for f in schema
-        if f.name not in given
-        and not f.nullable
-        and f.default is None
-        and f.id not in definition.derived
-    ]
-    if lacking:
-        what = f"The data for {table} lacks {', '.join(lacking)}."
-        raise SchemaMismatch(what, table=table, columns=lacking)
 
 
 def _without_spark() -> UnsupportedFeature:

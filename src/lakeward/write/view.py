@@ -61,7 +61,8 @@ class View:
             return self._newest(name)
         if reads and self._cut is None:
             self._take_cut()
-        if reads and self._cut is not None and name not in self._cut:
+        made = name in self.members and self.members[name].change.is_new
+        if reads and self._cut is not None and name not in self._cut and not made:
             self.missed.add(name)
             what = f"The lake had no table {name} when the transaction first looked at rows."
             hint = "Begin a new one; `lakeward tables` lists what the lake has."
@@ -72,6 +73,12 @@ class View:
     def begin_at(self, head: Head, definition: Definition) -> Member:
         """A table that is changed from a version of the caller's choice, untouched so far."""
         return self._add(head, definition)
+
+    def make(self, head: Head, definition: Definition) -> Member:
+        """A table that the transaction makes: there for nobody else until it is ratified."""
+        member = self._add(head, definition)
+        member.change.new_definition = definition
+        return member
 
     def locked(self, head: Head) -> None:
         """Go on from the head of a table that was just locked, which nobody else changes now.
@@ -109,6 +116,8 @@ class View:
         with self._parts.database.read() as session:
             self._cut = {h.name: h for h in heads.all_heads(session)}
             for name, member in self.members.items():
+                if member.change.is_new:
+                    continue
                 # Only added to so far, which depends on no version: the base may move to the cut.
                 head = self._cut.get(name)
                 if head is None or head.table_id != member.change.head.table_id:

@@ -88,7 +88,7 @@ class Created:
     """What a statement says of a table that it makes.
 
     Attributes:
-        query: Whose rows it gets; None for an empty one.
+        is_filled: Whether it gets the rows of a query.
         format: Of the table, where it is said.
         partition_by: Columns and transforms, as `lake.create` takes them.
         properties: Table properties.
@@ -97,7 +97,7 @@ class Created:
         columns: As they are declared, where there is no query.
     """
 
-    query: str | None
+    is_filled: bool
     format: str | None
     partition_by: tuple[str, ...]
     properties: dict[str, str]
@@ -179,6 +179,15 @@ def read_statement(text: str) -> Statement:
         return _statement(text, tree, Kind.QUERY)
     word = str(tree.this).upper() if isinstance(tree, exp.Command) else name
     raise _refused(text, _REASONS.get(word, "It is not known to stay inside the transaction."))
+
+
+def query_of(text: str) -> str:
+    """The query of a CREATE TABLE … AS.
+
+    Raises:
+        UnsupportedFeature: It is not known where it begins.
+    """
+    return text[_query_start(text) :].rstrip().rstrip(";")
 
 
 def checked_expression(text: str) -> str:
@@ -268,7 +277,7 @@ def _create(text: str, tree: exp.Create) -> Statement:
     if isinstance(tree.this, exp.Schema):
         columns = ", ".join(c.sql(dialect=DIALECT) for c in tree.this.expressions)
     created = Created(
-        query=None if tree.expression is None else text[_query_start(text) :].rstrip().rstrip(";"),
+        is_filled=tree.expression is not None,
         format=_format(properties),
         partition_by=tuple(_partitioning(properties)),
         properties=_properties(properties),

@@ -18,6 +18,7 @@ from lakeward.engines.spark.extra import pyspark
 from lakeward.engines.spark.quoting import identifier, literal
 from lakeward.engines.spark.session import check
 from lakeward.engines.spark.settings import iceberg_catalog
+from lakeward.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame
@@ -101,6 +102,23 @@ class Workspace:
             self.session._jsparkSession, self.target(namespace, name, "iceberg")
         )
         return str(table.operations().current().metadataFileLocation())
+
+    def columns(self, frame: Any) -> Any:
+        """The columns of a frame, as an Arrow schema."""
+        return pyspark("sql.pandas.types").to_arrow_schema(frame.schema)
+
+    def declared(self, columns: str) -> Any:
+        """Columns as SQL declares them, as an Arrow schema.
+
+        Raises:
+            InvalidInput: They are more than names, types and whether a value is required.
+        """
+        try:
+            found = pyspark("sql.types").StructType.fromDDL(columns)
+            return pyspark("sql.pandas.types").to_arrow_schema(found)
+        except pyspark("errors").PySparkException as error:
+            what = f"The columns cannot be understood: {str(error).splitlines()[0]}"
+            raise InvalidInput(what, hint="Declare names, types and NOT NULL.") from error
 
     def is_view(self, name: str) -> bool:
         """Whether the session has a temporary view of this name."""

@@ -1,0 +1,90 @@
+"""Statements of a transaction on Spark, spelled with the names that its tables have there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from lakeward.engines.spark.quoting import identifier
+from lakeward.engines.spark.statement import Kind, Statement, TableRef
+from lakeward.errors import InvalidExpression
+from lakeward.model.expression import Expression
+from lakeward.model.names import TableName
+from lakeward.model.where import parse
+from lakeward.read.parts import Parts
+from lakeward.write.change import Operation
+from lakeward.write.spark_names import table_of
+from lakeward.write.spark_tables import SparkTables
+
+_OPERATIONS: Final = {
+    Kind.INSERT: "WRITE",
+    Kind.OVERWRITE: "WRITE",
+    Kind.UPDATE: "UPDATE",
+    Kind.DELETE: "DELETE",
+    Kind.MERGE: "MERGE",
+    Kind.OPTIMIZE: "OPTIMIZE",
+}
+
+
+def found_tables(
+    parts: Parts, tables: SparkTables, statement: Statement
+) -> dict[int, TableName | None]:
+    """The lake's table for each name of a statement, by where it stands; nothing is opened yet.
+
+    Raises:
+        TableNotFound: A name means nothing.
+        UnsupportedFeature: The statement would go past the transaction.
+    """
+    return {
+        ref.start: table_of(parts, tables.workspace, ref, tables.knows)
+        for ref in statement.tables
+        # What it makes is not there yet.
+        if not (ref.writes and statement.kind in (Kind.VIEW, Kind.CREATE))
+    }
+
+
+def spelled(
+    tables: SparkTables, statement: Statement, found: Mapping[int, TableName | None]
+) -> str:
+    """A statement with the names that its tables have in Spark, each pinned or on its branch."""
+    names: dict[int, str] = {}
+    target = None if statement.target is None else found.get(statement.target.start)
+    for ref in statement.tables:
+        table = found.get(ref.start)
+        if table is not None and not ref.writes:
+            names[ref.start] = tables.to_read(table)
+    if target is not None and statement.target is not None:
+        operation = Operation(_OPERATIONS[statement.kind], _told(statement))
+        again = any(t == target for s, t in found.items() if s != statement.target.start)
+        reads = statement.target.reads or again
+        names[statement.target.start] = tables.to_write(target, operation, reads=reads)
+        if statement.kind not in (Kind.INSERT, Kind.OPTIMIZE):
+            tables.scope(target, _scope(tables, statement, target))
+
+    def namespace(ref: TableRef) -> str | None:
+        known = (t for t in found.values() if t and (t.namespace, t.name) == ref.parts)
+        table = next(known, None)
+        if table is None or tables.format(table) != "delta":
+            return None
+        return identifier(tables.workspace.database(table.namespace, written=table == target))
+
+    return statement.rewritten(lambda ref: names.get(ref.start), namespace)
+
+
+def _scope(tables: SparkTables, statement: Statement, table: TableName) -> Expression | None:
+    """Which rows a statement may replace or remove, as far as that can be told; None for all."""
+    if statement.where is None:
+        return None
+    try:
+        return parse(statement.where, tables.definition(table).schema)
+    except InvalidExpression:
+        # It names other tables, or what only Spark knows.
+        return None
+
+
+def _told(statement: Statement) -> dict[str, str]:
+    if statement.kind is Kind.INSERT:
+        return {"mode": "Append"}
+    if statement.kind is Kind.OVERWRITE:
+        return {"mode": "Overwrite"}
+    return {} if statement.where is None else {"predicate": statement.where}

@@ -1,0 +1,143 @@
+"""Tables made inside a transaction on Spark: there with the rest of it, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import lakeward as lw
+from lakeward.errors import AlreadyExists, InvalidInput, TableNotFound
+from tests.support.invariants import check_lake
+from tests.support.leases import run_out
+
+BOTH = pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Generator[lw.Lake]:
+    with lw.open(tmp_path / "lake") as opened:
+        opened.create("orders", {"id": "int64", "part": "string"})
+        with opened.transaction() as tx:
+            tx.append("orders", [{"id": n, "part": "ab"[n % 2]} for n in range(6)])
+        yield opened
+
+
+@BOTH
+def test_a_table_made_from_a_query_appears_with_the_rest(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    with lake.transaction(spark=spark) as tx:
+        tx.sql(
+            f"CREATE TABLE gold.totals USING {table_format} PARTITIONED BY (part) COMMENT 'sums'"
+            " AS SELECT part, count(*) AS n, max(orders.id) AS newest FROM orders GROUP BY part"
+        )
+        tx.sql("INSERT INTO gold.totals VALUES ('c', 0, NULL)")
+        tx.sql("DELETE FROM orders WHERE id = 0")
+        assert tx.sql("SELECT sum(n) FROM gold.totals").first()[0] == 6
+        with pytest.raises(TableNotFound):
+            lake.table("gold.totals")
+
+    table = lake.table("gold.totals")
+    assert table.to_arrow().sort_by("part").to_pylist() == [
+        {"part": "a", "n": 3, "newest": 4},
+        {"part": "b", "n": 3, "newest": 5},
+        {"part": "c", "n": 0, "newest": None},
+    ]
+    assert table.partition_by == ["part"]
+    newest = table.history(limit=1)[0]
+    assert (newest.transaction_id, newest.operation) == (
+        tx.transaction_id,
+        "CREATE TABLE AS SELECT",
+    )
+    assert tx.commit().versions == {"gold.totals": table.version, "orders": 2}
+    check_lake(lake, ["orders", "gold.totals"])
+    with lake.transaction(spark=spark) as tx:
+        tx.sql("UPDATE gold.totals SET n = n + 1 WHERE part = 'c'")
+    assert table.to_arrow(where="part = 'c'")["n"].to_pylist() == [1]
+
+
+@BOTH
+def test_a_table_of_a_transaction_that_is_rolled_back_was_never_there(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    tx = lake.transaction(spark=spark)
+    tx.sql(f"CREATE TABLE copy USING {table_format} AS SELECT * FROM orders")
+    tx.rollback()
+
+    assert [t.name for t in lake.tables()] == ["orders"]
+    assert not [p for p in Path(lake.warehouse, "copy").rglob("*") if p.is_file()]
+    lake.create("copy", {"id": "int64"}, format=table_format)
+
+
+@BOTH
+def test_an_empty_table_is_declared(spark: SparkSession, lake: lw.Lake, table_format: str) -> None:
+    with lake.transaction(spark=spark) as tx:
+        tx.sql(f"CREATE TABLE made (id BIGINT NOT NULL, name STRING) USING {table_format}")
+        tx.sql("CREATE TABLE IF NOT EXISTS made AS SELECT 1")
+
+    table = lake.table("made")
+    assert [(f.name, f.nullable) for f in table.schema] == [("id", False), ("name", True)]
+    assert (table.version, table.to_arrow().num_rows) == (0, 0)
+    with lake.transaction(spark=spark) as tx:
+        tx.append("made", [{"id": 1}])
+    check_lake(lake, ["orders", "made"])
+
+
+def test_a_name_that_is_taken_is_refused_at_once_or_at_the_commit(
+    spark: SparkSession, lake: lw.Lake
+) -> None:
+    with lake.transaction(spark=spark) as tx:
+        with pytest.raises(AlreadyExists):
+            tx.sql("CREATE TABLE orders AS SELECT 1 AS id")
+        tx.sql("INSERT INTO orders VALUES (10, 'c')")
+
+    tx = lake.transaction(spark=spark)
+    tx.sql("INSERT INTO orders VALUES (11, 'c')")
+    tx.sql("CREATE TABLE rival AS SELECT 1 AS id")
+    theirs = lake.create("rival", {"id": "int64"})
+    with lake.transaction() as other:
+        other.append("rival", [{"id": 7}])
+    with pytest.raises(AlreadyExists):
+        tx.commit()
+
+    assert theirs.to_arrow()["id"].to_pylist() == [7]
+    assert lake.table("orders").version == 2
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE made AS SELECT id, id FROM orders",
+        "CREATE TABLE made USING csv AS SELECT 1 AS id",
+        "CREATE TABLE made (id BIGINT GENERATED ALWAYS AS IDENTITY)",
+        "CREATE TABLE made (id BIGINT DEFAULT 7)",
+        "CREATE TABLE other.catalog.made AS SELECT 1 AS id",
+    ],
+)
+def test_what_would_make_no_table_of_the_lake_is_refused(
+    spark: SparkSession, lake: lw.Lake, statement: str
+) -> None:
+    tx = lake.transaction(spark=spark)
+    with pytest.raises(InvalidInput):
+        tx.sql(statement)
+    tx.rollback()
+
+    assert [t.name for t in lake.tables()] == ["orders"]
+
+
+@BOTH
+def test_files_of_a_table_that_never_came_to_be_are_cleaned_up(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    tx = lake.transaction(spark=spark)
+    tx.sql(f"CREATE TABLE copy USING {table_format} AS SELECT * FROM orders")
+    assert any(Path(lake.warehouse, "copy").rglob("*.parquet"))
+
+    # As if its process had died.
+    run_out(lake, tx.transaction_id)
+    lw.open(lake.warehouse).close()
+
+    assert not [p for p in Path(lake.warehouse, "copy").rglob("*") if p.is_file()]
