@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakeward.cli.masking import Mask
 from lakeward.cli.output.base import Output, View
+from lakeward.storage.settings import environment_secrets
 
 if TYPE_CHECKING:
     from lakeward.lake.lake import Lake
@@ -51,7 +52,7 @@ class Cli:
         """Where the answer goes; made when it is first needed, because it loads what it needs."""
         if self._output is None:
             self._output = _output(json=self.json)
-        self._output.mask = Mask(self.target)
+        self._output.mask = Mask(self.target, *environment_secrets(os.environ))
         return self._output
 
     def show(self, view: View) -> None:

@@ -25,9 +25,10 @@ class Mask:
 
     Args:
         target: A directory, or a URL that may hold a password.
+        *others: Secrets that have nothing to do with it.
     """
 
-    def __init__(self, target: str = "") -> None:
+    def __init__(self, target: str = "", *others: str) -> None:
         scheme, separator, rest = target.partition("://")
         userinfo, at, place = rest.rpartition("@")
         user, colon, password = userinfo.partition(":")
@@ -38,7 +39,8 @@ class Mask:
         secrets |= {m["secret"] for m in _IN_PAIR.finditer(target)}
         # A password that is also the name of something hides nothing when it is masked.
         known = f"{scheme} {user} {place.partition('?')[0]}"
-        self._secrets = sorted((s for s in secrets if s and s not in known), key=len, reverse=True)
+        masked = [s for s in secrets if s and s not in known] + [s for s in others if s]
+        self._secrets = sorted(masked, key=len, reverse=True)
 
     def __call__(self, text: str) -> str:
         """The text without secrets."""

@@ -27,6 +27,7 @@ from lakeward.log import commits, heads, transactions
 from lakeward.model.clock import now_ms
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
+from lakeward.storage.attach import attach
 from lakeward.storage.base import Storage
 from lakeward.write.adopt import adopt
 from lakeward.write.adopt_iceberg import adopt_iceberg
@@ -69,6 +70,12 @@ def rebuild(parts: Parts) -> Rebuilt:
     restore_clones(parts)
     found = dict(sorted(rebuilding.found.items()))
     return Rebuilt(found, rebuilding.skipped, _register(parts))
+
+
+def is_published_below(place: str) -> tuple[bool, str]:
+    """Whether a warehouse has published tables, and its full name; nothing is changed."""
+    storage = attach(place, {})
+    return next(_locations(storage), None) is not None, storage.root
 
 
 @dataclass

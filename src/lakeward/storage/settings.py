@@ -6,6 +6,7 @@ environment know. Names are compared without case.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -109,3 +110,15 @@ SETTINGS: Final[dict[str, tuple[Setting, ...]]] = {
     ),
 }
 """By provider."""
+
+
+def environment_secrets(environment: Mapping[str, str]) -> list[str]:
+    """Secrets of object stores that lie in an environment."""
+    names = [
+        name.upper()
+        for settings in SETTINGS.values()
+        for setting in settings
+        if setting.kind == "secret"
+        for name in setting.others
+    ]
+    return [environment[name] for name in names if environment.get(name)]

@@ -82,11 +82,11 @@ def rebuild(cli: Cli) -> None:
 def _check_something_to_rebuild(cli: Cli) -> None:
     """Make no lake where there is nothing to make it of."""
     from lakeward.errors import LakeNotFound
+    from lakeward.maintain.rebuild import is_published_below
 
-    place = Path(cli.place).expanduser()
-    patterns = ("_delta_log", "metadata/*.metadata.json") if place.is_dir() else ()
-    if not any(next(place.rglob(p), None) for p in patterns):
-        what = f"There are no published tables below {place.absolute()}."
+    found, place = is_published_below(cli.place)
+    if not found:
+        what = f"There are no published tables below {place}."
         raise LakeNotFound(what, hint="Give the lake's directory with --lake or --warehouse.")
 
 

@@ -129,6 +129,7 @@ def adopt(
 ) -> None:
     """Take an existing Delta or Iceberg table into the lake, with its history, where it lies."""
     from lakeward.cli.views.answers import Done
+    from lakeward.model.file import is_full
 
     if catalog and location is None:
         raise typer.BadParameter("--catalog needs the table's name there.")  # noqa: EM101
@@ -137,7 +138,7 @@ def adopt(
     with cli.lake() as lake, cli.output.working(f"Adopting {table}"):
         made = lake.adopt(
             table,
-            place if catalog or own else absolute(Path(place)),
+            place if catalog or own or is_full(place) else absolute(Path(place)),
             guard=guard,
             drift=drift,
             take_over=take_over,
