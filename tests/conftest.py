@@ -87,7 +87,11 @@ def lake_target(
     directory = tmp_path / "lake"
     if store == "s3":
         server: S3Server = request.getfixturevalue("s3_server")
-        return s3_target(server, str(directory), table_format)
+        environment: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+        for name, value in server.options().items():
+            # Strangers find their way by it.
+            environment.setenv(name, value)
+        return s3_target(server, tmp_path, table_format)
     url = request.getfixturevalue("postgres_url") if store == "postgres" else str(directory)
     return LakeTarget(url, directory, table_format)
 

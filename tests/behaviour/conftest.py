@@ -89,7 +89,10 @@ def shared_lake(
     with ExitStack() as stack:
         if store == "s3":
             server = request.getfixturevalue("s3_server")
-            yield stack.enter_context(s3_target(server, str(warehouse), table_format).open())
+            environment = stack.enter_context(pytest.MonkeyPatch.context())
+            for name, value in server.options().items():
+                environment.setenv(name, value)
+            yield stack.enter_context(s3_target(server, warehouse, table_format).open())
             return
         url = str(warehouse)
         if store == "postgres":

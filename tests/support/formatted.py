@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import lakeward as lw
+from tests.support.s3 import as_served
 
 
 class FormattedLake(lw.Lake):
@@ -20,3 +22,10 @@ class FormattedLake(lw.Lake):
     def create(self, name: str, schema: Any, **options: Any) -> lw.Table:
         """Make an empty table, of the lake's usual format unless said otherwise."""
         return super().create(name, schema, **{"format": self._table_format, **options})
+
+    def adopt(self, name: str, location: str | Path, **options: Any) -> lw.Table:
+        """Take a table in, by the name that the lake's own server has for a directory."""
+        local = str(location).startswith("/")
+        if self.warehouse.startswith("s3://") and local and options.get("catalog") is None:
+            location = as_served(Path(location))
+        return super().adopt(name, location, **options)

@@ -97,11 +97,14 @@ class S3Server:
             "AWS_ALLOW_HTTP": "true",
         }
 
-    def bucket(self) -> str:
-        """The name of a fresh, empty bucket."""
+    def bucket(self, directory: Path | None = None) -> str:
+        """The name of a fresh bucket: an empty one, or one that holds a directory's files."""
         name = f"lake-{secrets.token_hex(6)}"
-        (self._data / name).mkdir()
-        _SERVED[name] = self._data / name
+        if directory is None:
+            (self._data / name).mkdir()
+        else:
+            (self._data / name).symlink_to(directory)
+        _SERVED[name] = directory or self._data / name
         return name
 
     def stop(self) -> None:
@@ -138,6 +141,15 @@ def on_disk(location: str) -> Path:
         return Path(location.removeprefix("file://"))
     bucket, _, key = rest.partition("/")
     return _SERVED[bucket] / key
+
+
+def as_served(path: Path) -> str:
+    """The full name of a file or directory of this disk on the server that serves it."""
+    for bucket, directory in _SERVED.items():
+        if path.is_relative_to(directory):
+            return f"s3://{bucket}/{path.relative_to(directory)}"
+    message = f"{path} is in no bucket"
+    raise LookupError(message)
 
 
 def obtain() -> Path:

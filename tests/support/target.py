@@ -9,7 +9,7 @@ from typing import Any
 
 import lakeward as lw
 from tests.support.formatted import FormattedLake
-from tests.support.s3 import S3Server, on_disk
+from tests.support.s3 import S3Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class LakeTarget:
         )
 
 
-def s3_target(server: S3Server, url: str, table_format: str) -> LakeTarget:
-    """A lake whose warehouse is a prefix of a fresh bucket."""
-    bucket = server.bucket()
-    place = f"s3://{bucket}/wh"
-    return LakeTarget(url, on_disk(place), table_format, place, server.options())
+def s3_target(server: S3Server, directory: Path, table_format: str) -> LakeTarget:
+    """A lake whose warehouse is on an S3 server, which serves the directory as a bucket."""
+    place = f"s3://{server.bucket(directory)}/wh"
+    url = str(directory / "lake")
+    return LakeTarget(url, directory / "wh", table_format, place, server.options())

@@ -22,6 +22,7 @@ from lakeward.lake.table import Table
 from lakeward.log import branches, commits, files, heads, locks, pins, transactions
 from lakeward.log.catalog import CATALOG
 from lakeward.log.connect import connect
+from lakeward.log.database import Database
 from lakeward.maintain import backup
 from lakeward.maintain.backup import StoreCopy
 from lakeward.maintain.rebuild import Rebuilt, rebuild
@@ -32,6 +33,7 @@ from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
 from lakeward.read.transactions import TransactionRecord, record, records
 from lakeward.storage.attach import attach
+from lakeward.storage.base import Storage
 from lakeward.stream.opening import opened_sink
 from lakeward.stream.queue import Limits
 from lakeward.stream.sink import Sink, SinkGroup
@@ -84,8 +86,8 @@ class Lake:
     ) -> None:
         arguments.optional_text(actor, "actor")
         target = arguments.place(target, "target")
-        storage = attach(_warehouse(target, warehouse), _options(storage_options))
-        database = connect(target, create=arguments.flag(create, "create"))
+        place, given = _warehouse(target, warehouse), _options(storage_options)
+        storage, database = _opened(target, place, given, create=arguments.flag(create, "create"))
         self._parts = Parts(database, storage, actor or _actor(), _engine())
         self._keeper = LeaseKeeper(database)
         self._behind = Behind()
@@ -632,6 +634,20 @@ def _transaction(spark: Any) -> Callable[..., Transaction]:
     from lakeward.write.spark_transaction import SparkTransaction
 
     return partial(SparkTransaction, spark=spark)
+
+
+def _opened(
+    target: str, place: str, given: Mapping[str, Any], *, create: bool
+) -> tuple[Storage, Database]:
+    """A warehouse and a store; where one of them cannot be opened, the other is not made."""
+    if create:
+        return attach(place, given), connect(target)
+    database = connect(target, create=False)
+    try:
+        return attach(place, given), database
+    except BaseException:
+        database.close()
+        raise
 
 
 def _warehouse(target: str, warehouse: str | Path | None) -> str:

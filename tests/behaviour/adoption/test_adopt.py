@@ -24,6 +24,7 @@ from lakeward.errors import (
 )
 from lakeward.log import heads
 from tests.behaviour.lakes import append, delete, ids, overwrite, unchanged
+from tests.support.s3 import on_disk
 
 
 def _made(where: Path) -> list[list[int]]:
@@ -138,12 +139,12 @@ def test_constraints_of_others_are_kept(lake: lw.Lake, tmp_path: Path) -> None:
 
 
 def test_a_table_below_the_warehouse_moves_with_it(lake: lw.Lake) -> None:
-    where = Path(lake.warehouse) / "by" / "hand"
+    where = on_disk(lake.warehouse) / "by" / "hand"
     write_deltalake(where, pa.table({"id": [1]}))
 
     table = lake.adopt("taken", where)
 
-    assert Path(table.location) == where
+    assert on_disk(table.location) == where
     with lake.parts.database.read() as session:
         assert [h.location for h in heads.all_heads(session)] == ["by/hand"]
 
@@ -161,6 +162,8 @@ def test_a_table_is_adopted_once(lake: lw.Lake, theirs: Path) -> None:
 def test_what_is_no_table_is_not_adopted(lake: lw.Lake, tmp_path: Path, place: str) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("text")
+    if place == "file" and lake.parts.storage.is_remote:
+        pytest.skip("the server keeps directories, and would not let a file be one")
 
     with unchanged(lake), pytest.raises(TableNotFound) as caught:
         lake.adopt("taken", tmp_path / place)
@@ -216,5 +219,5 @@ def test_a_damaged_log_is_refused_and_nothing_changed(
     with unchanged(lake), pytest.raises(CorruptTable) as caught:
         lake.adopt("taken", theirs)
 
-    assert str(theirs) in str(caught.value) or "_delta_log" in str(caught.value)
+    assert theirs.name in str(caught.value) or "_delta_log" in str(caught.value)
     assert {p: p.read_bytes() for p in sorted(theirs.rglob("*")) if p.is_file()} == before

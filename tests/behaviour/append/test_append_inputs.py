@@ -14,6 +14,7 @@ import pytest
 
 import lakeward as lw
 from tests.behaviour.lakes import append, column, data_files
+from tests.support.s3 import on_disk
 
 pytestmark = pytest.mark.apart
 
@@ -183,7 +184,6 @@ def test_a_large_append_is_split_at_the_target_file_size(shared_lake: lw.Lake, n
 def test_files_are_compressed_as_the_policy_says(
     shared_lake: lw.Lake, name: str, codec: str
 ) -> None:
-    from pathlib import Path
 
     import pyarrow.parquet as pq
 
@@ -191,7 +191,7 @@ def test_files_are_compressed_as_the_policy_says(
     append(shared_lake, name, {"id": range(1000)})
 
     (file,) = table.files()
-    found = pq.read_metadata(Path(table.location) / file.path).row_group(0).column(0).compression
+    found = pq.read_metadata(on_disk(table.location) / file.path).row_group(0).column(0).compression
     assert found == ("UNCOMPRESSED" if codec == "none" else codec.upper())
     assert table.to_arrow().num_rows == 1000
 

@@ -15,6 +15,7 @@ from lakeward.log.statement import Statement
 from lakeward.maintain.doctor import examine
 from tests.behaviour.branches.working import begin, by_delta_rs, everybody_reads, upsert
 from tests.behaviour.lakes import append, ids
+from tests.support.s3 import on_disk
 from tests.support.target import LakeTarget
 
 pytestmark = pytest.mark.formats("delta")
@@ -24,7 +25,7 @@ def _made(lake: lw.Lake, *, guard: bool = True) -> Path:
     feed = {"delta.enableChangeDataFeed": "true"}
     lake.create("t", {"id": "int64", "v": "string"}, guard=guard, properties=feed)
     append(lake, "t", _rows(0, 1, 2))
-    return Path(lake.table("t").location)
+    return on_disk(lake.table("t").location)
 
 
 def _rows(*numbers: int, v: str = "old") -> pa.Table:
@@ -65,11 +66,11 @@ def test_the_branch_of_an_open_transaction_stays(
     _made(lake)
     tx, branch = begin(lake, "t")
     upsert(branch.location, _rows(0, v="new"))
-    before = sorted(Path(branch.location).rglob("*"))
+    before = sorted(on_disk(branch.location).rglob("*"))
 
     other = make_lake()
 
-    assert sorted(Path(branch.location).rglob("*")) == before
+    assert sorted(on_disk(branch.location).rglob("*")) == before
     assert _noted(other) == 1
     branch.discard()
     tx.rollback()
@@ -86,12 +87,13 @@ def test_of_a_commit_that_nobody_tidied_up_the_rows_stay(
     net = branch.net(differ=by_delta_rs)
     branch.fill(tx._view.members[branch.head.name].change, net)
     tx.commit()
-    assert len(list(Path(branch.location).rglob("*.json"))) > 1
+    assert len(list(on_disk(branch.location).rglob("*.json"))) > 1
 
     other = make_lake()
 
-    left = [p for p in Path(branch.location).rglob("*") if p.is_file()]
-    assert sorted(map(str, left)) == sorted(branch.parts.storage.uri(p) for p in branch.kept(net))
+    left = [p for p in on_disk(branch.location).rglob("*") if p.is_file()]
+    kept = [on_disk(branch.parts.storage.uri(p)) for p in branch.kept(net)]
+    assert sorted(left) == sorted(kept)
     assert everybody_reads(other, "t")[0, "second"] == 1
     assert _noted(other) == 0
     assert examine(other.parts).findings == ()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import orjson
 import pyarrow as pa
 import pytest
@@ -23,6 +21,7 @@ from tests.behaviour.branches.working import (
     upsert,
 )
 from tests.behaviour.lakes import append, delete, ids, log_files
+from tests.support.s3 import on_disk
 
 pytestmark = pytest.mark.formats("delta")
 
@@ -105,7 +104,7 @@ def test_what_came_and_went_on_a_branch_never_was(lake: lw.Lake) -> None:
     tx, branch = begin(lake, "t")
     for n in range(3):
         merge(branch.location, _rows(0, v=f"step {n}"))
-    place = Path(branch.location)
+    place = on_disk(branch.location)
     assert len(list(place.rglob("*.parquet"))) == 3
 
     version = finish(tx, branch)
@@ -118,14 +117,14 @@ def test_what_came_and_went_on_a_branch_never_was(lake: lw.Lake) -> None:
 
 def test_a_discarded_branch_leaves_no_trace(lake: lw.Lake) -> None:
     _made(lake)
-    before = sorted(Path(lake.table("t").location).rglob("*"))
+    before = sorted(on_disk(lake.table("t").location).rglob("*"))
     tx, branch = begin(lake, "t")
     upsert(branch.location, _rows(0, 7, v="new"))
 
     branch.discard()
     tx.rollback()
 
-    assert sorted(Path(lake.table("t").location).rglob("*")) == before
+    assert sorted(on_disk(lake.table("t").location).rglob("*")) == before
     assert ids(lake, "t") == [0, 1, 2, 3]
 
 
@@ -135,7 +134,7 @@ def test_a_branch_of_very_many_files_begins_with_a_checkpoint(lake: lw.Lake) -> 
     append(lake, "t", rows)
 
     with on_branch(lake, "t") as location:
-        assert (Path(location) / "_delta_log" / "_last_checkpoint").exists()
+        assert (on_disk(location) / "_delta_log" / "_last_checkpoint").exists()
         upsert(location, pa.table({"id": pa.array([7], pa.int64()), "v": ["moved"]}))
 
     assert len(lake.table("t").files()) == 1500
@@ -257,7 +256,7 @@ def test_a_file_that_a_branch_never_had_cannot_be_removed(lake: lw.Lake) -> None
     _made(lake)
     tx, branch = begin(lake, "t")
     gone = {"remove": {"path": "file:/elsewhere/x.parquet", "dataChange": True, "size": 1}}
-    log = Path(branch.location) / "_delta_log" / f"{1:020}.json"
+    log = on_disk(branch.location) / "_delta_log" / f"{1:020}.json"
     log.write_bytes(orjson.dumps(gone) + b"\n")
 
     with pytest.raises(CorruptTable, match="never had"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -26,6 +25,7 @@ from lakeward.maintain.doctor import examine
 from tests.behaviour.branches.working import everybody_reads, upsert
 from tests.behaviour.lakes import append, delete, ids
 from tests.support.processes import kill_myself_at, start
+from tests.support.s3 import on_disk
 from tests.support.target import LakeTarget
 
 pytestmark = pytest.mark.formats("delta")
@@ -79,13 +79,13 @@ def test_a_branch_is_found_again_after_a_restart(
 
 def test_a_branch_that_is_dropped_leaves_no_trace(lake: lw.Lake) -> None:
     _made(lake, "a")
-    before = sorted(Path(lake.table("a").location).rglob("*"))
+    before = sorted(on_disk(lake.table("a").location).rglob("*"))
     branch = lake.branch("audit", tables="a")
     upsert(branch.table("a").location, _rows(0, v="new"))
 
     branch.drop()
 
-    assert sorted(Path(lake.table("a").location).rglob("*")) == before
+    assert sorted(on_disk(lake.table("a").location).rglob("*")) == before
     assert lake.branches() == []
     with pytest.raises(NotFound, match="no branch 'audit'"):
         lake.branch("audit")
@@ -117,7 +117,7 @@ def test_a_branch_that_lost_stays_and_is_published_later(lake: lw.Lake) -> None:
     branch = lake.branch("audit", tables=["a"])
     # An engine that does not look at what the table demands.
     upsert(branch.table("a").location, _rows(5000))
-    log = sorted((Path(branch.table("a").location) / "_delta_log").glob("*.json"))
+    log = sorted((on_disk(branch.table("a").location) / "_delta_log").glob("*.json"))
     with pytest.raises(ConstraintViolation, match="small"):
         branch.publish()
     assert ids(lake, "a") == [0, 1, 2]
@@ -140,7 +140,7 @@ def test_others_who_changed_the_same_rows_keep_a_branch_out(lake: lw.Lake) -> No
 
     assert ids(lake, "a") == [1, 2]
     assert [b.name for b in lake.branches()] == ["audit"]
-    assert Path(branch.table("a").location).exists()
+    assert on_disk(branch.table("a").location).exists()
 
 
 def test_appends_of_others_do_not_keep_a_branch_of_appends_out(lake: lw.Lake) -> None:
@@ -225,7 +225,7 @@ def test_the_version_that_a_branch_stands_on_is_held(lake: lw.Lake) -> None:
 def test_a_branch_whose_maker_died_is_finished_by_the_next(lake: lw.Lake) -> None:
     _made(lake, "a")
     branch = lake.branch("audit", tables=["a"])
-    log = Path(branch.table("a").location) / "_delta_log"
+    log = on_disk(branch.table("a").location) / "_delta_log"
     for path in log.iterdir():
         path.unlink()
 

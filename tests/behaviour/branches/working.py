@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -19,12 +18,13 @@ from lakeward.engines.datafusion import write_difference
 from lakeward.formats.delta.changes import Difference
 from lakeward.formats.delta.history import read_history
 from lakeward.formats.delta.values import written_path
-from lakeward.model.file import LIVE
+from lakeward.model.file import LIVE, is_full
 from lakeward.model.names import TableName
 from lakeward.storage.local import LocalStorage
 from lakeward.write.branch import DeltaBranch
 from lakeward.write.transaction import Transaction
 from tests.support.invariants import Rows, rows_of, stranger_rows
+from tests.support.s3 import on_disk
 
 
 def by_delta_rs(task: Difference) -> None:
@@ -69,7 +69,7 @@ def merge(location: str, rows: pa.Table) -> None:
 
 def upsert(location: str, rows: pa.Table) -> None:
     """The same as `merge`, by an engine of few words: delta-rs leaves no base file as it is."""
-    place = Path(location)
+    place = on_disk(location)
     history = read_history(LocalStorage(place.parent), place.name)
     definition = history.definitions[-1][1]
     names = {f.id: f.name for f in definition.partition_fields}
@@ -78,7 +78,9 @@ def upsert(location: str, rows: pa.Table) -> None:
     parts = [({}, rows)] if not names else _by_partition(rows, *names.values())
     for found in (f.file for f in history.files if f.removed == LIVE):
         values = {names[i]: v for i, v in found.partition.items()}
-        old = pq.read_table(place / found.path, partitioning=None)
+        old = pq.read_table(
+            on_disk(found.path) if is_full(found.path) else place / found.path, partitioning=None
+        )
         kept = old.filter([i not in wanted for i in old.column("id").to_pylist()])
         if kept.num_rows < old.num_rows:
             told.append({"remove": {"path": written_path(found), "dataChange": True}})

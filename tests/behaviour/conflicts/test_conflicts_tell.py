@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pytest
 import lakeward as lw
 from lakeward.errors import Conflict
 from tests.behaviour.lakes import append
+from tests.support.s3 import on_disk
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_a_conflict_names_the_version_and_the_transaction_in_the_way(
 
 
 def test_a_conflict_over_a_path_names_who_added_it(shared_lake: lw.Lake, table: str) -> None:
-    place = Path(shared_lake.table(table).location)
+    place = on_disk(shared_lake.table(table).location)
     pq.write_table(pa.table({"id": [5]}), place / "by-hand.parquet")
     tx = shared_lake.transaction()
     tx.add_files(table, ["by-hand.parquet"])

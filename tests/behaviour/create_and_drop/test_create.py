@@ -11,6 +11,7 @@ import lakeward as lw
 from lakeward.errors import AlreadyExists, TableNotFound
 from tests.behaviour.lakes import append, ids, log_files, unchanged
 from tests.behaviour.published import document
+from tests.support.s3 import on_disk
 
 
 def test_a_new_table_is_empty_at_version_zero(
@@ -38,7 +39,7 @@ def test_a_table_is_of_the_delta_format_unless_said_otherwise(tmp_path: Path) ->
 def test_a_new_table_is_published_at_once(shared_lake: lw.Lake, name: str) -> None:
     table = shared_lake.create(name, {"id": "int64"})
 
-    assert Path(table.location).is_relative_to(shared_lake.warehouse)
+    assert on_disk(table.location).is_relative_to(on_disk(shared_lake.warehouse))
     assert [p.name for p in log_files(shared_lake, name)] == ["00000000000000000000.json"]
 
 
@@ -127,7 +128,7 @@ def test_tables_are_listed_by_name(lake: lw.Lake) -> None:
 def test_a_table_in_a_namespace_lies_in_its_directory(lake: lw.Lake) -> None:
     table = lake.create("sales.orders", {"id": "int64"})
 
-    assert Path(table.location) == Path(lake.warehouse) / "sales" / "orders"
+    assert on_disk(table.location) == on_disk(lake.warehouse) / "sales" / "orders"
 
 
 def test_a_table_and_a_namespace_of_the_same_name_do_not_mix(lake: lw.Lake) -> None:
@@ -149,7 +150,7 @@ def test_a_name_is_taken_once(shared_lake: lw.Lake, name: str) -> None:
 
 
 def test_a_table_that_the_lake_does_not_know_is_not_written_over(lake: lw.Lake) -> None:
-    log = Path(lake.warehouse) / "stranger" / "_delta_log"
+    log = on_disk(lake.warehouse) / "stranger" / "_delta_log"
     log.mkdir(parents=True)
     (log / "00000000000000000000.json").write_text("{}")
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import lakeward as lw
 from lakeward.errors import TableNotFound
 from tests.behaviour.lakes import append, data_files, ids
+from tests.support.s3 import on_disk
 
 
 def test_a_dropped_table_is_gone_and_its_files_stay(shared_lake: lw.Lake, name: str) -> None:
     table = shared_lake.create(name, {"id": "int64"})
     append(shared_lake, name, [{"id": 1}])
     files = data_files(shared_lake, name)
-    location = Path(table.location)
+    location = on_disk(table.location)
 
     shared_lake.drop(name)
 

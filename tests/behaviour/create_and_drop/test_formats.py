@@ -17,6 +17,7 @@ from lakeward.errors import AlreadyExists, InvalidInput, MissingExtra, Unsupport
 from tests.behaviour.lakes import append, ids, unchanged
 from tests.behaviour.published import document
 from tests.support.iceberg import stranger_arrow, stranger_catalog
+from tests.support.s3 import on_disk
 
 pytestmark = pytest.mark.apart
 
@@ -204,7 +205,7 @@ def test_nothing_is_made_or_staged_without_pyiceberg(
 
 
 def test_iceberg_metadata_that_the_lake_does_not_know_is_not_written_over(lake: lw.Lake) -> None:
-    place = Path(lake.warehouse) / "stranger" / "metadata"
+    place = on_disk(lake.warehouse) / "stranger" / "metadata"
     place.mkdir(parents=True)
     (place / "v1.metadata.json").write_text("{}")
 

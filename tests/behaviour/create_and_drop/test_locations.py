@@ -10,6 +10,7 @@ from deltalake import write_deltalake
 
 import lakeward as lw
 from lakeward.errors import AlreadyExists
+from tests.support.s3 import on_disk
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
 
@@ -23,7 +24,7 @@ def test_a_table_named_like_a_namespace_lies_beside_it_and_both_are_rebuilt(
             lake.create(name, ROWS.schema)
             with lake.transaction() as tx:
                 tx.append(name, ROWS)
-        first, second = (Path(lake.table(name).location) for name in names)
+        first, second = (on_disk(lake.table(name).location) for name in names)
         assert not first.is_relative_to(second)
         assert not second.is_relative_to(first)
     for store in (tmp_path / "lake").glob("lakeward.db*"):
@@ -45,7 +46,7 @@ def test_a_dropped_name_is_made_again_beside_the_old_files(tmp_path: Path) -> No
 def test_a_table_inside_another_is_not_adopted(tmp_path: Path) -> None:
     with lw.open(tmp_path / "lake") as lake:
         outer = lake.create("outer", ROWS.schema)
-        inner = Path(outer.location) / "inner"
+        inner = on_disk(outer.location) / "inner"
         write_deltalake(inner, ROWS)
         with pytest.raises(AlreadyExists, match="inside table outer"):
             lake.adopt("inner", inner)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,10 +19,11 @@ from lakeward.errors import (
     StorageError,
 )
 from tests.behaviour.lakes import append, ids, unchanged
+from tests.support.s3 import on_disk
 
 
 def _put(table: lw.Table, path: str, data: pa.Table) -> str:
-    target = Path(table.location) / path
+    target = on_disk(table.location) / path
     target.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(data, target)
     return path
@@ -119,7 +119,7 @@ def test_a_file_that_two_transactions_add_is_added_once(shared_lake: lw.Lake, na
         tx.commit()
 
     assert ids(shared_lake, name) == [1]
-    assert (Path(table.location) / path).exists()
+    assert (on_disk(table.location) / path).exists()
 
 
 def test_files_that_were_not_added_stay_where_they_are(shared_lake: lw.Lake, name: str) -> None:
@@ -130,7 +130,7 @@ def test_files_that_were_not_added_stay_where_they_are(shared_lake: lw.Lake, nam
         tx.add_files(name, [path])
         tx.rollback()
 
-    assert (Path(table.location) / path).exists()
+    assert (on_disk(table.location) / path).exists()
     assert table.version == 0
 
 
@@ -203,7 +203,7 @@ def test_files_that_do_not_fit_are_refused(
 )
 def test_paths_outside_the_table_are_refused(shared_lake: lw.Lake, name: str, path: str) -> None:
     table = shared_lake.create(name, {"id": "int64"})
-    pq.write_table(pa.table({"id": [1]}), Path(table.location).parent / "x.parquet")
+    pq.write_table(pa.table({"id": [1]}), on_disk(table.location).parent / "x.parquet")
 
     with unchanged(shared_lake), pytest.raises(InvalidInput) as caught:
         _add(shared_lake, name, path)
@@ -214,8 +214,8 @@ def test_paths_outside_the_table_are_refused(shared_lake: lw.Lake, name: str, pa
 
 def test_what_is_no_parquet_file_is_refused(shared_lake: lw.Lake, name: str) -> None:
     table = shared_lake.create(name, {"id": "int64"})
-    (Path(table.location) / "text.parquet").write_text("not parquet at all")
-    torn = Path(table.location) / _put(table, "torn.parquet", pa.table({"id": [1]}))
+    (on_disk(table.location) / "text.parquet").write_text("not parquet at all")
+    torn = on_disk(table.location) / _put(table, "torn.parquet", pa.table({"id": [1]}))
     torn.write_bytes(torn.read_bytes()[:-20])
 
     with unchanged(shared_lake), pytest.raises(FileMissing, match="nowhere"):

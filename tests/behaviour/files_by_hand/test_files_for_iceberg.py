@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +13,7 @@ from lakeward.errors import InvalidInput, SchemaMismatch
 from tests.behaviour.lakes import append, ids, unchanged
 from tests.behaviour.published import document
 from tests.support.iceberg import stranger_arrow, stranger_catalog
+from tests.support.s3 import on_disk
 
 pytestmark = [pytest.mark.formats("iceberg"), pytest.mark.apart]
 
@@ -21,7 +21,7 @@ _NESTED = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])
 
 
 def _put(table: lw.Table, path: str, data: pa.Table) -> str:
-    target = Path(table.location) / path
+    target = on_disk(table.location) / path
     target.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(data, target)
     return path

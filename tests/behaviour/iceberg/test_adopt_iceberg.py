@@ -77,6 +77,7 @@ def test_every_snapshot_becomes_a_version_that_reads_as_it_did(
     assert agree(one_stranger, table) == 4
 
 
+@pytest.mark.local
 def test_an_adopted_table_is_written_by_both_sides_through_the_lakes_catalog(
     lake: lw.Lake, stranger: Stranger, theirs: SqlCatalog, name: str
 ) -> None:
@@ -226,6 +227,7 @@ def test_a_table_of_another_lake_is_taken_over_only_when_asked_to(
     assert agree(one_stranger, taken) == 2
 
 
+@pytest.mark.local
 def test_foreign_commits_can_be_refused(
     lake: lw.Lake, stranger: Stranger, theirs: SqlCatalog, name: str
 ) -> None:

@@ -33,7 +33,8 @@ def test_commits_of_pyiceberg_and_of_the_lake_all_survive(
     table = lake.create(NAME, {"id": "int64", "who": "string"}, format="iceberg")
     append(lake, NAME, [{"id": -1, "who": "nobody"}])
 
-    with started(_THEIRS + _OURS, _write, lake_target, catalog_url(lake)) as workers:
+    properties = {"uri": catalog_url(lake), **lake.parts.storage.iceberg_properties()}
+    with started(_THEIRS + _OURS, _write, lake_target, properties) as workers:
         said = [w.finish() for w in workers]
 
     committed = [n for messages in said for n in messages[1:]]
@@ -47,9 +48,9 @@ def test_commits_of_pyiceberg_and_of_the_lake_all_survive(
     assert len({v.transaction_id for v in history}) == len(history)
 
 
-def _write(pipe: Connection, number: int, target: LakeTarget, url: str) -> None:
+def _write(pipe: Connection, number: int, target: LakeTarget, properties: dict[str, str]) -> None:
     if number < _THEIRS:
-        _write_theirs(pipe, number, url)
+        _write_theirs(pipe, number, properties)
         return
     with target.open() as lake:
         pipe.send("ready")
@@ -59,8 +60,8 @@ def _write(pipe: Connection, number: int, target: LakeTarget, url: str) -> None:
             pipe.send(n)
 
 
-def _write_theirs(pipe: Connection, number: int, url: str) -> None:
-    catalog = SqlCatalog("lakeward", uri=url)
+def _write_theirs(pipe: Connection, number: int, properties: dict[str, str]) -> None:
+    catalog = SqlCatalog("lakeward", **properties)
     pipe.send("ready")
     pipe.recv()
     for n in range(number * 1000, number * 1000 + _EACH):

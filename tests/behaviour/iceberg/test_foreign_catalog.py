@@ -15,6 +15,7 @@ from lakeward.log import heads
 from lakeward.model.names import TableName
 from tests.behaviour.iceberg.strangers import Stranger, agree, every_version
 from tests.behaviour.lakes import append, ids
+from tests.support.s3 import on_disk
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def test_a_table_whose_known_metadata_was_deleted_is_taken_over_as_one_commit(
     one_lake: lw.Lake, one_stranger: Stranger, table: lw.Table, name: str
 ) -> None:
     """As Spark leaves it after expiry with deletion of old metadata."""
-    known = Path(one_stranger.table(name).metadata_location)
+    known = on_disk(one_stranger.table(name).metadata_location)
     one_stranger.append(name, [{"id": 4, "note": "theirs"}])
     one_stranger.table(name).delete("id = 2")
     one_stranger.append(name, [{"id": 5, "note": "theirs"}])
@@ -156,7 +157,7 @@ def test_a_foreign_type_that_the_lake_does_not_know_is_reported_and_breaks_nothi
 @pytest.fixture
 def damaged(one_stranger: Stranger, table: lw.Table, name: str) -> Generator[Path]:
     one_stranger.append(name, [{"id": 4, "note": "theirs"}])
-    path = Path(one_stranger.table(name).metadata_location)
+    path = on_disk(one_stranger.table(name).metadata_location)
     shutil.copy(path, path.with_suffix(".kept"))
     path.write_bytes(path.read_bytes()[:100])
     yield path

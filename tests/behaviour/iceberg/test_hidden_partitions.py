@@ -15,6 +15,7 @@ import lakeward as lw
 from lakeward.errors import InvalidInput, SchemaMismatch
 from tests.behaviour.iceberg.strangers import Stranger, agree
 from tests.behaviour.lakes import append, delete, ids, unchanged
+from tests.support.s3 import on_disk
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 COLUMNS = {
@@ -137,7 +138,7 @@ def test_files_by_hand_are_filed_by_their_rows(
     table = one_lake.create(
         name, columns, format="iceberg", partition_by=["day(ts)", "bucket(4, id)"]
     )
-    place = Path(table.location) / "data" / "anywhere"
+    place = on_disk(table.location) / "data" / "anywhere"
     place.mkdir(parents=True)
     moments = [NEW_YEAR, NEW_YEAR + timedelta(hours=1), NEW_YEAR + timedelta(days=1)]
     # With the fields' ids, by which pyiceberg knows them.

@@ -9,13 +9,15 @@ import pytest
 import lakeward as lw
 from lakeward.model import steps
 from lakeward.storage import local
+from tests.support.s3 import on_disk
 
 
+@pytest.mark.local
 def test_the_name_of_a_published_file_is_synced_before_the_log_commits(
     lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = lake.create("t", {"id": "int64"}, guard=False)
-    log = Path(table.location) / "_delta_log"
+    log = on_disk(table.location) / "_delta_log"
     seen: list[str] = []
     sync = local._sync_directory
 
@@ -61,7 +63,7 @@ def test_a_name_that_cannot_be_synced_is_no_failed_commit(
     lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = lake.create("t", {"id": "int64"}, guard=False)
-    log = Path(table.location) / "_delta_log"
+    log = on_disk(table.location) / "_delta_log"
     sync = local._sync_directory
 
     def failing(directory: str) -> None:

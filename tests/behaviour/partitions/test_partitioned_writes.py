@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,6 +14,7 @@ from lakeward.errors import SchemaMismatch
 from tests.behaviour.lakes import append, data_files, ids, unchanged
 from tests.behaviour.samples import PARTITIONING, VALUES, exact_rows, partition_sample
 from tests.support.iceberg import stranger_arrow
+from tests.support.s3 import on_disk
 
 pytestmark = pytest.mark.apart
 
@@ -81,7 +81,7 @@ def test_awkward_text_is_kept_and_stays_inside_the_table(shared_lake: lw.Lake, n
     append(shared_lake, name, {"id": range(len(_AWKWARD)), "p": _AWKWARD})
 
     assert table.to_arrow().sort_by("id")["p"].to_pylist() == _AWKWARD
-    location = Path(table.location)
+    location = on_disk(table.location)
     for file in table.files():
         path = (location / file.path).resolve()
         assert path.is_file()

@@ -17,6 +17,7 @@ from lakeward.engines.arrow.expression import to_arrow
 from lakeward.errors import Conflict, ConstraintViolation, InvalidInput, SchemaMismatch
 from lakeward.model.where import parse
 from tests.behaviour.lakes import append, delete, ids, log_files, overwrite, unchanged
+from tests.support.s3 import on_disk
 
 pytestmark = pytest.mark.formats("delta")
 
@@ -323,7 +324,7 @@ def test_files_by_hand_must_lie_where_their_rows_belong(shared_lake: lw.Lake, na
     table = shared_lake.create(name, {"id": "int64", "ts": "timestamp"}, partition_by=["day(ts)"])
     rows = pa.table({"id": [1], "ts": pa.array([NEW_YEAR], pa.timestamp("us", "UTC"))})
     for day in ("2026-01-01", "2026-01-02"):
-        place = Path(table.location) / f"ts_day={day}"
+        place = on_disk(table.location) / f"ts_day={day}"
         place.mkdir()
         pq.write_table(rows, place / "mine.parquet")
 

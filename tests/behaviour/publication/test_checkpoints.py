@@ -12,12 +12,13 @@ import pytest
 import lakeward as lw
 from tests.behaviour.lakes import append, delete, log_files, overwrite
 from tests.behaviour.samples import everything
+from tests.support.s3 import on_disk
 
 pytestmark = pytest.mark.formats("delta")
 
 
 def _checkpoints(table: lw.Table) -> list[Path]:
-    return sorted((Path(table.location) / "_delta_log").glob("*.checkpoint.parquet"))
+    return sorted((on_disk(table.location) / "_delta_log").glob("*.checkpoint.parquet"))
 
 
 def _read(path: Path) -> dict[str, list[dict[str, Any]]]:
@@ -75,7 +76,7 @@ def table(shared_lake: lw.Lake, name: str) -> lw.Table:
 
 def test_checkpoints_are_written_by_policy(table: lw.Table) -> None:
     assert [p.name[:20] for p in _checkpoints(table)] == [f"{v:020d}" for v in (3, 6)]
-    pointer = orjson.loads((Path(table.location) / "_delta_log/_last_checkpoint").read_bytes())
+    pointer = orjson.loads((on_disk(table.location) / "_delta_log/_last_checkpoint").read_bytes())
     assert pointer["version"] == 6
     assert pointer["sizeInBytes"] == _checkpoints(table)[-1].stat().st_size
     assert pointer["size"] == pq.read_metadata(_checkpoints(table)[-1]).num_rows

@@ -18,6 +18,7 @@ from lakeward.model import steps
 from lakeward.model.names import TableName
 from lakeward.write.behind import Behind
 from tests.behaviour.lakes import append, ids
+from tests.support.s3 import on_disk
 
 pytestmark = pytest.mark.formats("delta")
 
@@ -38,11 +39,11 @@ def held() -> Generator[threading.Event]:
 
 
 def _checkpoints(table: lw.Table) -> list[str]:
-    return sorted(p.name for p in (Path(table.location) / "_delta_log").glob("*.checkpoint.*"))
+    return sorted(p.name for p in (on_disk(table.location) / "_delta_log").glob("*.checkpoint.*"))
 
 
 def _pointer(table: lw.Table) -> Path:
-    return Path(table.location) / "_delta_log/_last_checkpoint"
+    return on_disk(table.location) / "_delta_log/_last_checkpoint"
 
 
 def test_a_commit_returns_before_its_checkpoint_is_done(
@@ -95,7 +96,7 @@ def test_a_checkpoint_that_fails_is_reported_and_the_commit_stands(
     lake: lw.Lake, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = lake.create("t", {"id": "int64"}, policy={"checkpoint_interval": 1})
-    in_the_way = Path(table.location) / "_delta_log" / f"{1:020d}.checkpoint.parquet"
+    in_the_way = on_disk(table.location) / "_delta_log" / f"{1:020d}.checkpoint.parquet"
     (in_the_way / "full").mkdir(parents=True)
 
     with caplog.at_level(logging.WARNING), lake.transaction() as tx:

@@ -16,6 +16,7 @@ from lakeward.log.statement import Statement
 from lakeward.model.names import TableName
 from tests.behaviour.lakes import append, delete, log_files, overwrite
 from tests.behaviour.samples import everything
+from tests.support.s3 import on_disk
 
 pytestmark = pytest.mark.formats("delta")
 
@@ -128,7 +129,7 @@ def test_nothing_of_this_machine_is_in_the_paths(shared_lake: lw.Lake, busy: lw.
 
 
 def test_no_stray_files_are_left_in_the_log_directory(shared_lake: lw.Lake, busy: lw.Table) -> None:
-    found = {p.name for p in (Path(busy.location) / "_delta_log").iterdir()}
+    found = {p.name for p in (on_disk(busy.location) / "_delta_log").iterdir()}
 
     assert found == {f"{version:020d}.json" for version in range(busy.version + 1)}
 

@@ -16,6 +16,10 @@ import lakeward as lw
 from lakeward.model import steps
 from tests.behaviour.lakes import append, data_files, ids, log_files
 from tests.behaviour.published import document
+from tests.support.s3 import on_disk
+
+# There is nothing to sync on an object store.
+pytestmark = pytest.mark.local
 
 SLOW_SECONDS = 0.05
 
@@ -58,7 +62,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> set[tuple[int, int]]:
 def test_data_and_its_name_are_safe_before_the_log_is_asked(
     lake: lw.Lake, synced: set[tuple[int, int]], at_step: Any
 ) -> None:
-    place = Path(lake.create("t", {"id": "int64"}).location)
+    place = on_disk(lake.create("t", {"id": "int64"}).location)
     missing: list[str] = []
 
     def look() -> None:
@@ -95,7 +99,7 @@ def test_published_bytes_are_safe_before_they_have_a_name(
 def test_metadata_and_its_names_are_safe_before_the_pointer_moves(
     lake: lw.Lake, synced: set[tuple[int, int]], at_step: Any
 ) -> None:
-    metadata = Path(lake.create("t", {"id": "int64"}).location) / "metadata"
+    metadata = on_disk(lake.create("t", {"id": "int64"}).location) / "metadata"
     append(lake, "t", {"id": [1]})
     before = set(metadata.iterdir())
     looked: list[int] = []
@@ -145,7 +149,7 @@ def test_a_commit_that_ends_before_its_point_leaves_no_metadata(
 ) -> None:
     table = lake.create("t", {"id": "int64"})
     append(lake, "t", {"id": [1]})
-    before = sorted((Path(table.location) / "metadata").iterdir()), document(lake, "t")
+    before = sorted((on_disk(table.location) / "metadata").iterdir()), document(lake, "t")
 
     def stop() -> None:
         raise Stop
@@ -155,7 +159,7 @@ def test_a_commit_that_ends_before_its_point_leaves_no_metadata(
         append(lake, "t", {"id": [2]})
     at_step(step, lambda: None)
 
-    assert (sorted((Path(table.location) / "metadata").iterdir()), document(lake, "t")) == before
+    assert (sorted((on_disk(table.location) / "metadata").iterdir()), document(lake, "t")) == before
     append(lake, "t", {"id": [3]})
     assert ids(lake, "t") == [1, 3]
 
@@ -183,7 +187,7 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
 
 
 def _listing(table: lw.Table) -> list[str]:
-    return sorted(p.name for p in (Path(table.location) / "_delta_log").iterdir())
+    return sorted(p.name for p in (on_disk(table.location) / "_delta_log").iterdir())
 
 
 def _unnamed_files() -> list[str]:

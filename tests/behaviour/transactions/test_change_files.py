@@ -23,6 +23,7 @@ from lakeward.write.change import Operation
 from lakeward.write.publish import write_checkpoint
 from tests.behaviour.adoption.vectors import write_vector
 from tests.behaviour.lakes import append, ids, log_files
+from tests.support.s3 import on_disk
 from tests.support.target import LakeTarget
 
 pytestmark = pytest.mark.formats("delta")
@@ -42,7 +43,7 @@ def _made(lake: lw.Lake) -> None:
 
 def _delete_in_place(lake: lw.Lake, gone: list[int], row: int) -> int:
     """Delete a row as an engine with deletion vectors and a change feed does."""
-    location = Path(lake.table("t").location)
+    location = on_disk(lake.table("t").location)
     changes = location / "_change_data" / f"c d{row}.parquet"
     changes.parent.mkdir(exist_ok=True)
     pq.write_table(pa.table({"id": [gone[-1]], "_change_type": ["delete"]}), changes)
@@ -142,7 +143,7 @@ def test_an_exported_store_has_the_change_files(
 def test_a_rebuilt_store_has_the_change_files(lake: lw.Lake, tmp_path: Path) -> None:
     _made(lake)
     version = _delete_in_place(lake, [2], 2)
-    shutil.copytree(Path(lake.table("t").location), tmp_path / "other" / "t")
+    shutil.copytree(on_disk(lake.table("t").location), tmp_path / "other" / "t")
 
     with lw.open(tmp_path / "other") as other:
         other.rebuild()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +12,7 @@ import pytest
 import lakeward as lw
 from lakeward.errors import Conflict, TableNotFound
 from tests.behaviour.lakes import append, column, ids, overwrite
+from tests.support.s3 import on_disk
 
 CUTTING = ("snapshot", "serializable")
 
@@ -119,7 +119,7 @@ def test_a_file_that_somebody_else_added_before_the_cut_is_not_added_again(
     shared_lake: lw.Lake, pair: tuple[str, str]
 ) -> None:
     left, right = pair
-    place = Path(shared_lake.table(left).location)
+    place = on_disk(shared_lake.table(left).location)
     pq.write_table(pa.table({"id": [5]}), place / "by-hand.parquet")
     tx = shared_lake.transaction()
     tx.add_files(left, ["by-hand.parquet"])
