@@ -49,7 +49,7 @@ jars: setup ## Fetch the jars for Spark into .jars
 
 .PHONY: unit
 unit: setup ## Run the fast tests only
-	$(BIN)/pytest -m "not (postgres or crash or slow or full or bench or peers or spark)" $(PYTEST_ARGS)
+	$(BIN)/pytest -m "not (postgres or crash or slow or full or bench or peers or s3 or spark)" $(PYTEST_ARGS)
 
 .PHONY: check
 check: lint types imports ## Run every check that needs no test
@@ -77,6 +77,10 @@ imports: setup ## Check that imports point down the layers
 .PHONY: faults
 faults: setup peers ## Run the fault tests at full size and print their figures
 	$(BIN)/pytest -m full -s $(PYTEST_ARGS)
+
+.PHONY: s3
+s3: setup ## Run the whole behaviour suite with the warehouse on an S3 server
+	$(BIN)/pytest -m "s3 and not full" --everywhere $(PYTEST_ARGS)
 
 .PHONY: bench
 bench: setup peers ## Compare with the peers, interleaved in one run

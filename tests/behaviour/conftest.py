@@ -20,7 +20,15 @@ from tests.support.target import LakeTarget, s3_target
 _FORMATS: Final = ("delta", "iceberg")
 _FOLDERS: Final = {"adoption": ("delta",), "open_tables": ("delta",), "iceberg": ("iceberg",)}
 _STORES: Final = ("sqlite", "postgres")
-_S3: Final[tuple[str, ...]] = ()
+_S3: Final = (
+    "adoption",
+    "branches",
+    "iceberg",
+    "open_tables",
+    "overwrite_and_delete",
+    "publication",
+    "reopen",
+)
 """Folders whose tests always run with the warehouse on S3, too; the others with --everywhere."""
 _NUMBERS = itertools.count(1)
 

@@ -18,11 +18,11 @@ _ADDRESS: Final = re.compile(r"\w+://\S+")
 _NO_CONTAINER: Final = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
 _PASSING: Final = ("408", "409", "425", "429", "500", "502", "503", "504")
 _TOLD: Final = (
-    ("timed out", "it did not answer in time"),
-    ("timeout", "it did not answer in time"),
     ("dns error", "its address is not known"),
     ("Connection refused", "nobody listens at its address"),
     ("certificate", "its certificate is not trusted"),
+    ("timed out", "it did not answer in time"),
+    ("kind: Timeout", "it did not answer in time"),
     ("error sending request", "the connection broke"),
     ("connection", "the connection broke"),
     ("error decoding response body", "its answer broke off"),

@@ -92,6 +92,7 @@ def test_the_end_of_the_process_waits_for_checkpoints(tmp_path: Path) -> None:
     assert (tmp_path / "lake/t/_delta_log/_last_checkpoint").exists()
 
 
+@pytest.mark.local
 def test_a_checkpoint_that_fails_is_reported_and_the_commit_stands(
     lake: lw.Lake, caplog: pytest.LogCaptureFixture
 ) -> None:
