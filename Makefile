@@ -82,6 +82,10 @@ faults: setup peers ## Run the fault tests at full size and print their figures
 s3: setup ## Run the whole behaviour suite with the warehouse on an S3 server
 	$(BIN)/pytest -m "s3 and not full" --everywhere $(PYTEST_ARGS)
 
+.PHONY: azure
+azure: setup ## Run the storage suite on Azurite, which comes with npm
+	$(BIN)/pytest -m azure -n 0 $(PYTEST_ARGS)
+
 .PHONY: bench
 bench: setup peers ## Compare with the peers, interleaved in one run
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)

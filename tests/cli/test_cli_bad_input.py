@@ -305,7 +305,7 @@ def test_a_table_that_exists(own_shop: Path) -> None:
 
 
 def test_a_lake_of_a_kind_that_is_not_known() -> None:
-    _refused(2, "UnsupportedFeature", "tables", "--lake", "mysql://host/db")
+    _refused(2, "InvalidInput", "tables", "--lake", "mysql://host/db")
 
 
 def test_a_lake_on_a_server_needs_a_warehouse() -> None:

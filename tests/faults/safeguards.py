@@ -453,24 +453,6 @@ SAFEGUARDS: Final = (
         "take_over",
     ),
     Safeguard(
-        "R6: a conditional put that finds its name taken compares the bytes",
-        (
-            Edit(
-                "storage/objects.py",
-                "            return self.read(path) == data\n",
-                "            return False\n",
-            ),
-            # Who lost its own race would find its commit by drift, and know it by its id.
-            Edit(
-                "write/open_table.py",
-                "        if commits.members(session, transaction_id):",
-                "        if False and commits.members(session, transaction_id):",
-            ),
-        ),
-        "test_faulty_store.py",
-        "lost_answers and append",
-    ),
-    Safeguard(
         "R6: requests that may pass are repeated",
         (
             Edit(

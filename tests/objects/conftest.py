@@ -5,12 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import lakeward as lw
 from tests.support.s3 import S3Server
+
+if TYPE_CHECKING:
+    from tests.support.azurite import Azurite
+
+
+@pytest.fixture(scope="session")
+def azurite() -> Generator[Azurite]:
+    """Azure's blob storage, as far as it is needed."""
+    from tests.support.azurite import Azurite
+    from tests.support.s3 import Unobtainable
+
+    try:
+        server = Azurite()
+    except Unobtainable as error:
+        pytest.skip(str(error))
+    with server:
+        yield server
 
 
 @pytest.fixture
