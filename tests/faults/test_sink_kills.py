@@ -29,6 +29,7 @@ TABLES: Final = ("stream.events", "stream.totals")
 _FORMATS: Final = ("delta", "iceberg")
 _SCHEMA: Final = {"epoch": "int64", "n": "int64"}
 _WRITER: Final = "producer"
+_EPOCHS_UNTIL_KILLED: Final = 12
 
 
 @dataclass
@@ -145,6 +146,8 @@ def produce(
     pipe.send(("opened", group.last_epoch))
     last = group.last_epoch
     epoch = 0 if last is None else max(0, last + 1 - choose.randrange(4))
+    # Not for too long, lest few of them are killed.
+    epochs = min(epochs, epoch + _EPOCHS_UNTIL_KILLED)
     while epoch < epochs:
         # Some are waited for, and some are committed behind, a few at a time.
         end = min(epochs, epoch + choose.choice((1, 1, 4)))

@@ -2,7 +2,7 @@
 
 A batch of changes has the table's columns and may have two more: `_change_type`, which says
 `insert`, `update` or `delete`, and `_sequence`, by which changes of one key are ordered. Without
-the first every row is written in place of the one with its key; without the second what comes later
+the first a row is written in place of the one with its key; without the second what comes later
 wins. The words of Delta's change feed are understood, so that one table's changes can be another
 one's input; its `update_preimage` rows are passed over.
 
@@ -141,11 +141,13 @@ class Changes:
             what = f"Column {CHANGE_TYPE} of the changes for {self._table} is {column.type}."
             raise SchemaMismatch(what, hint="It is text.", table=self._table, column=CHANGE_TYPE)
         words = (*_WRITTEN, _DELETED, _PASSED_OVER)
-        unknown = column.filter(pc.invert(pc.is_in(column, value_set=pa.array(words, column.type))))
+        known = pc.is_in(column, value_set=pa.array([*words, None], column.type))
+        unknown = column.filter(pc.invert(known))
         if len(unknown):
             what = f"A change for {self._table} is of the kind {unknown[0].as_py()!r}."
             hint = f"Use one of {', '.join(words)}."
             raise SchemaMismatch(what, hint=hint, table=self._table, column=CHANGE_TYPE)
+        column = pc.fill_null(column, _WRITTEN[0])
         passed = pc.equal(column, _PASSED_OVER)
         return pc.if_else(passed, pa.scalar(None, pa.bool_()), pc.equal(column, _DELETED))
 
