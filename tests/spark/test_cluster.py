@@ -18,7 +18,7 @@ from lakeward.storage.attach import attach
 from tests.support.cluster import Cluster
 from tests.support.postgres import Postgres
 from tests.support.s3 import S3Server
-from tests.support.sparks import JAVA_OPTIONS
+from tests.support.sparks import CONF, JAVA_OPTIONS
 
 SCALE = 0.02
 ROOT = Path(__file__).parents[2]
@@ -34,6 +34,11 @@ def test_the_same_file_runs_on_a_cluster_with_postgres_and_s3(
     options = s3_server.options()
     landing, warehouse = f"s3://{bucket}/landing", f"s3://{bucket}/warehouse"
     store = attach(landing, options)
+    # As whoever runs a cluster sets it for all jobs.
+    (tmp_path / "conf").mkdir()
+    lines = [f"{key} {value}" for key, value in CONF.items()]
+    lines.append(f"spark.executor.extraJavaOptions {JAVA_OPTIONS}")
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("\n".join(lines))
 
     with postgres_on_tcp.database() as name, Cluster(tmp_path) as cluster:
         url = postgres_on_tcp.url(name)
@@ -49,7 +54,7 @@ def test_the_same_file_runs_on_a_cluster_with_postgres_and_s3(
                     **{k: v for k, v in os.environ.items() if not k.startswith("AWS_")},
                     **options,
                     "LAKEWARD_CACHE": str(ROOT / ".jars"),
-                    "JAVA_TOOL_OPTIONS": JAVA_OPTIONS,
+                    "SPARK_CONF_DIR": str(tmp_path / "conf"),
                 },
                 capture_output=True,
                 text=True,

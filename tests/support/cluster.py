@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from tests.support.sparks import JAVA_OPTIONS
+
 _PATIENCE_SECONDS: Final = 90.0
 
 
@@ -68,6 +70,7 @@ class Cluster:
                 "JAVA_HOME": java_home(),
                 "SPARK_HOME": str(home),
                 "SPARK_DAEMON_MEMORY": "256m",
+                "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
                 "SPARK_LOCAL_IP": "127.0.0.1",
             },
             stdin=subprocess.DEVNULL,

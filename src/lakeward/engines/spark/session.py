@@ -70,8 +70,11 @@ def check(session: SparkSession) -> None:
     """Pass when a session can work on tables of both formats.
 
     Raises:
-        InvalidInput: It was started without Delta or Iceberg.
+        InvalidInput: It is none, or was started without Delta or Iceberg.
     """
+    if not hasattr(session, "sparkContext"):
+        what = f"`spark` must be a session of Spark, not {type(session).__name__}."
+        raise InvalidInput(what, hint="Make one with lakeward.spark.session(lake).")
     extensions = session.conf.get("spark.sql.extensions", "") or ""
     missing = [name for name in ("delta", "iceberg") if name not in extensions.lower()]
     if missing:
