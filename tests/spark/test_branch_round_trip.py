@@ -165,7 +165,7 @@ def test_rows_are_rewritten_where_a_table_has_no_deletion_vectors(
 def test_a_branch_that_begins_with_a_checkpoint_is_read_and_written(
     spark: SparkSession, duck: DuckDb | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(branches, "_IN_ONE_COMMIT", 2)
+    monkeypatch.setattr(branches, "IN_ONE_COMMIT", 2)
     _made(spark, tmp_path / "t", _VECTORS, _FEED)
     with lw.open(tmp_path / "lake") as lake:
         lake.adopt("t", str(tmp_path / "t"))

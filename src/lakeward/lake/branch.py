@@ -18,7 +18,7 @@ from lakeward.model.where import parse
 from lakeward.read.parts import Parts
 from lakeward.read.scan import check_columns
 from lakeward.write import named_branch
-from lakeward.write.branch import Differ
+from lakeward.write.branch_feed import Differ
 from lakeward.write.catalog_branch import CatalogBranch
 from lakeward.write.named_branch import BranchDiff, NamedBranch, Working
 

@@ -35,6 +35,23 @@ _AT = Statement(
         file.c.added_version.between(bindparam("after") + 1, bindparam("version")),
     )
 )
+ROW_COLUMNS: Final = (
+    "path",
+    "size",
+    "row_count",
+    "modified_ms",
+    "partition",
+    "stats",
+    "deletion_vector",
+    "extra",
+)
+_ROWS_AT = Statement(
+    sa.select(*(file.c[name] for name in ROW_COLUMNS)).where(
+        file.c.table_id == bindparam("table_id"),
+        file.c.removed_version > bindparam("version"),
+        file.c.added_version <= bindparam("version"),
+    )
+)
 _ADDED = Statement(_OF_TABLE.where(file.c.added_version == bindparam("version")).order_by(*_ORDER))
 _REMOVED = Statement(
     _OF_TABLE.where(file.c.removed_version == bindparam("version")).order_by(*_ORDER)
@@ -142,6 +159,11 @@ def at(session: Session, table_id: int, version: int, *, after: int = -1) -> Ite
     for chunk in session.stream(_AT, params):
         for row in chunk:
             yield file_of(row)
+
+
+def rows_at(session: Session, table_id: int, version: int) -> Iterator[list[Any]]:
+    """The files of a version as rows of `ROW_COLUMNS`, in chunks and in no order: for very many."""
+    yield from session.stream(_ROWS_AT, {"table_id": table_id, "version": version})
 
 
 def in_range(

@@ -10,36 +10,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from lakeward.errors import CorruptTable, UnsupportedFeature
 from lakeward.formats.delta.branch import (
+    IN_ONE_COMMIT,
+    FirstCommit,
     branch_definition,
     check_branchable,
+    first_checkpoint,
     first_commit,
     later_commit,
     main_definition,
 )
-from lakeward.formats.delta.changes import Difference, difference
 from lakeward.formats.delta.checkpoint import checkpoint_path, last_checkpoint_path
-from lakeward.formats.delta.history import newest_version, read_commit, read_history
-from lakeward.formats.delta.net import Net, moved_all, net_of
+from lakeward.formats.delta.history import newest_version, read_commit
+from lakeward.formats.delta.net import Net, net_of
 from lakeward.formats.delta.publication import commit_path
 from lakeward.log import files
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
-from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.file import LoggedFile
 from lakeward.model.history import ForeignActions
 from lakeward.model.steps import reach
 from lakeward.read.parts import Parts
 from lakeward.write.branch_directory import clear, needed, note
+from lakeward.write.branch_feed import Differ, told
 from lakeward.write.change import Change, Operation
 
 _CHANGE_FEED: Final = "delta.enableChangeDataFeed"
-
-Differ: TypeAlias = Callable[[Difference], None]
-"""Writes the rows by which two small tables differ to a third one: an engine's part."""
 
 
 @dataclass
@@ -87,6 +87,32 @@ class DeltaBranch:
         out.make(owner, base or ())
         return out
 
+    @classmethod
+    def open_whole(
+        cls, parts: Parts, owner: str, head: Head, definition: Definition
+    ) -> DeltaBranch:
+        """The same with all files of the version: quicker, where there are very many."""
+        with parts.database.read() as session:
+            count, _, _ = files.totals(session, head.table_id, head.version)
+            few = count <= IN_ONE_COMMIT
+            base = list(files.at(session, head.table_id, head.version)) if few else None
+        if base is not None:
+            return cls.open(parts, owner, head, definition, base)
+        check_branchable(definition, str(head.name))
+        out = cls(parts, head, definition, note(parts, owner, head))
+        with parts.database.read() as session:
+            begun = first_checkpoint(
+                head,
+                branch_definition(definition),
+                files.rows_at(session, head.table_id, head.version),
+                root=out.root,
+                owner=owner,
+                now_ms=now_ms(),
+                engine=parts.engine,
+            )
+        out._put(begun)
+        return out
+
     @property
     def is_made(self) -> bool:
         """Whether the branch has its first version."""
@@ -104,6 +130,9 @@ class DeltaBranch:
             now_ms=now_ms(),
             engine=self.parts.engine,
         )
+        self._put(begun)
+
+    def _put(self, begun: FirstCommit) -> None:
         storage, place = self.parts.storage, self._place
         if begun.checkpoint is not None and begun.pointer is not None:
             storage.put(checkpoint_path(place, begun.version), begun.checkpoint)
@@ -173,7 +202,13 @@ class DeltaBranch:
         if after.properties.get(_CHANGE_FEED) != "true":
             found = replace(found, change_files=())
         elif not found.is_told:
-            found = replace(found, change_files=self._told(found, after, differ), is_told=True)
+            found = replace(
+                found,
+                change_files=told(
+                    self.parts.storage, self.head, after, found, self.directory, differ
+                ),
+                is_told=True,
+            )
         self.parts.storage.harden(self.kept(found))
         reach("branch.netted")
         return found
@@ -263,37 +298,3 @@ class DeltaBranch:
             raise UnsupportedFeature(what, hint="Make a new table for that.", table=name)
         check_branchable(found, name)
         return main_definition(found, self.definition)
-
-    def _told(
-        self, found: Net, definition: Definition, differ: Differ | None
-    ) -> tuple[DataFile, ...]:
-        """The difference of rows between base and branch, as change files."""
-        if not found.added and not found.removed:
-            return ()
-        name = str(self.head.name)
-        if differ is None:
-            what = f"Several statements changed table {name}, which has a change feed."
-            hint = "Commit each by itself, or give the engine that tells their difference."
-            raise UnsupportedFeature(what, hint=hint, table=name)
-        task, tables = difference(
-            self.head, definition, found.removed, found.added, root=self.root, place=self._place
-        )
-        storage = self.parts.storage
-        for place, data in tables:
-            storage.put(commit_path(place, 0), data)
-        differ(
-            replace(
-                task,
-                before=storage.uri(task.before),
-                after=storage.uri(task.after),
-                target=storage.uri(task.target),
-            )
-        )
-        written = read_history(storage, task.target)
-        inside = task.target.removeprefix(f"{self.head.location}/")
-        live = [f.file for f in written.files if f.added > 0]
-        return moved_all([_change_file(f) for f in live], inside)
-
-
-def _change_file(file: DataFile) -> DataFile:
-    return DataFile(file.path, file.size, None, 0, file.partition)

@@ -37,8 +37,9 @@ from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
 from lakeward.write import conflict, drift, iceberg
 from lakeward.write.adding import check_rows
-from lakeward.write.branch import DeltaBranch, Differ
+from lakeward.write.branch import DeltaBranch
 from lakeward.write.branch_directory import clear, note_named, sweep
+from lakeward.write.branch_feed import Differ
 from lakeward.write.catalog_branch import CatalogBranch
 from lakeward.write.change import Change
 from lakeward.write.drift import follow_all

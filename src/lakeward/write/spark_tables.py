@@ -225,8 +225,11 @@ class SparkTables:
             branch = IcebergBranch.open(self._parts, self._owner, head, definition)
             self.workspace.enter_iceberg(name.namespace, name.name, branch.document.location)
             return _Written(member, branch, True, [])
-        base = member.files() if whole else None
-        branch = DeltaBranch.open(self._parts, self._owner, head, definition, base)
+        if whole and not member.change.removed:
+            branch = DeltaBranch.open_whole(self._parts, self._owner, head, definition)
+        else:
+            base = member.files() if whole else None
+            branch = DeltaBranch.open(self._parts, self._owner, head, definition, base)
         self.workspace.enter_delta(name.namespace, name.name, branch.location)
         return _Written(member, branch, whole, [])
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 import lakeward as lw
 from lakeward.errors import Conflict, CorruptTable, UnsupportedFeature
+from lakeward.formats.delta import branch as branches
 from lakeward.maintain.doctor import examine
+from lakeward.write import branch as working
+from lakeward.write.branch import DeltaBranch
+from tests.behaviour.adoption.vectors import delete_rows
 from tests.behaviour.branches.working import (
     begin,
     difference_of,
@@ -21,6 +31,7 @@ from tests.behaviour.branches.working import (
     upsert,
 )
 from tests.behaviour.lakes import append, delete, ids, log_files
+from tests.support.invariants import rows_of
 from tests.support.s3 import on_disk
 
 pytestmark = pytest.mark.formats("delta")
@@ -276,3 +287,45 @@ def test_the_doctor_leaves_the_branch_of_an_open_transaction_alone(lake: lw.Lake
     assert [f.code for f in examine(lake.parts).findings] == ["reclaimable"]
     branch.discard()
     assert examine(lake.parts).findings == ()
+
+
+@pytest.mark.local
+def test_the_quick_way_to_branch_many_files_writes_the_same_log(
+    lake: lw.Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    names = ["a b", "50%", "ü/ö", "plain", None]
+    columns = {"id": "int64", "at": "timestamp", "d": "decimal(9,2)", "day": "date", "v": "string"}
+    lake.create("t", columns, partition_by=["v"])
+    moment, money = datetime(2024, 5, 6, 7, 8, 9, 1234, UTC), Decimal("12.30")
+    rows = [
+        {"id": n, "at": moment, "d": money, "day": moment.date() if n % 2 else None, "v": v}
+        for n, v in enumerate(names)
+    ]
+    append(lake, "t", rows)
+    place = tmp_path / "with vectors"
+    write_deltalake(place, pa.table({"id": [1, 2, 3]}))
+    (path,) = [p.name for p in place.glob("*.parquet")]
+    delete_rows(place, 1, path, [1])
+    lake.adopt("w", str(place))
+    monkeypatch.setattr(branches, "IN_ONE_COMMIT", 0)
+    monkeypatch.setattr(working, "IN_ONE_COMMIT", 0)
+    for name in ("t", "w"):
+        tx, slow = begin(lake, name)
+        head, definition = slow.head, slow.definition
+
+        quick = DeltaBranch.open_whole(lake.parts, tx.transaction_id, head, definition)
+
+        first, second = (_checkpoint(b.location) for b in (slow, quick))
+        assert first == second
+        assert len(first) == len(lake.table(name).files())
+        count = pa.table(
+            QueryBuilder().register("t", DeltaTable(quick.location)).execute("SELECT * FROM t")
+        )
+        assert rows_of(count) == rows_of(lake.table(name).to_arrow())
+        tx.rollback()
+
+
+def _checkpoint(location: str) -> list[dict[str, Any]]:
+    table = pq.read_table(on_disk(location) / "_delta_log" / f"{1:020}.checkpoint.parquet")
+    adds = [row for row in table.column("add").to_pylist() if row is not None]
+    return sorted(adds, key=lambda add: str(add["path"]))

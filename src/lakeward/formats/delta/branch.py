@@ -8,14 +8,19 @@ any engine may read them, and none of them is copied.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
 
 from lakeward.errors import UnsupportedFeature
-from lakeward.formats.delta.checkpoint import checkpoint_bytes, last_checkpoint_bytes
+from lakeward.formats.delta.checkpoint import (
+    checkpoint_bytes,
+    checkpoint_of,
+    last_checkpoint_bytes,
+)
+from lakeward.formats.delta.columns import FileRow, absolute_adds
 from lakeward.formats.delta.protocol import GUARD, ICT, ICT_PROPERTY, guarded
 from lakeward.formats.delta.publication import add, metadata
 from lakeward.formats.delta.values import file_path
@@ -27,7 +32,7 @@ from lakeward.model.file import DataFile, LoggedFile
 BRANCHED: Final = "BRANCH"
 """The operation of commits that give a copy files of its table."""
 
-_IN_ONE_COMMIT: Final = 1000
+IN_ONE_COMMIT: Final = 1000
 """Up to how many files the copy's first commit names itself; more are in a checkpoint."""
 
 _UNBRANCHED: Final = frozenset(
@@ -130,23 +135,45 @@ def first_commit(
         now_ms: When it is made.
         engine: Who makes it.
     """
-    copy = replace(head, uuid=str(uuid.uuid5(_NAMESPACE, f"{head.uuid}/{owner}")))
+    copy = _copy_of(head, owner)
     named = [replace(f, file=absolute(f.file, root, definition)) for f in files]
-    info = {
-        "timestamp": now_ms,
-        "operation": BRANCHED,
-        "operationParameters": {"version": str(head.version)},
-        "engineInfo": engine,
-        "txnId": owner,
-    }
-    lines: list[dict[str, Any]] = [{"commitInfo": info}]
-    if len(named) <= _IN_ONE_COMMIT:
+    lines: list[dict[str, Any]] = [{"commitInfo": _info(head, owner, now_ms, engine)}]
+    if len(named) <= IN_ONE_COMMIT:
         lines.append({"protocol": dict(definition.protocol)})
         lines.append({"metaData": metadata(copy, definition)})
         lines += [{"add": add(f.file, definition.schema, changed=False)} for f in named]
         return FirstCommit(0, _lines(lines))
     data, actions = checkpoint_bytes(copy, definition, named, [], [])
     return FirstCommit(1, _lines(lines), data, last_checkpoint_bytes(1, actions, len(data)))
+
+
+def first_checkpoint(
+    head: Head,
+    definition: Definition,
+    chunks: Iterable[Sequence[FileRow]],
+    *,
+    root: str,
+    owner: str,
+    now_ms: int,
+    engine: str,
+) -> FirstCommit:
+    """The log that a copy with all files of a version begins with, from rows of the log.
+
+    Args:
+        head: The table.
+        definition: Of the copy.
+        chunks: The files, as `lakeward.log.files.ROW_COLUMNS` has them.
+        root: The table's full address.
+        owner: What the copy is for; its id follows from it.
+        now_ms: When it is made.
+        engine: Who makes it.
+    """
+    copy = _copy_of(head, owner)
+    as_spark = definition.properties.get(_VECTORS) == "true"
+    adds = [absolute_adds(c, definition.schema, root, as_spark=as_spark) for c in chunks]
+    data, actions = checkpoint_of(copy, definition, adds, [], [])
+    commit = _lines([{"commitInfo": _info(head, owner, now_ms, engine)}])
+    return FirstCommit(1, commit, data, last_checkpoint_bytes(1, actions, len(data)))
 
 
 def later_commit(
@@ -175,6 +202,20 @@ def absolute(file: DataFile, root: str, definition: Definition) -> DataFile:
         deletion_vector=absolute_vector(file.deletion_vector, root),
         extra={**extra, "path": place},
     )
+
+
+def _copy_of(head: Head, owner: str) -> Head:
+    return replace(head, uuid=str(uuid.uuid5(_NAMESPACE, f"{head.uuid}/{owner}")))
+
+
+def _info(head: Head, owner: str, now_ms: int, engine: str) -> dict[str, Any]:
+    return {
+        "timestamp": now_ms,
+        "operation": BRANCHED,
+        "operationParameters": {"version": str(head.version)},
+        "engineInfo": engine,
+        "txnId": owner,
+    }
 
 
 def _is_timing(key: str) -> bool:

@@ -16,8 +16,8 @@ from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
 
 _AT_ONCE: Final = 256
-_STRINGS: Final = pa.map_(pa.string(), pa.string())
-_VECTOR: Final = pa.struct(
+STRINGS: Final = pa.map_(pa.string(), pa.string())
+VECTOR: Final = pa.struct(
     [
         ("storageType", pa.string()),
         ("pathOrInlineDv", pa.string()),
@@ -29,16 +29,16 @@ _VECTOR: Final = pa.struct(
 _TXN: Final = pa.struct(
     [("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())]
 )
-_ADD: Final = pa.struct(
+ADD: Final = pa.struct(
     [
         ("path", pa.string()),
-        ("partitionValues", _STRINGS),
+        ("partitionValues", STRINGS),
         ("size", pa.int64()),
         ("modificationTime", pa.int64()),
         ("dataChange", pa.bool_()),
         ("stats", pa.string()),
-        ("tags", _STRINGS),
-        ("deletionVector", _VECTOR),
+        ("tags", STRINGS),
+        ("deletionVector", VECTOR),
         ("baseRowId", pa.int64()),
         ("defaultRowCommitVersion", pa.int64()),
         ("clusteringProvider", pa.string()),
@@ -50,9 +50,9 @@ _REMOVE: Final = pa.struct(
         ("deletionTimestamp", pa.int64()),
         ("dataChange", pa.bool_()),
         ("extendedFileMetadata", pa.bool_()),
-        ("partitionValues", _STRINGS),
+        ("partitionValues", STRINGS),
         ("size", pa.int64()),
-        ("deletionVector", _VECTOR),
+        ("deletionVector", VECTOR),
     ]
 )
 _METADATA: Final = pa.struct(
@@ -60,10 +60,10 @@ _METADATA: Final = pa.struct(
         ("id", pa.string()),
         ("name", pa.string()),
         ("description", pa.string()),
-        ("format", pa.struct([("provider", pa.string()), ("options", _STRINGS)])),
+        ("format", pa.struct([("provider", pa.string()), ("options", STRINGS)])),
         ("schemaString", pa.string()),
         ("partitionColumns", pa.list_(pa.string())),
-        ("configuration", _STRINGS),
+        ("configuration", STRINGS),
         ("createdTime", pa.int64()),
     ]
 )
@@ -80,7 +80,7 @@ _COLUMNS: Final = (
     ("metaData", _METADATA),
     ("txn", _TXN),
     ("remove", _REMOVE),
-    ("add", _ADD),
+    ("add", ADD),
 )
 
 
@@ -111,14 +111,27 @@ def checkpoint_bytes(
         applications: The newest number of each application.
     """
     schema = definition.schema
-    parts: dict[str, list[pa.Array]] = {
+    adds = _arrays((add(f.file, schema, changed=False) for f in files), ADD)
+    removes = _arrays((remove(f, at, schema, changed=False) for f, at in tombstones), _REMOVE)
+    return checkpoint_of(head, definition, adds, removes, applications)
+
+
+def checkpoint_of(
+    head: Head,
+    definition: Definition,
+    adds: Sequence[pa.Array],
+    removes: Sequence[pa.Array],
+    applications: Sequence[AppTransaction],
+) -> tuple[bytes, int]:
+    """The same of actions that are Arrow arrays already."""
+    parts: dict[str, Sequence[pa.Array]] = {
         "protocol": [pa.array([dict(definition.protocol)], _PROTOCOL)],
         "metaData": [
             pa.array([_with_maps(metadata(head, definition), "configuration")], _METADATA)
         ],
         "txn": [pa.array([app_transaction(a) for a in applications], _TXN)],
-        "remove": _arrays((remove(f, at, schema, changed=False) for f, at in tombstones), _REMOVE),
-        "add": _arrays((add(f.file, schema, changed=False) for f in files), _ADD),
+        "remove": removes,
+        "add": adds,
     }
     counts = {name: sum(map(len, arrays)) for name, arrays in parts.items()}
     total = sum(counts.values())

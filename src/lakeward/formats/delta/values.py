@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
 import orjson
@@ -18,7 +18,13 @@ from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Field, Primitive
 from lakeward.model.values import Value, from_neutral, to_neutral
 
+_Id = TypeVar("_Id", int, str)
 _MS: Final = 1000
+_DAY_MS: Final = 24 * 3600 * 1000
+_EPOCH: Final = date(1970, 1, 1)
+# Microseconds since 1970 of the first and the last moment of the years that have four digits.
+_FIRST: Final = (date.min - _EPOCH).days * _DAY_MS * _MS
+_LAST: Final = ((date.max - _EPOCH).days + 1) * _DAY_MS * _MS - 1
 _SAFE: Final = "/:@!$&'()*+,;=~-._"
 _PLAIN_PATH: Final = re.compile(rf"[A-Za-z0-9{re.escape(_SAFE)}]+")
 
@@ -142,6 +148,22 @@ def stats_json(file: DataFile, schema: Schema) -> str | None:
     return orjson.dumps(out).decode()
 
 
+def stats_text(text: str, rows: int | None, schema: Schema, *, has_vector: bool) -> str | None:
+    """The same from the text of `FileStats.to_json`, for very many files."""
+    if rows is None:
+        return None
+    source, spellings = orjson.loads(text), _text_spellings(schema)
+    out: dict[str, Any] = {
+        "numRecords": rows,
+        "minValues": _bounds(source["min"], spellings, up=False),
+        "maxValues": _bounds(source["max"], spellings, up=True),
+        "nullCount": {spellings[i][0]: n for i, n in source["nulls"].items() if i in spellings},
+    }
+    if has_vector or source.get("loose"):
+        out["tightBounds"] = False
+    return orjson.dumps(out).decode()
+
+
 _Spell = Callable[[Value, bool], Any]
 
 
@@ -155,6 +177,12 @@ def _spellings(schema: Schema) -> dict[int, tuple[str, _Spell | None]]:
     return {i: (physical_name(f), _spelling(f)) for i, f in schema.by_id.items()}
 
 
+@lru_cache(maxsize=256)
+def _text_spellings(schema: Schema) -> dict[str, tuple[str, _Spell | None]]:
+    """The same by the field ids' texts."""
+    return {str(i): spelling for i, spelling in _spellings(schema).items()}
+
+
 def _spelling(field: Field) -> _Spell | None:
     kind = field.type
     if isinstance(kind, Decimal):
@@ -165,12 +193,13 @@ def _spelling(field: Field) -> _Spell | None:
     if name == "date":
         return lambda value, _: from_neutral(kind, value).isoformat()
     if name.startswith("timestamp"):
-        return lambda value, up: _timestamp(field, int(str(value)), up=up)
+        zone = "" if name.endswith("ntz") else "Z"
+        return lambda value, up: _timestamp(int(value), zone, up=up)  # type: ignore[arg-type]
     return None
 
 
 def _bounds(
-    source: Mapping[int, Value], spellings: Mapping[int, tuple[str, _Spell | None]], *, up: bool
+    source: Mapping[_Id, Value], spellings: Mapping[_Id, tuple[str, _Spell | None]], *, up: bool
 ) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for field_id, value in source.items():
@@ -190,11 +219,20 @@ def _bounds(
     return out
 
 
-def _timestamp(field: Field, value: int, *, up: bool) -> str:
+def _timestamp(value: int, zone: str, *, up: bool) -> str:
     """Whole milliseconds, because that is what readers keep: rounded outwards."""
-    moment = from_neutral(field.type, value)
-    rest = value % _MS
-    if rest:
-        moment += timedelta(microseconds=(_MS - rest) if up else -rest)
-    text = moment.replace(tzinfo=None).isoformat(timespec="milliseconds")
-    return text if str(field.type).endswith("ntz") else f"{text}Z"
+    if not _FIRST <= value <= _LAST:
+        message = f"{value} is beyond all calendars"
+        raise OverflowError(message)
+    units = -(-value // _MS) if up else value // _MS
+    days, rest = divmod(units, _DAY_MS)
+    seconds, fraction = divmod(rest, _MS)
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    return f"{_day(days)}T{hour:02}:{minute:02}:{second:02}.{fraction:03}{zone}"
+
+
+@lru_cache(maxsize=4096)
+def _day(days: int) -> str:
+    """The date so many days after 1970 began; many files tell of few days."""
+    return (_EPOCH + timedelta(days=days)).isoformat()
