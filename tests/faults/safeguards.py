@@ -437,14 +437,39 @@ SAFEGUARDS: Final = (
         "R11: an epoch that is there is not committed again, as the sink and the store know",
         (
             Edit(
-                "stream/committer.py",
-                "            if last is not None and number <= last:\n                continue\n",
+                "stream/attempt.py",
+                "        if last is not None and number <= last:\n            continue\n",
                 "",
             ),
             _UNCOUNTED,
         ),
         "test_sink_kills.py",
         "dies_replays",
+    ),
+    Safeguard(
+        "K3: an epoch that is submitted is not committed after one that failed",
+        (
+            Edit(
+                "stream/committer.py",
+                "                self._check_broken()\n                return",
+                "                return",
+            ),
+        ),
+        "../behaviour/sinks/test_sink_submits.py",
+        "none_is_committed",
+    ),
+    Safeguard(
+        "K4: a merge by key conflicts with rows that others add meanwhile",
+        (
+            Edit(
+                "write/member.py",
+                "        self.change.scopes.append(scope)\n"
+                "        self.change.steps.append(KeysRemoved(keys))\n",
+                "        self.change.steps.append(KeysRemoved(keys))\n",
+            ),
+        ),
+        "../behaviour/sinks/test_sink_upsert.py",
+        "last_moment",
     ),
     Safeguard(
         "R11: the fence, and the count of epochs in the store",
