@@ -8,18 +8,21 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.docs.pages import EXAMPLES, ROOT, Block, Page, blocks, pages, region
+from tests.support.s3 import S3Server
 from tests.support.sparks import JAVA_OPTIONS
 
 NAMES = sorted(path.name for path in EXAMPLES.glob("*.py"))
 ON_POSTGRES = "open_on_postgres.py"
+ON_S3 = "on_s3.py"
 ON_SPARK = [name for name in NAMES if name.startswith("spark_")]
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n != ON_POSTGRES and n not in ON_SPARK])
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in (ON_POSTGRES, ON_S3, *ON_SPARK)])
 def test_an_example_prints_what_the_documentation_says(name: str, tmp_path: Path) -> None:
     assert run(name, tmp_path) == documented_output(name)
 
@@ -42,6 +45,15 @@ def test_the_example_on_postgres_prints_what_the_documentation_says(
 ) -> None:
     printed = run(ON_POSTGRES, tmp_path, LAKEWARD_LAKE=postgres_url)
     assert printed == documented_output(ON_POSTGRES)
+
+
+@pytest.mark.s3
+def test_the_example_on_s3_prints_what_the_documentation_says(
+    s3_server: S3Server, bucket: str, tmp_path: Path
+) -> None:
+    around: dict[str, Any] = s3_server.options()
+    printed = run(ON_S3, tmp_path, LAKEWARD_WAREHOUSE=f"s3://{bucket}/wh", **around)
+    assert printed == documented_output(ON_S3)
 
 
 @pytest.mark.parametrize(

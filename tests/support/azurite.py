@@ -29,7 +29,7 @@ PORT: Final = 10000
 """Clients of an emulator look for it there."""
 _API: Final = "2021-08-06"
 _TOOLS: Final = Path(__file__).parents[2] / ".tools" / "azurite"
-_PATIENCE_SECONDS: Final = 30.0
+_LOOKS: Final = 600
 
 
 class Azurite:
@@ -52,13 +52,15 @@ class Azurite:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        until = time.monotonic() + _PATIENCE_SECONDS
-        while not is_listening(PORT):
-            if time.monotonic() > until or self._process.poll() is not None:
-                self.stop()
-                message = "Azurite did not start"
-                raise RuntimeError(message)
+        for _ in range(_LOOKS):
+            if is_listening(PORT):
+                return
+            if self._process.poll() is not None:
+                break
             time.sleep(0.05)
+        self.stop()
+        message = "Azurite did not start"
+        raise RuntimeError(message)
 
     def options(self) -> dict[str, str]:
         """The storage options that reach it."""

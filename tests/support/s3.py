@@ -32,6 +32,7 @@ _TOOLS: Final = Path(__file__).parents[2] / ".tools" / "s3proxy"
 _SMALL: Final = ("-Xmx384m", "-XX:TieredStopAtLevel=1")
 """A server that starts at once and leaves memory to the tests."""
 _PATIENCE_SECONDS: Final = 60.0
+_LOOKS: Final = 1200
 _SERVED: dict[str, Path] = {}
 """Where the buckets of this process's servers lie on this disk."""
 
@@ -126,12 +127,15 @@ class S3Server:
         self.stop()
 
     def _wait(self) -> None:
-        until = time.monotonic() + _PATIENCE_SECONDS
-        while not is_listening(self.port):
-            if time.monotonic() > until or self._process.poll() is not None:
-                message = f"s3proxy did not start:\n{(self._directory / 'log').read_text()}"
-                raise RuntimeError(message)
+        # Looks are counted, not seconds: a machine that was asleep has not looked.
+        for _ in range(_LOOKS):
+            if is_listening(self.port):
+                return
+            if self._process.poll() is not None:
+                break
             time.sleep(0.05)
+        message = f"s3proxy did not start:\n{(self._directory / 'log').read_text()}"
+        raise RuntimeError(message)
 
 
 def on_disk(location: str) -> Path:

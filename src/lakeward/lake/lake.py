@@ -109,6 +109,27 @@ class Lake:
         """Where the tables' files are."""
         return self._parts.storage.root
 
+    def storage_options(self, engine: str) -> dict[str, str]:
+        """How another engine reaches the lake's files, in that engine's own words.
+
+        What is returned may hold credentials: hand it to the engine and keep it nowhere else. On a
+        warehouse in a directory it is empty.
+
+        Args:
+            engine: `delta` for delta-rs, and for Polars and others that build on it; `iceberg` for
+                pyiceberg; `spark` for the settings of a session.
+        """
+        storage = self._parts.storage
+        known = {
+            "delta": storage.delta_options,
+            "iceberg": storage.iceberg_properties,
+            "spark": storage.spark_conf,
+        }
+        if engine not in known:
+            what = f"How {engine!r} spells storage options is not known."
+            raise InvalidInput(what, hint=f"Engines are {', '.join(known)}.")
+        return known[engine]()
+
     @property
     def parts(self) -> Parts:
         """The lake's store and files, for those who build on them."""

@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+from tenacity import (
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_after_delay,
+    stop_all,
+    wait_random_exponential,
+)
 
 from lakeward.storage.answers import is_taken, may_pass, told
 from lakeward.storage.options import StorageOptions
@@ -19,6 +26,9 @@ T = TypeVar("T")
 
 RETRY_SECONDS: Final = 60.0
 """How long a request is repeated unless `retry_timeout` says otherwise."""
+SHARE: Final = 4
+"""The library's own repetitions end after this part of it, so that there are several rounds."""
+_LEAST: Final = 3
 
 
 class Taken(Exception):
@@ -47,7 +57,8 @@ class Asking:
         """
         attempts = Retrying(
             retry=retry_if_exception(may_pass),
-            stop=stop_after_delay(self._seconds),
+            # A machine that was asleep meanwhile has waited and not asked.
+            stop=stop_all(stop_after_delay(self._seconds), stop_after_attempt(_LEAST)),
             wait=wait_random_exponential(multiplier=0.05, max=5.0),
             reraise=True,
         )

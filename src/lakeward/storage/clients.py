@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from lakeward.errors import InvalidInput, MissingExtra
-from lakeward.storage.asking import RETRY_SECONDS
+from lakeward.storage.asking import RETRY_SECONDS, SHARE
 from lakeward.storage.options import StorageOptions
 from lakeward.storage.places import AZURE, S3, ObjectPlace
 
@@ -37,7 +37,7 @@ def client(place: ObjectPlace, options: StorageOptions) -> Any:
             client_options=options.client_settings(),
             retry_config={
                 "max_retries": options.number("max_retries", _RETRIES),
-                "retry_timeout": options.span("retry_timeout", RETRY_SECONDS),
+                "retry_timeout": options.span("retry_timeout", RETRY_SECONDS) / SHARE,
                 "backoff": {
                     "init_backoff": timedelta(milliseconds=50),
                     "max_backoff": timedelta(seconds=5),
