@@ -126,6 +126,8 @@ def test_a_running_session_that_lacks_the_formats_is_refused(
     from lakeward.engines.spark.session import check
 
     class Bare:
+        sparkContext = None  # noqa: N815  as pyspark calls it
+
         class conf:  # noqa: N801  as pyspark calls it
             @staticmethod
             def get(key: str, default: str) -> str:
