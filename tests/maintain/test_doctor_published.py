@@ -14,8 +14,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import lakeward as lw
+from lakeward.formats.delta.vectors import vector_path
 from lakeward.maintain.doctor import Severity, mend
-from lakeward.maintain.doctor.file_checks import vector_path
 from tests.maintain.damage import T, codes, data_file, fill, log_file, look, run_sql, the
 
 OpenLake = Callable[..., lw.Lake]

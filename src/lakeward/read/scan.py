@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -23,13 +24,18 @@ from lakeward.model.expression import Expression
 from lakeward.model.file import LoggedFile, is_full
 from lakeward.storage.base import Storage
 
+if TYPE_CHECKING:
+    from lakeward.read.vectors import Vectors
 
-def needs_engine(files: Sequence[LoggedFile], definition: Definition) -> bool:
-    """Whether the files hold rows that `read_files` would get wrong."""
-    if FORMAT_VERSION in definition.protocol:
-        return False
-    has_vectors = any(f.file.deletion_vector is not None for f in files)
-    return has_vectors or protocol.needs_engine(definition)
+
+def needs_engine(definition: Definition) -> bool:
+    """Whether `read_files` would get rows of the table wrong: its columns are mapped or widened."""
+    return FORMAT_VERSION not in definition.protocol and protocol.needs_engine(definition)
+
+
+def is_numbered(file: LoggedFile, definition: Definition) -> bool:
+    """Whether `read_numbered` can read a file."""
+    return not (needs_engine(definition) or _is_pyiceberg_s([file], definition))
 
 
 def read_files(
@@ -41,7 +47,9 @@ def read_files(
     columns: Sequence[str] | None = None,
     where: Expression | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows of files that plain Parquet reading gets right, and of any Iceberg files.
+    """The rows of files whose columns are not mapped or widened, and of any Iceberg files.
+
+    Rows that are deleted in place are left out.
 
     Args:
         storage: Where they are.
@@ -51,10 +59,7 @@ def read_files(
         columns: Names in the order wanted; all when None.
         where: Keeps rows for which it is true.
     """
-    if definition.protocol.get(BY_ID) or (
-        FORMAT_VERSION in definition.protocol
-        and any(f.file.deletion_vector is not None for f in files)
-    ):
+    if _is_pyiceberg_s(files, definition):
         place = storage.uri(head.location)
         return scan_iceberg(
             str(head.pointer),
@@ -65,8 +70,8 @@ def read_files(
             where=None if where is None else to_arrow(where),
             filesystem=storage.scheme_filesystem,
         )
-    filesystem, root = storage.arrow_filesystem()
-    directory = head.location if is_full(head.location) else f"{root}/{head.location}"
+    has_vectors = any(f.file.deletion_vector is not None for f in files)
+    filesystem, directory = _place(storage, head)
     return arrow_scan.scan(
         files,
         definition,
@@ -75,6 +80,42 @@ def read_files(
         pre_buffer=storage.is_remote,
         columns=columns,
         where=where,
+        deleted=_vectors(storage, head).positions if has_vectors else None,
+    )
+
+
+def read_numbered(
+    storage: Storage,
+    head: Head,
+    definition: Definition,
+    file: LoggedFile,
+    *,
+    columns: Sequence[str],
+    where: Expression | None = None,
+) -> pa.RecordBatchReader:
+    """The live rows of one file, each with its position in it as a last column, `POSITION`.
+
+    Positions count from 0, rows that are deleted in place too.
+
+    Args:
+        storage: Where it is.
+        head: Whose it is.
+        definition: Whose schema the rows get.
+        file: One for which `is_numbered` holds.
+        columns: Names in the order wanted.
+        where: Keeps rows for which it is true.
+    """
+    has_vector = file.file.deletion_vector is not None
+    filesystem, directory = _place(storage, head)
+    return arrow_scan.scan_numbered(
+        file,
+        definition,
+        filesystem=filesystem,
+        directory=directory,
+        pre_buffer=storage.is_remote,
+        columns=columns,
+        where=where,
+        deleted=_vectors(storage, head).positions(file) if has_vector else None,
     )
 
 
@@ -96,6 +137,26 @@ def check_columns(columns: Sequence[str] | None, definition: Definition, table: 
     if twice is not None:
         what = f"Column {twice!r} is asked for more than once."
         raise InvalidInput(what, table=table, column=twice)
+
+
+def _is_pyiceberg_s(files: Sequence[LoggedFile], definition: Definition) -> bool:
+    """Whether pyiceberg reads the files: columns go by their ids, or delete files apply."""
+    if FORMAT_VERSION not in definition.protocol:
+        return False
+    by_id = bool(definition.protocol.get(BY_ID))
+    return by_id or any(f.file.deletion_vector is not None for f in files)
+
+
+def _place(storage: Storage, head: Head) -> tuple[pa.fs.FileSystem, str]:
+    filesystem, root = storage.arrow_filesystem()
+    return filesystem, head.location if is_full(head.location) else f"{root}/{head.location}"
+
+
+def _vectors(storage: Storage, head: Head) -> Vectors:
+    # Few tables have any, and the library that reads them need not be loaded for the others.
+    from lakeward.read.vectors import Vectors
+
+    return Vectors(storage, head)
 
 
 def _scan_file(file: LoggedFile, definition: Definition, location: str) -> ScanFile:

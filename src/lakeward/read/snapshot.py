@@ -103,7 +103,7 @@ class TableSnapshot:
         check_columns(columns, self.definition, self.name)
         expression = self._parsed(where)
         found = self.plan(expression)
-        if needs_engine(found, self.definition):
+        if needs_engine(self.definition):
             return self._engine_reader(columns, expression)
         return read_files(
             self.parts.storage,
@@ -132,7 +132,7 @@ class TableSnapshot:
     def _engine_reader(
         self, columns: Sequence[str] | None, where: Expression | None
     ) -> pa.RecordBatchReader:
-        """Deletion vectors and mapped columns are read from the published table."""
+        """Mapped and widened columns are read from the published table."""
         return datafusion.scan_delta(
             self.parts.storage.uri(self.head.location),
             self.version,

@@ -33,7 +33,7 @@ def without(storage: Storage, change: Change, file: LoggedFile, keys: pa.Table) 
     Raises:
         UnsupportedFeature: The file's rows need another engine.
     """
-    if not needs_engine([file], change.definition):
+    if not needs_engine(change.definition):
         # Mostly a file that may have such rows has none, and its keys alone tell.
         names = keys.column_names
         found = read_files(

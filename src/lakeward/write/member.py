@@ -204,8 +204,8 @@ class Member:
         """The rows as the transaction sees them, its own changes included."""
         change = self.change
         base = self.files(scope)
-        if needs_engine(base, change.definition):
-            what = f"Table {change.head.name} has deletion vectors or mapped columns."
+        if needs_engine(change.definition):
+            what = f"Table {change.head.name} has mapped or widened columns."
             hint = "Read it outside the transaction, with table.to_arrow()."
             raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
         may_match = self._matcher(scope)

@@ -45,8 +45,8 @@ def rows_of(storage: Storage, change: Change, file: LoggedFile) -> pa.Table:
     Raises:
         UnsupportedFeature: They need another engine.
     """
-    if needs_engine([file], change.definition):
-        what = f"File {file.path} of {change.head.name} has deletion vectors."
+    if needs_engine(change.definition):
+        what = f"Table {change.head.name} has mapped or widened columns."
         hint = "Change its rows with Spark, or replace whole partitions."
         raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
     return read_files(storage, change.head, change.definition, [file]).read_all()

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.engines.arrow import scan as scanning
+from lakeward.engines.arrow import source
 from lakeward.errors import FileMissing
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile
@@ -23,7 +24,7 @@ DEFINITION = Definition(SCHEMA)
 
 @pytest.fixture(autouse=True)
 def every_scan_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "_LARGE", 0)
+    monkeypatch.setattr(source, "_LARGE", 0)
 
 
 def rows(start: int) -> pa.Table:
@@ -65,7 +66,7 @@ def scan(
 
 def repeating(directory: Path, files: list[LoggedFile], names: list[str]) -> frozenset[str]:
     paths = [f"{directory}/{f.path}" for f in files]
-    return scanning._repeating(files, paths, pa.fs.LocalFileSystem(), names)
+    return source._repeating(files, paths, pa.fs.LocalFileSystem(), names)
 
 
 def test_strings_that_repeat_come_back_as_the_strings_they_are(tmp_path: Path) -> None:

@@ -6,13 +6,20 @@ means another file when it is read in another place; one of type `p` names it by
 
 from __future__ import annotations
 
+import hashlib
 import re
+import secrets
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
+from lakeward.formats.delta.values import file_path
+
 _UUID_LENGTH: Final = 20
+_FILE: Final = re.compile(r"deletion_vector_([0-9a-f-]{36})\.bin")
+_MARK: Final = 10
+"""How many bytes of a file's UUID tell whose it is; the others tell it from its siblings."""
 _ILLEGAL: Final = re.compile(r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f]')
 _Z85: Final = (
     "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -59,15 +66,59 @@ def vector_file(vector: Mapping[str, Any]) -> str:
     """The file of a vector that is named below its table."""
     text = str(vector["pathOrInlineDv"])
     prefix, encoded = text[:-_UUID_LENGTH], text[-_UUID_LENGTH:]
-    name = f"deletion_vector_{uuid.UUID(bytes=_z85(encoded))}.bin"
+    name = file_name(uuid.UUID(bytes=decoded(encoded)))
     return f"{prefix}/{name}" if prefix else name
 
 
-def _z85(text: str) -> bytes:
-    out = b""
+def vector_path(vector: Mapping[str, Any]) -> str | None:
+    """The file of a vector as the table's log names files; None for one in the log itself."""
+    match vector["storageType"]:
+        case "u":
+            return vector_file(vector)
+        case "p":
+            return file_path(str(vector["pathOrInlineDv"]))
+        case _:
+            return None
+
+
+def new_name(transaction_id: str) -> uuid.UUID:
+    """A name for a new file of vectors; `is_of` tells whose it is."""
+    return uuid.UUID(bytes=_mark(transaction_id) + secrets.token_bytes(16 - _MARK))
+
+
+def file_name(name: uuid.UUID) -> str:
+    """What the file of that name is called in the table's directory."""
+    return f"deletion_vector_{name}.bin"
+
+
+def is_of(path: str, transaction_ids: Iterable[str]) -> bool:
+    """Whether one of some transactions wrote a file of vectors."""
+    found = _FILE.fullmatch(path.rpartition("/")[2])
+    if found is None:
+        return False
+    mark = bytes.fromhex(found[1].replace("-", ""))[:_MARK]
+    return any(_mark(i) == mark for i in transaction_ids)
+
+
+def named(name: uuid.UUID) -> str:
+    """A file's name as a descriptor spells it."""
+    out = []
+    for start in range(0, 16, 4):
+        word = int.from_bytes(name.bytes[start : start + 4], "big")
+        out += [_Z85[word // 85**power % 85] for power in range(4, -1, -1)]
+    return "".join(out)
+
+
+def decoded(text: str) -> bytes:
+    """The bytes that a descriptor spells in Z85."""
+    out = bytearray()
     for start in range(0, len(text), 5):
         value = 0
         for character in text[start : start + 5]:
             value = value * 85 + _Z85.index(character)
         out += value.to_bytes(4, "big")
-    return out
+    return bytes(out)
+
+
+def _mark(transaction_id: str) -> bytes:
+    return hashlib.sha256(transaction_id.encode()).digest()[:_MARK]

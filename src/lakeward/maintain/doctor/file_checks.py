@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from lakeward.errors import FileMissing, LakewardError
-from lakeward.formats.delta.values import file_path
-from lakeward.formats.delta.vectors import vector_file
+from lakeward.formats.delta.vectors import is_of, vector_path
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY
 from lakeward.formats.iceberg.listing import DELETE_FILES, schemeless
 from lakeward.log import branches, files, transactions
@@ -90,17 +89,6 @@ def vector_paths(descriptor: dict[str, Any]) -> list[str]:
     return [] if found is None else [found]
 
 
-def vector_path(descriptor: dict[str, Any]) -> str | None:
-    """The file of a Delta deletion vector; None where it has none."""
-    match descriptor["storageType"]:
-        case "u":
-            return vector_file(descriptor)
-        case "p":
-            return file_path(str(descriptor["pathOrInlineDv"]))
-        case _:
-            return None
-
-
 def _look_at(table: Patient, head: Head, file: LoggedFile) -> Iterator[Finding]:
     yield from _present(table, head, file.path, file.size, file.added)
     vector = file.file.deletion_vector
@@ -141,5 +129,5 @@ def _is_staged(path: str, protected: set[str]) -> bool:
     """Whether an open transaction wrote the file: its id begins what follows the number."""
     found = _STAGED.fullmatch(path.rpartition("/")[2])
     if found is None:
-        return False
+        return is_of(path, protected)
     return any(found[1] == i or found[1].startswith(f"{i}-") for i in protected)

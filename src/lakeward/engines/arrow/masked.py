@@ -1,0 +1,132 @@
+"""Rows of Parquet files without those that are deleted in place, and rows with their positions.
+
+Positions count a file's rows from 0, deleted ones too, so a file is read without a filter: row
+groups are left out by their statistics, which tell how many rows they have, and all else is sorted
+out batch by batch. Deleted rows go first, so that no condition is ever computed for them.
+"""
+
+from __future__ import annotations
+
+import bisect
+from array import array
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+POSITION: Final = "\0position"
+"""The column of positions, by a name that no column can have."""
+_FOOTERS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file, or some of its row groups.
+
+    Attributes:
+        fragment: What is read of it.
+        spans: The first position and the number of rows of each row group that is read.
+    """
+
+    fragment: ds.ParquetFileFragment
+    spans: Sequence[tuple[int, int]]
+
+
+def parts_of(
+    fragments: Sequence[ds.ParquetFileFragment],
+    schema: pa.Schema,
+    where: pc.Expression | None,
+    *,
+    threads: bool,
+) -> list[Part]:
+    """The row groups that may hold a row for which a condition is true.
+
+    Args:
+        fragments: Of whole files.
+        schema: Of the dataset.
+        where: None for all.
+        threads: Read several footers at once: for files that are far away.
+    """
+
+    def complete(fragment: ds.ParquetFileFragment) -> None:
+        # This lets other threads of Python run; choosing row groups of a file unseen does not.
+        fragment.ensure_complete_metadata()
+
+    if threads and len(fragments) > 1:
+        with ThreadPoolExecutor(_FOOTERS) as pool:
+            list(pool.map(complete, fragments))
+    else:
+        for fragment in fragments:
+            complete(fragment)
+    return [_part(f, schema, where) for f in fragments]
+
+
+def masked(
+    batches: Iterator[pa.RecordBatch],
+    parts: Sequence[Part],
+    deleted: Sequence[array[int]],
+    *,
+    numbered: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """The rows that are not deleted.
+
+    Args:
+        batches: All rows of the parts, in their order.
+        parts: Of files.
+        deleted: For each part, the positions in its file, ascending, of the type code `Q`.
+        numbered: Add the positions as a last column, `POSITION`.
+    """
+    spans = _Spans(parts, deleted)
+    for batch in batches:
+        begin = 0
+        while begin < batch.num_rows:
+            start, gone, count = spans.take(batch.num_rows - begin)
+            rows = batch.slice(begin, count)
+            begin += count
+            if numbered:
+                rows = rows.append_column(POSITION, pa.arange(start, start + count))
+            yield rows.filter(_stays(gone, start, count)) if gone else rows
+
+
+class _Spans:
+    """Walks through the positions of parts as their rows come."""
+
+    def __init__(self, parts: Sequence[Part], deleted: Sequence[array[int]]) -> None:
+        self._left = iter(
+            (start, rows, gone)
+            for part, gone in zip(parts, deleted, strict=True)
+            for start, rows in part.spans
+        )
+        self._start, self._rows, self._gone = 0, 0, array("Q")
+
+    def take(self, most: int) -> tuple[int, array[int], int]:
+        """The first position of the next rows, the deleted among them, and how many rows."""
+        while not self._rows:
+            self._start, self._rows, self._gone = next(self._left)
+        count, start = min(most, self._rows), self._start
+        low = bisect.bisect_left(self._gone, start)
+        high = bisect.bisect_left(self._gone, start + count, lo=low)
+        self._start, self._rows = start + count, self._rows - count
+        return start, self._gone[low:high], count
+
+
+def _part(fragment: ds.ParquetFileFragment, schema: pa.Schema, where: pc.Expression | None) -> Part:
+    footer = fragment.metadata
+    rows = [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
+    starts = [0]
+    for count in rows:
+        starts.append(starts[-1] + count)
+    chosen = fragment if where is None else fragment.subset(where, schema=schema)
+    return Part(chosen, [(starts[g.id], rows[g.id]) for g in chosen.row_groups])
+
+
+def _stays(gone: array[int], start: int, count: int) -> Any:
+    """True for each row that is not deleted."""
+    whole = pa.Array.from_buffers(pa.uint64(), len(gone), [None, pa.py_buffer(gone)])
+    numbers = whole.cast(pa.int64())
+    places = pc.subtract(numbers, start)
+    return pc.is_null(pc.inverse_permutation(places, max_index=count - 1, output_type=pa.int32()))

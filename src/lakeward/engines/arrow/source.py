@@ -1,0 +1,207 @@
+"""How a table's Parquet files are opened, and what is read of them.
+
+Files hold strings that repeat as a dictionary and positions in it. Reading such a column as what it
+is and spelling it out afterwards takes about half as long as reading it as strings, so that is how
+large scans read it; the rows are the same.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from lakeward.engines.arrow.encoding import has_dictionary
+from lakeward.engines.arrow.expression import to_arrow
+from lakeward.engines.arrow.masked import POSITION, masked, parts_of
+from lakeward.engines.arrow.parquet import stored_field_type
+from lakeward.model.definition import Definition
+from lakeward.model.expression import Expression
+from lakeward.model.expression import columns as columns_of
+from lakeward.model.file import LoggedFile, is_full
+from lakeward.model.schema import Schema
+from lakeward.model.types import Field
+from lakeward.model.values import Value, from_neutral
+
+_BATCH_ROWS: Final = 131_072
+_LARGE: Final = 8 * 2**20
+"""Bytes from which on a look into a footer costs nothing beside the scan."""
+
+Deleted: TypeAlias = Callable[[LoggedFile], "array[int]"]
+"""The positions of a file's rows that are deleted in place, ascending, of the type code `Q`."""
+
+
+class Source:
+    """How the files of a table are opened."""
+
+    def __init__(
+        self,
+        definition: Definition,
+        filesystem: pa.fs.FileSystem,
+        directory: str,
+        *,
+        pre_buffer: bool,
+    ) -> None:
+        self._definition = definition
+        self._filesystem = filesystem
+        self._directory = directory
+        self._pre_buffer = pre_buffer
+        self._repeating: frozenset[str] = frozenset()
+
+    def look(
+        self, files: Sequence[LoggedFile], names: Sequence[str], where: Expression | None
+    ) -> None:
+        """Find out how columns are best read."""
+        candidates = _candidates(self._definition, names, where)
+        paths = list(map(self._path, files))
+        self._repeating = _repeating(files, paths, self._filesystem, candidates)
+
+    def filtered(
+        self, files: Sequence[LoggedFile], names: Sequence[str], where: Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of files that are whole; Arrow keeps those for which the condition is true."""
+        dataset = ds.FileSystemDataset.from_paths(
+            list(map(self._path, files)),
+            schema=self._stored,
+            format=self._format,
+            filesystem=self._filesystem,
+            partitions=[_partition(f, self._definition) for f in files],
+        )
+        return self._batches(dataset, names, None if where is None else to_arrow(where))
+
+    def masked(
+        self,
+        files: Sequence[LoggedFile],
+        names: Sequence[str],
+        where: Expression | None,
+        deleted: Deleted,
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of files of which some are deleted in place."""
+        form, stored = self._format, self._stored
+        condition = None if where is None else to_arrow(where)
+        fragments = [
+            form.make_fragment(
+                self._path(f),
+                self._filesystem,
+                partition_expression=_partition(f, self._definition),
+            )
+            for f in files
+        ]
+        parts = parts_of(fragments, stored, condition, threads=self._pre_buffer)
+        dataset = ds.FileSystemDataset(
+            [p.fragment for p in parts if p.spans], stored, form, self._filesystem
+        )
+        needed = [n for n in names if n != POSITION]
+        if where is not None:
+            used = columns_of(where)
+            needed += [f.name for f in self._definition.schema if f.id in used]
+        rows = masked(
+            self._batches(dataset, list(dict.fromkeys(needed)), None),
+            parts,
+            [deleted(f) if p.spans else array("Q") for f, p in zip(files, parts, strict=True)],
+            numbered=POSITION in names,
+        )
+        for batch in rows:
+            kept = pa.Table.from_batches([batch])
+            if condition is not None:
+                kept = kept.filter(condition)
+            yield from kept.select(names).to_batches()
+
+    def _batches(
+        self, dataset: ds.Dataset, names: Sequence[str], where: pc.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        schema, repeating = self._definition.schema, self._repeating
+        scanner = dataset.scanner(
+            columns={n: _spelled_out(schema, n) if n in repeating else pc.field(n) for n in names},
+            filter=where,
+            use_threads=True,
+            batch_size=_BATCH_ROWS,
+        )
+        # Not `to_reader`, which keeps Python to itself while files are opened: one that is opened
+        # by Python, and is missing, would never get to say so.
+        return iter(scanner.to_batches())
+
+    def _path(self, file: LoggedFile) -> str:
+        return file.path if is_full(file.path) else f"{self._directory}/{file.path}"
+
+    @property
+    def _stored(self) -> pa.Schema:
+        return _stored(self._definition.schema, self._repeating)
+
+    @property
+    def _format(self) -> ds.ParquetFileFormat:
+        return _format(self._repeating, pre_buffer=self._pre_buffer)
+
+
+def _candidates(
+    definition: Definition, names: Sequence[str], where: Expression | None
+) -> list[str]:
+    """Strings that are only passed on: row groups are skipped by bounds of plain columns alone."""
+    used = set(definition.partition_by)
+    if where is not None:
+        used |= columns_of(where)
+    fields = [definition.schema.by_name[n] for n in names]
+    # A dot in a name would make it a path.
+    return [
+        f.name for f in fields if str(f.type) == "string" and f.id not in used and "." not in f.name
+    ]
+
+
+def _repeating(
+    files: Sequence[LoggedFile],
+    paths: Sequence[str],
+    filesystem: pa.fs.FileSystem,
+    candidates: Sequence[str],
+) -> frozenset[str]:
+    """Columns that are dictionaries in the largest file, and so probably in the others."""
+    if not candidates or sum(f.size for f in files) < _LARGE:
+        return frozenset()
+    largest = max(range(len(files)), key=lambda i: files[i].size)
+    footer = pq.read_metadata(paths[largest], filesystem=filesystem)
+    if not footer.num_row_groups:
+        return frozenset()
+    group = footer.row_group(0)
+    chunks = {c.path_in_schema: c for c in map(group.column, range(group.num_columns))}
+    return frozenset(n for n in candidates if n in chunks and has_dictionary(chunks[n]))
+
+
+def _stored(schema: Schema, repeating: frozenset[str]) -> pa.Schema:
+    types = {f.name: stored_field_type(f) for f in schema}
+    types |= {n: pa.dictionary(pa.int32(), types[n]) for n in repeating}
+    return pa.schema(list(types.items()))
+
+
+def _spelled_out(schema: Schema, name: str) -> pc.Expression:
+    return pc.field(name).cast(stored_field_type(schema.by_name[name]))
+
+
+def _format(repeating: frozenset[str], *, pre_buffer: bool) -> ds.ParquetFileFormat:
+    return ds.ParquetFileFormat(
+        read_options=ds.ParquetReadOptions(dictionary_columns=sorted(repeating)),
+        default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=pre_buffer),
+    )
+
+
+def _partition(file: LoggedFile, definition: Definition) -> pc.Expression:
+    out = pc.scalar(True)
+    for field_id, value in file.partition.items():
+        derived = definition.derived.get(field_id)
+        if field_id > 0:
+            out = out & _equals(definition.schema.by_id[field_id], value)
+        elif derived is not None and derived.transform.name == "identity":
+            # Files that came from elsewhere may lack the column itself.
+            out = out & _equals(definition.schema.by_id[derived.source], value)
+    return out
+
+
+def _equals(field: Field, value: Value) -> pc.Expression:
+    column = pc.field(field.name)
+    if value is None:
+        return column.is_null()
+    return column == pa.scalar(from_neutral(field.type, value), stored_field_type(field))

@@ -1,0 +1,143 @@
+"""The rows of a file that are deleted in place: a deletion vector's bytes, read and written.
+
+A vector is a set of row positions, as a magic number and a 64-bit Roaring bitmap in its portable
+form. It lies in the log itself (storage type `i`), or in a file (`u` and `p`), which begins with
+one byte that tells its version; there each vector stands between its length and its checksum.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from lakeward.errors import CorruptTable
+from lakeward.formats.delta.vectors import decoded, named, vector_path
+
+if TYPE_CHECKING:
+    import uuid
+
+    from pyroaring import BitMap64
+
+_MAGIC: Final = 1681511377
+_VERSION: Final = 1
+_LENGTH: Final = struct.Struct(">i")
+_CHECKSUM: Final = struct.Struct(">I")
+_WORD: Final = struct.Struct("<i")
+
+
+def bitmap(positions: pa.Array | pa.ChunkedArray) -> BitMap64:
+    """A set of row positions.
+
+    Args:
+        positions: Whole numbers from 0 on, none missing, in any order.
+    """
+    from pyroaring import BitMap64
+
+    if isinstance(positions, pa.ChunkedArray):
+        positions = positions.combine_chunks()
+    numbers = positions.cast(pa.uint64())
+    if not len(numbers):
+        return BitMap64()
+    buffer = numbers.buffers()[1].slice(numbers.offset * 8, len(numbers) * 8)
+    return BitMap64(memoryview(buffer).cast("B").cast("Q"))
+
+
+def positions_of(found: BitMap64) -> pa.Array:
+    """The positions of a set, ascending, as `int64`."""
+    numbers = found.to_array()
+    if not numbers:
+        return pa.array([], pa.int64())
+    whole = pa.Array.from_buffers(pa.uint64(), len(numbers), [None, pa.py_buffer(numbers)])
+    return whole.cast(pa.int64())
+
+
+def encode(found: BitMap64) -> bytes:
+    """A vector's bytes."""
+    found.run_optimize()
+    return _WORD.pack(_MAGIC) + found.serialize()
+
+
+def decode(data: bytes) -> BitMap64:
+    """The set that a vector's bytes mean.
+
+    Raises:
+        CorruptTable: They mean none.
+    """
+    from pyroaring import BitMap64
+
+    if len(data) < _WORD.size or _WORD.unpack_from(data)[0] != _MAGIC:
+        what = "A deletion vector does not begin as one of a known format."
+        raise CorruptTable(what, hint="Read the table with the engine that wrote it.")
+    try:
+        return BitMap64.deserialize(data[_WORD.size :])
+    except ValueError as error:
+        what = f"A deletion vector cannot be understood: {error}."
+        raise CorruptTable(what, hint="`lakeward doctor` looks at the table's files.") from error
+
+
+def read(vector: Mapping[str, Any], fetch: Callable[[str], bytes]) -> BitMap64:
+    """The rows that a descriptor says are deleted.
+
+    Args:
+        vector: The descriptor.
+        fetch: Gives the bytes of a file, named as the table's log names files.
+
+    Raises:
+        CorruptTable: The vector is not what its descriptor says.
+    """
+    try:
+        size, count = int(vector["sizeInBytes"]), int(vector["cardinality"])
+        path = vector_path(vector)
+        inline = decoded(str(vector["pathOrInlineDv"]))[:size] if path is None else b""
+    except (KeyError, ValueError, OverflowError) as error:
+        what = f"The deletion vector {dict(vector)} cannot be understood."
+        raise CorruptTable(what, hint="Read the table with the engine that wrote it.") from error
+    data = inline if path is None else _cut(fetch(path), vector.get("offset") or 1, size, path)
+    found = decode(data)
+    if len(found) != count:
+        place = "in the log" if path is None else f"in {path}"
+        what = f"The deletion vector {place} has {len(found)} rows; its descriptor says {count}."
+        raise CorruptTable(what, hint="`lakeward doctor` looks at the table's files.")
+    return found
+
+
+def vector_bytes(name: uuid.UUID, found: Iterable[BitMap64]) -> tuple[bytes, list[dict[str, Any]]]:
+    """One file for several vectors: its bytes, and the descriptor of each.
+
+    Args:
+        name: Of the file; see `lakeward.formats.delta.vectors.file_name`.
+        found: The sets of positions, none of them empty.
+    """
+    out, descriptors = bytearray([_VERSION]), []
+    for each in found:
+        data = encode(each)
+        descriptors.append(
+            {
+                "storageType": "u",
+                "pathOrInlineDv": named(name),
+                "offset": len(out),
+                "sizeInBytes": len(data),
+                "cardinality": len(each),
+            }
+        )
+        out += _LENGTH.pack(len(data)) + data + _CHECKSUM.pack(zlib.crc32(data))
+    return bytes(out), descriptors
+
+
+def _cut(source: bytes, offset: int, size: int, path: str) -> bytes:
+    """One vector of a file, its length and checksum compared."""
+    begin = offset + _LENGTH.size
+    end = begin + size
+    if not source or source[0] != _VERSION or len(source) < end + _CHECKSUM.size:
+        what = f"The file {path} of deletion vectors is of another format, or cut off."
+        raise CorruptTable(what, hint="Restore the file from a backup.", path=path)
+    data = source[begin:end]
+    told = _CHECKSUM.unpack_from(source, end)[0]
+    if _LENGTH.unpack_from(source, offset)[0] != size or zlib.crc32(data) != told:
+        what = f"The deletion vector at {offset} of {path} does not match its checksum."
+        raise CorruptTable(what, hint="Restore the file from a backup.", path=path)
+    return data
