@@ -18,12 +18,16 @@ FORMATS = {"orders": "delta", "totals": "iceberg"}
 @pytest.fixture
 def lake(tmp_path: Path) -> Generator[lw.Lake]:
     with lw.open(tmp_path / "lake") as opened:
-        for name, table_format in FORMATS.items():
-            opened.create(name, {"id": "int64", "name": "string"}, format=table_format)
-        with opened.transaction() as tx:
-            for name in FORMATS:
-                tx.append(name, ROWS)
+        fill(opened)
         yield opened
+
+
+def fill(lake: lw.Lake) -> None:
+    for name, table_format in FORMATS.items():
+        lake.create(name, {"id": "int64", "name": "string"}, format=table_format)
+    with lake.transaction() as tx:
+        for name in FORMATS:
+            tx.append(name, ROWS)
 
 
 def files(lake: lw.Lake) -> set[str]:
@@ -156,3 +160,36 @@ def test_only_one_cut_is_offered(spark: SparkSession, lake: lw.Lake) -> None:
         lake.transaction(spark=spark, isolation="read_committed")
     with pytest.raises(UnsupportedFeature, match="spark=spark"):
         lake.transaction().sql("SELECT 1")
+
+
+@pytest.mark.postgres
+def test_a_store_on_postgres_that_only_python_reaches_is_enough(
+    spark: SparkSession, postgres_url: str, tmp_path: Path
+) -> None:
+    def work(lake: lw.Lake) -> lw.Transaction:
+        tx = lake.transaction(spark=spark)
+        for name in FORMATS:
+            tx.sql(
+                f"MERGE INTO {name} t USING (SELECT id, 'new' AS name FROM range(3, 5)) s"
+                " ON t.id = s.id WHEN MATCHED THEN UPDATE SET name = s.name"
+                " WHEN NOT MATCHED THEN INSERT *"
+            )
+        tx.sql("CREATE TABLE best USING iceberg AS SELECT * FROM orders WHERE id > 2")
+        return tx
+
+    with lw.open(postgres_url, warehouse=tmp_path / "warehouse") as lake:
+        fill(lake)
+        before = files(lake)
+
+        work(lake).rollback()
+        assert files(lake) == before
+        assert as_others_see(spark, lake) == [4, 4]
+
+        tx = work(lake)
+        assert as_others_see(spark, lake) == [4, 4]
+        assert tx.commit().versions == {"orders": 2, "totals": 2, "best": 1}
+
+        assert as_others_see(spark, lake) == [5, 5]
+        for name in (*FORMATS, "best"):
+            rows = lake.table(name).to_arrow(where="id > 2").sort_by("id").to_pylist()
+            assert rows == [{"id": 3, "name": "new"}, {"id": 4, "name": "new"}]

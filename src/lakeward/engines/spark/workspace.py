@@ -74,9 +74,10 @@ class Workspace:
         own = self.target(namespace, name, "iceberg")
         if own in self._entered:
             self.session.sql(f"DROP TABLE {own}")
-        table = literal(identifier(namespace or NAMESPACE, name))
+        # By its whole name: Iceberg takes the first part for a catalog, and warns if it is none.
         self.session.sql(
-            f"CALL {identifier(self._tag)}.system.register_table({table}, {literal(document)})"
+            f"CALL {identifier(self._tag)}.system.register_table"
+            f"({literal(own)}, {literal(document)})"
         )
         self._entered.add(own)
 
