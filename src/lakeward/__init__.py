@@ -22,8 +22,10 @@ from lakeward import errors as errors
 if TYPE_CHECKING:
     from lakeward.lake.lake import Lake
     from lakeward.lake.table import Table
+    from lakeward.model.when import When
     from lakeward.write.collision import Collision
     from lakeward.write.retry import Retry
+    from lakeward.write.row_changes import RowChanges
     from lakeward.write.staged import StagedCommit
     from lakeward.write.strategy import LastWriterWins, Replace
     from lakeward.write.transaction import CommitResult, Transaction
@@ -35,9 +37,11 @@ __all__ = [
     "LastWriterWins",
     "Replace",
     "Retry",
+    "RowChanges",
     "StagedCommit",
     "Table",
     "Transaction",
+    "When",
     "errors",
     "open",
 ]
@@ -49,9 +53,11 @@ _HOMES = {
     "LastWriterWins": "lakeward.write.strategy",
     "Replace": "lakeward.write.strategy",
     "Retry": "lakeward.write.retry",
+    "RowChanges": "lakeward.write.row_changes",
     "StagedCommit": "lakeward.write.staged",
     "Table": "lakeward.lake.table",
     "Transaction": "lakeward.write.transaction",
+    "When": "lakeward.model.when",
 }
 
 

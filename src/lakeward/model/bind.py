@@ -7,7 +7,8 @@ of a construct that is otherwise known, so that no part of a text is ever silent
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from lakeward.errors import InvalidExpression
 from lakeward.model import coercion, functions, literals
@@ -16,6 +17,7 @@ from lakeward.model.expression import (
     BOOLEAN,
     And,
     Case,
+    Column,
     Compare,
     Comparison,
     Expression,
@@ -43,23 +45,50 @@ MAX_COST: Final = 1_000_000
 _SHOWN: Final = 60
 
 
+Names: TypeAlias = Callable[[list[str]], Column]
+"""Which column dotted names lead to."""
+
+
 def bind(tree: exp.Expr, schema: Schema) -> Expression:
     """The boolean expression that a parsed condition means for this schema.
 
     Raises:
         InvalidExpression: It uses what is not there or not allowed, or is not boolean.
     """
+    return condition(bind_value(tree, partial(resolve, schema=schema)))
+
+
+def bind_value(tree: exp.Expr, names: Names) -> Expression:
+    """The expression of any type that a parsed text means.
+
+    Raises:
+        InvalidExpression: It uses what is not there or not allowed.
+    """
     _check_depth(tree)
-    found = _condition(_Binder(schema).bind(tree))
+    found = _Binder(names).bind(tree)
     if cost(found) > MAX_COST:
         what = "The expression is too complicated."
         raise InvalidExpression(what, hint="Use IN or split it.")
     return found
 
 
+def condition(found: Expression) -> Expression:
+    """The expression, if it is true or false.
+
+    Raises:
+        InvalidExpression: It is a value of another type.
+    """
+    if found.type == VOID:
+        return Literal(None, BOOLEAN)
+    if found.type != BOOLEAN:
+        what = f"A condition must be true or false, but this is of type {found.type}."
+        raise InvalidExpression(what, hint="Compare it with something.")
+    return found
+
+
 class _Binder:
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
+    def __init__(self, names: Names) -> None:
+        self._names = names
 
     def bind(self, node: exp.Expr) -> Expression:
         handler = _HANDLERS.get(node.key)
@@ -77,7 +106,7 @@ class _Binder:
 
     def column(self, node: exp.Expr) -> Expression:
         _only(node, "this", "table", "db", "catalog", "expression")
-        return resolve(_names(node), self._schema)
+        return self._names(_names(node))
 
     def literal(self, node: exp.Expr) -> Expression:
         text = node.name
@@ -101,7 +130,7 @@ class _Binder:
         return self.part(node)
 
     def logical(self, node: exp.Expr) -> Expression:
-        terms = [_condition(self.bind(term)) for term in _chain(node)]
+        terms = [condition(self.bind(term)) for term in _chain(node)]
         kind = And if node.key == "and" else Or
         # A term may itself have become a chain, as BETWEEN does.
         flat = [part for term in terms for part in (term.terms if type(term) is kind else (term,))]
@@ -111,7 +140,7 @@ class _Binder:
 
     def negation(self, node: exp.Expr) -> Expression:
         _only(node, "this")
-        return Not(_condition(self.part(node)))
+        return Not(condition(self.part(node)))
 
     def comparison(self, node: exp.Expr) -> Expression:
         _only(node, "this", "expression")
@@ -130,7 +159,7 @@ class _Binder:
                 return _is_null(operand)
             case "boolean":
                 wanted = Literal(bool(other.args["this"]), BOOLEAN)
-                return Compare("<=>", _condition(operand), wanted)
+                return Compare("<=>", condition(operand), wanted)
             case _:
                 what = "IS must be followed by NULL, TRUE or FALSE."
                 raise InvalidExpression(what, hint="Use = or <=> to compare values.")
@@ -210,7 +239,7 @@ class _Binder:
         for branch in _part(node, "ifs"):
             found = self.part(branch)
             conditions.append(
-                _condition(found) if subject is None else coercion.compare("=", subject, found)
+                condition(found) if subject is None else coercion.compare("=", subject, found)
             )
             values.append(self.part(branch, "true"))
         default = node.args.get("default")
@@ -221,7 +250,7 @@ class _Binder:
         _only(node, "this", "true", "false")
         other = node.args.get("false")
         values = [self.part(node, "true"), self.bind(other) if other else Literal(None, VOID)]
-        return _case([_condition(self.part(node))], values)
+        return _case([condition(self.part(node))], values)
 
     def null_if(self, node: exp.Expr) -> Expression:
         _only(node, "this", "expression")
@@ -450,15 +479,6 @@ def _only(node: exp.Expr, *known: str) -> None:
     for name, value in node.args.items():
         if name not in known and value not in (None, False, []):
             raise _refusal(node)
-
-
-def _condition(found: Expression) -> Expression:
-    if found.type == VOID:
-        return Literal(None, BOOLEAN)
-    if found.type != BOOLEAN:
-        what = f"A condition must be true or false, but this is of type {found.type}."
-        raise InvalidExpression(what, hint="Compare it with something.")
-    return found
 
 
 def _is_null(operand: Expression) -> Expression:

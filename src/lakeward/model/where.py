@@ -6,12 +6,16 @@ The text is only ever read. It is never pasted into a statement; engines get wha
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lakeward.errors import InvalidExpression
-from lakeward.model.bind import bind
+from lakeward.model.assign import assign
+from lakeward.model.bind import Names, bind, bind_value, condition
 from lakeward.model.expression import Expression
 from lakeward.model.schema import Schema
+from lakeward.model.types import Field
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -34,9 +38,31 @@ def parse(text: str, schema: Schema) -> Expression:
         InvalidExpression: It does not parse, names what is not there, or does not fit together;
             `expression` is the text and `column` the name in question, if there is one.
     """
+    return _read(text, partial(bind, schema=schema))
+
+
+def parse_condition(text: str, names: Names) -> Expression:
+    """The boolean expression that the text means where columns have these names.
+
+    Raises:
+        InvalidExpression: As `parse` does.
+    """
+    return _read(text, lambda tree: condition(bind_value(tree, names)))
+
+
+def parse_value(text: str, names: Names, field: Field) -> Expression:
+    """The expression that gives a column its value, of the column's type.
+
+    Raises:
+        InvalidExpression: As `parse` does, or values of its type do not fit the column.
+    """
+    return _read(text, lambda tree: assign(bind_value(tree, names), field))
+
+
+def _read(text: str, bound: Callable[[exp.Expr], Expression]) -> Expression:
     shown = str(text)[:_SHOWN]
     try:
-        return bind(_tree(text), schema)
+        return bound(_tree(text))
     except InvalidExpression as error:
         facts = {**error.facts, "expression": shown}
         raise InvalidExpression(error.what, hint=error.hint, **facts) from error.__cause__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -12,6 +13,7 @@ from lakeward.model.commit import AppTransaction, Head
 from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
 from lakeward.model.file import DataFile, LoggedFile
+from lakeward.write.row_plan import RowPlan
 
 
 @dataclass
@@ -101,7 +103,15 @@ class KeysRemoved:
     keys: pa.Table
 
 
-Step: TypeAlias = Added | RowsRemoved | KeysRemoved
+@dataclass(frozen=True, slots=True)
+class RowsChanged:
+    """A plan for rows was carried out; `operation` is its place among the operations."""
+
+    plan: RowPlan
+    operation: int
+
+
+Step: TypeAlias = Added | RowsRemoved | KeysRemoved | RowsChanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,5 +161,8 @@ def metrics(change: Change) -> dict[str, Any]:
         out["numRemovedFiles"] = len(change.removed)
         out["numRemovedBytes"] = sum(f.size for f in change.removed.values())
     if len(change.operations) == 1:
-        out.update(change.operations[0].metrics)
-    return out
+        return out | dict(change.operations[0].metrics)
+    counts: Counter[str] = Counter()
+    for operation in change.operations:
+        counts.update({n: v for n, v in operation.metrics.items() if isinstance(v, int)})
+    return {**counts, **out}

@@ -21,8 +21,19 @@ from lakeward.read.plan import file_always_matches, file_may_match, to_prune_by
 from lakeward.read.scan import needs_engine, read_files
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write import keyed, rewrite
-from lakeward.write.change import Added, Change, KeysRemoved, RowsRemoved, write_operation
+from lakeward.write.change import (
+    Added,
+    Change,
+    KeysRemoved,
+    Operation,
+    RowsChanged,
+    RowsRemoved,
+    write_operation,
+)
 from lakeward.write.options import parquet_options
+from lakeward.write.row_apply import RowWork, carried_out
+from lakeward.write.row_changes import RowChanges
+from lakeward.write.row_plan import RowPlan
 from lakeward.write.stage import Stager
 from lakeward.write.validate import Checks
 from lakeward.write.writable import check_deletable, check_writable
@@ -128,6 +139,11 @@ class Member:
             else:
                 self.change.remove(file)
 
+    def change_rows(self, plan: RowPlan, operation: Operation) -> RowChanges:
+        """Carry a plan for rows out; only files that have rows to change are written again."""
+        self.change.operations.append(operation)
+        return self._carry_out(RowsChanged(plan, len(self.change.operations) - 1))
+
     def remove_files(self, paths: Sequence[str]) -> None:
         """Take whole files out.
 
@@ -175,6 +191,8 @@ class Member:
                         self.remove_rows(scope)
                     case KeysRemoved(keys):
                         self.remove_keys(keys)
+                    case RowsChanged():
+                        self._carry_out(step)
         except BaseException:
             self.change = before
             self._all = None
@@ -189,11 +207,7 @@ class Member:
         elif self._all is not None:
             found = self._all
         else:
-            head = change.head
-            base = TableSnapshot(
-                self.parts, head, head.version, head.timestamp_ms, change.definition
-            )
-            found = base.plan(scope)
+            found = self._base().plan(scope)
             if scope is None:
                 self._all = found
         return [
@@ -222,6 +236,43 @@ class Member:
             columns=columns,
             where=scope,
         ).read_all()
+
+    def _carry_out(self, step: RowsChanged) -> RowChanges:
+        plan, change = step.plan, self.change
+        self.check_writable()
+        if plan.matched or plan.alone:
+            check_deletable(change)
+        if self.key:
+            what = f"Rows of {change.head.name} are merged, and its last writer shall win."
+            hint = "Begin the transaction without on_conflict for the table."
+            raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
+        change.scopes.extend(plan.scopes)
+        change.reads.extend(plan.scopes)
+        change.steps.append(step)
+        found = {(f.added, f.ordinal): f for scope in plan.scopes for f in self.files(scope)}
+        own = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(change.added)]
+        work = RowWork(self.parts.storage, self.stager, change, plan)
+        done = carried_out(work, [*found.values(), *own], self.before_writing)
+        for rewritten in done.rewritten:
+            change.added.extend(rewritten.files)
+            if rewritten.file in own:
+                change.added.remove(rewritten.file.file)
+            else:
+                change.remove(rewritten.file)
+        change.added.extend(done.inserted)
+        count = self._base().totals().files + len(own)
+        told = change.operations[step.operation]
+        result = done.result(count)
+        metrics = done.metrics(told.name, result)
+        change.operations[step.operation] = replace(told, metrics=metrics)
+        return result
+
+    def _base(self) -> TableSnapshot:
+        """The table at the base version."""
+        head = self.change.head
+        return TableSnapshot(
+            self.parts, head, head.version, head.timestamp_ms, self.change.definition
+        )
 
     def _remove_own(self, staged: DataFile, scope: Expression | None) -> None:
         """Rows that this transaction staged itself."""

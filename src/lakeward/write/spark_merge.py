@@ -1,16 +1,17 @@
-"""A merge by key as one statement of Spark SQL, made of names and of expressions that were read."""
+"""A merge, and an update, as one statement of Spark SQL: names, and expressions that were read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
 
 from lakeward.engines.spark.quoting import identifier
 from lakeward.engines.spark.statement import checked_expression
 from lakeward.errors import InvalidInput
+from lakeward.model import arguments
+from lakeward.model.expression import Expression
+from lakeward.model.render import render
 from lakeward.model.schema import Schema
-
-Action: TypeAlias = str | Mapping[str, str] | None
+from lakeward.model.when import Clause, Clauses, Does, key_names
 
 
 def merge_sql(
@@ -20,12 +21,10 @@ def merge_sql(
     target: str,
     source: str,
     table: str,
-    on: Sequence[str],
-    matched: Action,
-    not_matched: Action,
-    not_matched_by_source: Action,
+    on: str | Sequence[str],
+    clauses: Clauses,
 ) -> str:
-    """The statement.
+    """The statement of a merge.
 
     Args:
         schema: The table's.
@@ -33,72 +32,69 @@ def merge_sql(
         target: What the table is called.
         source: What the data is called.
         table: The table's own name, for errors.
-        on: The columns that make the key.
-        matched: What becomes of rows of both.
-        not_matched: What becomes of rows of the data alone.
-        not_matched_by_source: What becomes of rows of the table alone.
+        on: The columns that make the key, or a condition.
+        clauses: What is done.
 
     Raises:
-        InvalidInput: A column that is not there, or an action that there is none of.
+        InvalidInput: A column that is not there, or nothing to do.
     """
-    _check_columns(on, schema.names, f"table {table}")
-    _check_columns(on, given, "the data")
-    if not on:
-        what = "A merge needs the columns that make its key."
-        raise InvalidInput(what, hint="Give on=.")
-    keys = " AND ".join(f"target.{identifier(c)} = source.{identifier(c)}" for c in on)
-    clauses = [
-        _changing("WHEN MATCHED", matched, "update", schema, given, on, table),
-        _inserting(not_matched, schema, given, table),
-        _changing(
-            "WHEN NOT MATCHED BY SOURCE", not_matched_by_source, "", schema, given, on, table
+    keys = key_names(on, schema.names)
+    if keys is None:
+        condition, keys = checked_expression(str(on)), []
+    else:
+        _check_columns(keys, schema.names, f"table {table}")
+        _check_columns(keys, given, "the data")
+        pairs = [f"target.{identifier(c)} = source.{identifier(c)}" for c in keys]
+        condition = " AND ".join(pairs)
+    rest = [c for c in given if c not in keys]
+    spelled = [
+        *(_spelled("WHEN MATCHED", c, schema, table, rest or given) for c in clauses.matched),
+        *(_spelled("WHEN NOT MATCHED", c, schema, table, given) for c in clauses.not_matched),
+        *(
+            _spelled("WHEN NOT MATCHED BY SOURCE", c, schema, table, ())
+            for c in clauses.not_matched_by_source
         ),
     ]
-    if not any(clauses):
-        what = "This merge changes nothing."
-        raise InvalidInput(what, hint="Give matched=, not_matched= or not_matched_by_source=.")
-    begun = f"MERGE INTO {target} AS target USING {source} AS source ON {keys}"
-    return " ".join([begun, *filter(None, clauses)])
+    begun = f"MERGE INTO {target} AS target USING {source} AS source ON {condition}"
+    return " ".join([begun, *spelled])
 
 
-def _changing(
-    when: str,
-    action: Action,
-    all_columns: str,
-    schema: Schema,
-    given: Sequence[str],
-    on: Sequence[str],
-    table: str,
+def update_sql(
+    schema: Schema, values: Mapping[str, str], *, target: str, table: str, where: Expression | None
 ) -> str:
-    if action is None:
-        return ""
-    if action == "delete":
-        return f"{when} THEN DELETE"
-    if isinstance(action, Mapping) and action:
-        _check_columns(list(action), schema.names, f"table {table}")
-        spelled = {c: checked_expression(text) for c, text in action.items()}
-    elif all_columns and action == all_columns:
-        spelled = {c: f"source.{identifier(c)}" for c in given if c not in on}
-        if not spelled:
-            return ""
-    else:
-        raise _no_action(action)
-    pairs = ", ".join(f"target.{identifier(c)} = {text}" for c, text in spelled.items())
-    return f"{when} THEN UPDATE SET {pairs}"
+    """The statement of an update.
+
+    Raises:
+        InvalidInput: A column that is not there, or nothing to set.
+    """
+    given = arguments.mapping(values, "set")
+    if not given:
+        what = f"This update of {table} sets nothing."
+        raise InvalidInput(what, hint="Give set={column: expression}.", table=table)
+    _check_columns(list(given), schema.names, f"table {table}")
+    pairs = ", ".join(f"{identifier(c)} = {checked_expression(t)}" for c, t in given.items())
+    condition = "" if where is None else f" WHERE {render(where)}"
+    return f"UPDATE {target} SET {pairs}{condition}"
 
 
-def _inserting(action: Action, schema: Schema, given: Sequence[str], table: str) -> str:
-    if action is None:
-        return ""
-    if isinstance(action, Mapping) and action:
-        _check_columns(list(action), schema.names, f"table {table}")
-        spelled = {c: checked_expression(text) for c, text in action.items()}
-    elif action == "insert":
-        spelled = {c: f"source.{identifier(c)}" for c in given}
+def _spelled(
+    when: str, clause: Clause, schema: Schema, table: str, everything: Sequence[str]
+) -> str:
+    condition = ""
+    if clause.condition is not None:
+        condition = f" AND {checked_expression(clause.condition)}"
+    if clause.does is Does.DELETE:
+        return f"{when}{condition} THEN DELETE"
+    if clause.values is None:
+        values = {c: f"source.{identifier(c)}" for c in everything}
     else:
-        raise _no_action(action)
-    columns, values = ", ".join(map(identifier, spelled)), ", ".join(spelled.values())
-    return f"WHEN NOT MATCHED THEN INSERT ({columns}) VALUES ({values})"
+        _check_columns(list(clause.values), schema.names, f"table {table}")
+        values = {c: checked_expression(text) for c, text in clause.values.items()}
+    if clause.does is Does.UPDATE:
+        pairs = ", ".join(f"target.{identifier(c)} = {text}" for c, text in values.items())
+        return f"{when}{condition} THEN UPDATE SET {pairs}"
+    columns = ", ".join(map(identifier, values))
+    return f"{when}{condition} THEN INSERT ({columns}) VALUES ({', '.join(values.values())})"
 
 
 def _check_columns(wanted: Sequence[str], known: Sequence[str], where: str) -> None:
@@ -106,9 +102,3 @@ def _check_columns(wanted: Sequence[str], known: Sequence[str], where: str) -> N
     if unknown:
         what = f"There is no column {unknown[0]!r} in {where}."
         raise InvalidInput(what, hint=f"It has {', '.join(known)}.", column=unknown[0])
-
-
-def _no_action(action: object) -> InvalidInput:
-    what = f"{action!r} is nothing that a merge does there."
-    hint = "Use 'update', 'insert', 'delete', None, or a mapping of columns to expressions."
-    return InvalidInput(what, hint=hint)

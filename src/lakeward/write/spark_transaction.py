@@ -24,18 +24,19 @@ from lakeward.errors import (
     LakewardError,
     UnsupportedFeature,
 )
-from lakeward.model import arguments
 from lakeward.model.commit import Isolation
 from lakeward.model.names import TableName
 from lakeward.model.render import render
 from lakeward.model.steps import reach
+from lakeward.model.when import Actions, Clauses
 from lakeward.model.where import parse
 from lakeward.read.scan import check_columns
 from lakeward.write.change import Operation
 from lakeward.write.create import define
 from lakeward.write.new_table import told
+from lakeward.write.row_changes import RowChanges, merge_told
 from lakeward.write.spark_frames import frame_of
-from lakeward.write.spark_merge import merge_sql
+from lakeward.write.spark_merge import merge_sql, update_sql
 from lakeward.write.spark_names import created_name
 from lakeward.write.spark_sql import found_tables, spelled
 from lakeward.write.spark_tables import SparkTables
@@ -163,56 +164,63 @@ class SparkTransaction(Transaction):
             self._tables.scope(table, scope)
             self._do(f"DELETE FROM {target} WHERE {render(scope)}")
 
+    def update(
+        self,
+        name: str,
+        *,
+        set: Mapping[str, str],  # noqa: A002  SQL's own word
+        where: str | None = None,
+    ) -> RowChanges:
+        """Give rows new values; see `Transaction.update`. The values are Spark's expressions."""
+        if self._is_replay():
+            return RowChanges()
+        self._check_open()
+        table = TableName.parse(name)
+        with self._running(name):
+            operation = Operation("UPDATE", {} if where is None else {"predicate": where})
+            target = self._tables.to_write(table, operation, reads=True)
+            schema = self._tables.definition(table).schema
+            scope = None if where is None else parse(where, schema)
+            statement = update_sql(schema, set, target=target, table=name, where=scope)
+            self._tables.scope(table, scope)
+            return _counted(self._do(statement))
+
     def merge(
         self,
         name: str,
         data: Any,
         *,
         on: str | Sequence[str],
-        matched: str | Mapping[str, str] | None = "update",
-        not_matched: str | Mapping[str, str] | None = "insert",
-        not_matched_by_source: str | Mapping[str, str] | None = None,
-    ) -> None:
-        """Bring rows together with those of a table, by key.
+        matched: Actions = "update",
+        not_matched: Actions = "insert",
+        not_matched_by_source: Actions = None,
+    ) -> RowChanges:
+        """Bring rows together with those of a table; see `Transaction.merge`.
 
-        Args:
-            name: The table.
-            data: The rows, at most one for each key.
-            on: The columns that make the key.
-            matched: What becomes of rows of the table that have a partner: `update` sets all
-                columns that the data has, `delete` removes them, None leaves them; a mapping sets
-                columns to SQL expressions of `target` and `source`.
-            not_matched: What becomes of rows of the data that have none: `insert`, None, or a
-                mapping of columns to expressions of `source`.
-            not_matched_by_source: What becomes of rows of the table that have none: `delete`,
-                None, or a mapping of columns to expressions of `target`.
-
-        Raises:
-            InvalidInput: An action that there is none of, or nothing to do.
+        Conditions and values are Spark's expressions, over `target` and `source`. Spark tells the
+        numbers of rows for Delta tables only, and of files for none.
         """
+        clauses = Clauses.of(matched, not_matched, not_matched_by_source)
         if self._is_replay():
-            return
+            return RowChanges()
         self._check_open()
         table = TableName.parse(name)
-        keys = [on] if isinstance(on, str) else arguments.texts(on, "on")
         with self._running(name):
             rows = self._frame(table, data)
-            operation = Operation("MERGE", {"on": ", ".join(keys)})
-            target = self._tables.to_write(table, operation, reads=True)
-            schema = self._tables.definition(table).schema
+            target = self._tables.to_write(
+                table, Operation("MERGE", merge_told(on, clauses)), reads=True
+            )
             statement = merge_sql(
-                schema,
+                self._tables.definition(table).schema,
                 rows.columns,
                 target=target,
                 source=identifier(self._tables.workspace.named(rows)),
                 table=name,
-                on=keys,
-                matched=matched,
-                not_matched=not_matched,
-                not_matched_by_source=not_matched_by_source,
+                on=on,
+                clauses=clauses,
             )
             self._tables.scope(table, None)
-            self._do(statement)
+            return _counted(self._do(statement))
 
     def name(self, name: str) -> str:
         """What a table is called in the transaction's session, for writers that take a name.
@@ -320,3 +328,17 @@ class SparkTransaction(Transaction):
 def _without_spark() -> UnsupportedFeature:
     what = "Files are not added or removed by name in a transaction on Spark."
     return UnsupportedFeature(what, hint="Begin one without spark=.")
+
+
+def _counted(told: DataFrame) -> RowChanges:
+    """The numbers of rows that Spark answers a statement with, as far as it does."""
+    row = told.first()
+    found = {} if row is None else row.asDict()
+    changed = found.get("num_affected_rows")
+    return RowChanges(
+        found.get("num_inserted_rows", None if changed is None else 0),
+        found.get("num_updated_rows", changed),
+        found.get("num_deleted_rows", None if changed is None else 0),
+        None,
+        None,
+    )

@@ -39,6 +39,7 @@ from lakeward.model.definition import Definition
 from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
+from lakeward.model.when import Actions, Clauses
 from lakeward.model.where import parse
 from lakeward.read.parts import Parts
 from lakeward.read.scan import check_columns
@@ -50,6 +51,7 @@ from lakeward.write.hooks import Hooks
 from lakeward.write.lease import LeaseKeeper
 from lakeward.write.locking import PATIENCE_SECONDS, TableLocks
 from lakeward.write.member import Member
+from lakeward.write.merge_source import source_of
 from lakeward.write.open_table import ratify_open
 from lakeward.write.outcome import (
     Outcome,
@@ -63,6 +65,8 @@ from lakeward.write.ratify import Along, Intent, ratify
 from lakeward.write.record import Ratified
 from lakeward.write.registered import Registered
 from lakeward.write.resolve import Resolver
+from lakeward.write.row_changes import RowChanges, merge_told
+from lakeward.write.row_plan import merge_plan, update_plan
 from lakeward.write.staged import staged_commit
 from lakeward.write.staging import Staging
 from lakeward.write.strategy import LastWriterWins, OnConflict, Strategies
@@ -174,6 +178,78 @@ class Transaction:
             member.remove_rows(scope)
             member.change.operations.append(Operation("DELETE", {"predicate": where}))
 
+    def update(
+        self,
+        name: str,
+        *,
+        set: Mapping[str, str],  # noqa: A002  SQL's own word
+        where: str | None = None,
+    ) -> RowChanges:
+        """Give rows new values.
+
+        Only files that have such rows are written again. What is generated from a column is
+        computed anew. The answer tells what was done; of a transaction that was ratified before,
+        under the same id, nothing is done again.
+
+        Args:
+            name: The table.
+            set: Columns with SQL expressions of the row as it was: `{"price": "price * 2"}`.
+            where: Which rows; all of them when None.
+
+        Raises:
+            InvalidExpression: An expression that does not fit, or cannot be computed for a row.
+            ConstraintViolation: New values that the table's checks refuse.
+        """
+        if self._is_replay():
+            return RowChanges()
+        with self._operation(name, reads=True) as member:
+            plan = update_plan(member.change.definition.schema, name, set, where)
+            told = {} if where is None else {"predicate": where}
+            return member.change_rows(plan, Operation("UPDATE", told))
+
+    def merge(
+        self,
+        name: str,
+        data: Any,
+        *,
+        on: str | Sequence[str],
+        matched: Actions = "update",
+        not_matched: Actions = "insert",
+        not_matched_by_source: Actions = None,
+    ) -> RowChanges:
+        """Bring rows together with those of a table.
+
+        Each of the three is an action, or a sequence of actions and `When(condition, action)`, of
+        which the first that holds counts. Expressions are SQL over `target` and `source` columns.
+        The answer tells what was done.
+
+        Args:
+            name: The table.
+            data: The rows, in any form that `append` takes; they are held in memory.
+            on: The columns that make the key, or a condition such as
+                `target.id = source.id AND target.day >= source.since`.
+            matched: What becomes of rows of the table that have a partner: `update` sets all
+                columns that the data has, `delete` removes them, None leaves them; a mapping sets
+                columns to expressions.
+            not_matched: What becomes of rows of the data that have none: `insert`, None, or a
+                mapping of columns to expressions of `source`.
+            not_matched_by_source: What becomes of rows of the table that have none: `delete`,
+                None, or a mapping of columns to expressions of `target`.
+
+        Raises:
+            InvalidInput: An action that there is none of, or nothing to do.
+            SchemaMismatch: The data does not fit the table's schema.
+            ConstraintViolation: A key with a missing value, two rows of the data for one row of the
+                table, or new rows that the table's checks refuse.
+        """
+        clauses = Clauses.of(matched, not_matched, not_matched_by_source)
+        if self._is_replay():
+            return RowChanges()
+        with self._operation(name, reads=True) as member:
+            schema = member.change.definition.schema
+            plan = merge_plan(schema, name, source_of(data, schema, name), on, clauses)
+            return member.change_rows(plan, Operation("MERGE", merge_told(on, clauses)))
+
     def add_files(self, name: str, paths: Sequence[str]) -> None:
         """Add Parquet files that lie below the table's location already.
 
@@ -263,23 +339,6 @@ class Transaction:
             UnsupportedFeature: The transaction has no session of Spark.
         """
         raise _needs_spark(text)
-
-    def merge(
-        self,
-        name: str,
-        data: Any,
-        *,
-        on: str | Sequence[str],
-        matched: str | Mapping[str, str] | None = "update",
-        not_matched: str | Mapping[str, str] | None = "insert",
-        not_matched_by_source: str | Mapping[str, str] | None = None,
-    ) -> None:
-        """Bring rows together with those of a table, by key; see `SparkTransaction.merge`.
-
-        Raises:
-            UnsupportedFeature: The transaction has no session of Spark.
-        """
-        raise _needs_spark(name, data, on, matched, not_matched, not_matched_by_source)
 
     def lock(self, name: str, *, mode: str = "write", timeout: float = PATIENCE_SECONDS) -> None:
         """Keep others from changing a table until this transaction ends.
@@ -608,7 +667,7 @@ def checked_isolation(text: str) -> Isolation:
 
 
 def _needs_spark(*_: object) -> UnsupportedFeature:
-    what = "SQL and merges need a transaction on Spark."
+    what = "SQL needs a transaction on Spark."
     return UnsupportedFeature(what, hint="Begin it with lake.transaction(spark=spark).")
 
 

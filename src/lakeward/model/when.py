@@ -1,0 +1,140 @@
+"""What a merge does with rows: clauses as a user writes them, checked for their shape."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+from lakeward.errors import InvalidInput
+from lakeward.model import arguments
+
+Action: TypeAlias = str | Mapping[str, str]
+"""`update`, `insert`, `delete`, or columns with the expressions that give them their values."""
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """An action for those rows for which a condition is true.
+
+    Attributes:
+        condition: An SQL expression over columns of `target` and `source`.
+        action: What a clause may be without a condition.
+    """
+
+    condition: str
+    action: Action
+
+
+ActionOrWhen: TypeAlias = Action | When
+Actions: TypeAlias = ActionOrWhen | Sequence[ActionOrWhen] | None
+"""What becomes of rows: nothing, one action, or several of which the first that holds counts."""
+
+
+class Does(StrEnum):
+    """What a clause does to a row."""
+
+    UPDATE = "update"
+    INSERT = "insert"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One clause.
+
+    Attributes:
+        does: What it does.
+        condition: For which rows; None for all.
+        values: Expressions by column; None for all columns that the data has.
+    """
+
+    does: Does
+    condition: str | None = None
+    values: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Clauses:
+    """All that a merge does; in each of the three, the first clause that holds counts.
+
+    Attributes:
+        matched: To rows of the table that have a partner in the data.
+        not_matched: With rows of the data that have none in the table.
+        not_matched_by_source: To rows of the table that have none.
+    """
+
+    matched: tuple[Clause, ...]
+    not_matched: tuple[Clause, ...]
+    not_matched_by_source: tuple[Clause, ...]
+
+    @classmethod
+    def of(cls, matched: Actions, not_matched: Actions, not_matched_by_source: Actions) -> Clauses:
+        """The clauses that a user means.
+
+        Raises:
+            InvalidInput: An action that there is none of, one that is never reached, or none at
+                all.
+        """
+        found = cls(
+            _clauses("matched", matched),
+            _clauses("not_matched", not_matched),
+            _clauses("not_matched_by_source", not_matched_by_source),
+        )
+        if not (found.matched or found.not_matched or found.not_matched_by_source):
+            what = "This merge changes nothing."
+            hint = "Give matched=, not_matched= or not_matched_by_source=."
+            raise InvalidInput(what, hint=hint)
+        return found
+
+
+def key_names(on: str | Sequence[str], known: Collection[str]) -> list[str] | None:
+    """The key's columns, where `on` names some; None where it is a condition.
+
+    Raises:
+        InvalidInput: It names none.
+    """
+    if isinstance(on, str):
+        plain = on in known or not any(c in on for c in "=<>() ")
+        return [on] if plain else None
+    names = arguments.texts(on, "on")
+    if not names:
+        what = "A merge needs the columns that make its key."
+        raise InvalidInput(what, hint="Give on=.")
+    return names
+
+
+_WORDS: Final = {
+    "matched": (Does.UPDATE, Does.DELETE),
+    "not_matched": (Does.INSERT,),
+    "not_matched_by_source": (Does.DELETE,),
+}
+
+
+def _clauses(parameter: str, given: object) -> tuple[Clause, ...]:
+    if given is None:
+        return ()
+    items: Sequence[object] = [given]
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        items = given
+    found = tuple(_clause(parameter, item) for item in items)
+    if any(clause.condition is None for clause in found[:-1]):
+        what = f"A clause of {parameter}= is never reached: one before it takes all rows."
+        raise InvalidInput(what, hint="Put lw.When(condition, action) first.")
+    return found
+
+
+def _clause(parameter: str, given: object) -> Clause:
+    condition = None
+    if isinstance(given, When):
+        condition, given = given.condition, given.action
+    words = _WORDS[parameter]
+    if isinstance(given, Mapping) and given:
+        does = Does.INSERT if Does.INSERT in words else Does.UPDATE
+        return Clause(does, condition, dict(given))
+    if isinstance(given, str) and given in words:
+        return Clause(Does(given), condition)
+    what = f"{given!r} is nothing that {parameter}= does."
+    hint = f"Use {', '.join(map(repr, map(str, words)))}, or columns with expressions."
+    raise InvalidInput(what, hint=hint)
