@@ -149,8 +149,8 @@ class RowWork:
             ConstraintViolation: A row would be changed by two rows of the data.
         """
         definition = self.change.definition
-        if needs_engine([file], definition):
-            what = f"File {file.path} of {self.change.head.name} has deletion vectors."
+        if needs_engine(definition):
+            what = f"Table {self.change.head.name} has mapped or widened columns."
             hint = "Change its rows with Spark, or replace whole partitions."
             raise UnsupportedFeature(what, hint=hint, table=str(self.change.head.name))
         names = [n for n in definition.schema.names if n in self.plan.needed]
