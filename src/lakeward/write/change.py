@@ -26,6 +26,7 @@ class Change:
         added: Staged files.
         removed: Files of the base version that shall go.
         change_files: The rows that change, where their writer tells; see `Commit`.
+        told: Change files that operations wrote as they changed rows; `feed` decides of them.
         data_change: False where rows only move.
         new_definition: What the definition shall become.
         scopes: Predicates whose rows are replaced or removed; None stands for all rows. A file that
@@ -45,6 +46,7 @@ class Change:
     added: list[DataFile] = field(default_factory=list)
     removed: dict[tuple[int, int], LoggedFile] = field(default_factory=dict)
     change_files: list[DataFile] = field(default_factory=list)
+    told: list[DataFile] = field(default_factory=list)
     data_change: bool = True
     new_definition: Definition | None = None
     scopes: list[Expression | None] = field(default_factory=list)

@@ -20,7 +20,7 @@ from lakeward.read.parts import Parts
 from lakeward.read.plan import file_always_matches, file_may_match, to_prune_by
 from lakeward.read.scan import needs_engine, read_files
 from lakeward.read.snapshot import TableSnapshot
-from lakeward.write import keyed, rewrite
+from lakeward.write import feed, keyed, rewrite
 from lakeward.write.change import (
     Added,
     Change,
@@ -180,7 +180,7 @@ class Member:
         it fails, the change is what it was before.
         """
         before = self.change
-        self.change = replace(before, head=head, added=[], removed={}, scopes=[], steps=[])
+        self.change = replace(before, head=head, added=[], removed={}, scopes=[], steps=[], told=[])
         self._all = None
         try:
             for step in before.steps:
@@ -260,6 +260,7 @@ class Member:
             else:
                 change.remove(rewritten.file)
         change.added.extend(done.inserted)
+        change.told.extend(done.told)
         count = self._base().totals().files + len(own)
         told = change.operations[step.operation]
         result = done.result(count)
@@ -291,6 +292,11 @@ class Member:
     def _survivors(self, file: LoggedFile, scope: Expression) -> list[DataFile]:
         self.before_writing()
         return rewrite.survivors(self.parts.storage, self.stager, self.change, file, scope)
+
+    def settle(self) -> None:
+        """Bring to an end what depends on all that was done, and make the files safe."""
+        feed.settle(self.parts.storage, self.stager, self.change)
+        self.stager.settle()
 
     def check_writable(self) -> None:
         """Refuse a table that only another engine can write."""

@@ -42,6 +42,11 @@ def is_append_only(properties: Mapping[str, str]) -> bool:
     return "true" in (properties.get("delta.appendOnly"), properties.get(APPEND_ONLY))
 
 
+def has_change_feed(properties: Mapping[str, str]) -> bool:
+    """Whether commits must tell the rows that they change."""
+    return properties.get("delta.enableChangeDataFeed", "").lower() == "true"
+
+
 def checkpoint_interval(properties: Mapping[str, str]) -> int:
     """After how many versions a checkpoint is written; 0 for never."""
     return int(properties.get(CHECKPOINT_INTERVAL, _DEFAULT_INTERVAL))

@@ -27,6 +27,7 @@ from lakeward.read.scan import needs_engine, read_files
 from lakeward.storage.base import Storage
 from lakeward.write import rewrite
 from lakeward.write.change import Change
+from lakeward.write.feed import Feed
 from lakeward.write.row_changes import RowChanges, merge_metrics, update_metrics
 from lakeward.write.row_find import Found, beside, find, inserted
 from lakeward.write.row_plan import RowPlan
@@ -49,9 +50,7 @@ class Rewritten:
         updated: How many rows were given new values.
         deleted: How many are gone.
         copied: How many were written again as they were.
-        before: The rows that were updated, as they were, where somebody wants to know.
-        after: The same as they are.
-        gone: The rows that were deleted.
+        told: Change files, where the table has a feed.
     """
 
     file: LoggedFile
@@ -59,9 +58,7 @@ class Rewritten:
     updated: int
     deleted: int
     copied: int
-    before: pa.Table
-    after: pa.Table
-    gone: pa.Table
+    told: tuple[DataFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +68,22 @@ class Done:
     Attributes:
         rewritten: The files in which rows changed.
         inserted: Files of new rows.
-        rows: The new rows.
+        rows: How many new rows there are.
         given: How many rows of data there were.
+        told: Change files, where the table has a feed.
     """
 
     rewritten: tuple[Rewritten, ...]
     inserted: tuple[DataFile, ...]
-    rows: pa.Table
+    rows: int
     given: int
+    told: tuple[DataFile, ...]
 
     def result(self, files: int) -> RowChanges:
         """What it did to a table of so many files."""
         touched = len(self.rewritten)
         return RowChanges(
-            self.rows.num_rows,
+            self.rows,
             sum(r.updated for r in self.rewritten),
             sum(r.deleted for r in self.rewritten),
             touched,
@@ -113,7 +112,11 @@ def carried_out(
     rewritten = tuple(_each(lambda pair: work.rewrite(*pair), touched))
     inserted, rows = work.insert()
     work.checks.settle()
-    return Done(rewritten, tuple(inserted), rows, work.plan.source.num_rows)
+    told = [f for r in rewritten for f in r.told]
+    if work.feed is not None:
+        told += work.feed.write_new(rows)
+    given = work.plan.source.num_rows
+    return Done(rewritten, tuple(inserted), rows.num_rows, given, tuple(told))
 
 
 @dataclass
@@ -127,6 +130,7 @@ class RowWork:
         plan: What shall be done.
         seen: For each row of the data, whether it has a partner.
         checks: What new rows must satisfy.
+        feed: Is told what changes, where the table has one.
     """
 
     storage: Storage
@@ -135,11 +139,13 @@ class RowWork:
     plan: RowPlan
     seen: Mask = field(init=False)
     checks: Checks = field(init=False)
+    feed: Feed | None = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.seen = np.zeros(self.plan.source.num_rows, dtype=bool)
         self.checks = Checks.of(self.change.definition, self.plan.table)
+        self.feed = Feed.of(self.stager)
 
     def look(self, file: LoggedFile) -> Found:
         """Which rows of a file change.
@@ -168,21 +174,16 @@ class RowWork:
         with self._lock:
             self.checks.look_at(after)
         kept = rows.filter(pa.array(stays))
-        gone = rows.take(pa.array(found.deleted))
         written: list[DataFile] = []
-        if not self.checks.violated and kept.num_rows + after.num_rows:
+        told: list[DataFile] = []
+        if not self.checks.violated:
             nothing = Checks(self.plan.table, {})
             written = self.stager.stage([kept, after], nothing, trusted=True)
-        return Rewritten(
-            file,
-            tuple(written),
-            after.num_rows,
-            gone.num_rows,
-            kept.num_rows,
-            before,
-            after,
-            gone,
-        )
+            if self.feed is not None:
+                gone = rows.take(pa.array(found.deleted))
+                told = self.feed.write_changes(before=before, after=after, gone=gone)
+        deleted = len(found.deleted)
+        return Rewritten(file, tuple(written), after.num_rows, deleted, kept.num_rows, tuple(told))
 
     def insert(self) -> tuple[list[DataFile], pa.Table]:
         """Write the rows of the data that have no partner; their files, and the rows."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
@@ -34,13 +34,21 @@ _OPEN_FILES: Final = 4
 
 @dataclass
 class Stager:
-    """Writes the data files of one table for one transaction."""
+    """Writes the data files of one table for one transaction.
+
+    Attributes:
+        created: Everything that was written, wherever it is.
+        below: The directory, below the table, that files are written to.
+        stem: How their names begin.
+    """
 
     storage: Storage
     transaction_id: str
     head: Head
     definition: Definition
     options: ParquetOptions
+    below: str = ""
+    stem: str = "part"
     created: list[str] = field(default_factory=list)
     _ordinals: Iterator[int] = field(default_factory=itertools.count)
     _syncs: list[Pending] = field(default_factory=list)
@@ -84,6 +92,10 @@ class Stager:
             self._flush(rest, written)
         return written
 
+    def beside(self, definition: Definition, *, below: str, stem: str) -> Stager:
+        """One that writes other files of the same transaction, which settle with these."""
+        return replace(self, definition=definition, below=below, stem=stem)
+
     def settle(self) -> None:
         """Make the files safe under their names."""
         for sync in self._syncs:
@@ -122,8 +134,8 @@ class Stager:
             return
         ordinal = next(self._ordinals)
         codec = "" if self.options.compression == "none" else f".{self.options.compression}"
-        name = f"part-{ordinal:05d}-{self.transaction_id}-{self._token}{codec}.parquet"
-        path = partition_directory(entry.values, self.definition) + name
+        name = f"{self.stem}-{ordinal:05d}-{self.transaction_id}-{self._token}{codec}.parquet"
+        path = self.below + partition_directory(entry.values, self.definition) + name
         rows = pa.concat_tables(entry.rows) if len(entry.rows) > 1 else entry.rows[0]
         buffer, file = encode(rows, self.definition, entry.values, path, self.options)
         full = f"{self.head.location}/{path}"

@@ -528,7 +528,11 @@ class Transaction:
 
     def _discard_unused(self, ratified: Sequence[Ratified]) -> None:
         """Delete staged files that were replaced later, or by another holder of the same id."""
-        used = {f"{m.head.location}/{f.path}" for m in ratified for f in m.commit.added}
+        used = {
+            f"{m.head.location}/{f.path}"
+            for m in ratified
+            for f in (*m.commit.added, *m.commit.change_files)
+        }
         for member in self._view.members.values():
             with suppress(LakewardError):
                 member.stager.discard(keep=used)
@@ -541,7 +545,7 @@ class Transaction:
             if not members and not self._along:
                 return []
             for member in members.values():
-                member.stager.settle()
+                member.settle()
             reach("stage.done")
             self._registered.ensure()
             if self._hooks:

@@ -28,6 +28,8 @@ from lakeward.model.types import Field, Primitive
 CHANGE_TYPE: Final = "_change_type"
 INSERTED: Final = "insert"
 DELETED: Final = "delete"
+UPDATED_FROM: Final = "update_preimage"
+UPDATED_TO: Final = "update_postimage"
 _MAPPING: Final = "delta.columnMapping."
 _MAX_ID: Final = "delta.columnMapping.maxColumnId"
 
@@ -72,7 +74,7 @@ def difference(
         place: The directory to make them in.
     """
     plain = _plain(branch_definition(definition))
-    told = _with_change_type(plain)
+    told = with_change_type(plain)
     # It may have been done before, for a commit that did not come about.
     token = secrets.token_hex(4)
     task = Difference(
@@ -87,6 +89,22 @@ def difference(
         (task.target, _log(head, told, (), root)),
     ]
     return task, tables
+
+
+def with_change_type(definition: Definition) -> Definition:
+    """The definition of change files: a table's, with the kind of each change."""
+    schema, properties = definition.schema, dict(definition.properties)
+    marks: dict[str, Any] = {}
+    if _MAX_ID in properties:
+        highest = _highest(schema.walk(), int(properties[_MAX_ID])) + 1
+        properties[_MAX_ID] = str(highest)
+        marks = {MAPPED_ID: highest, "delta.columnMapping.physicalName": CHANGE_TYPE}
+    kind = Field(schema.last_id + 1, CHANGE_TYPE, Primitive("string"), metadata=marks)
+    return replace(
+        definition,
+        schema=Schema((*schema.fields, kind), schema.last_id + 1),
+        properties=properties,
+    )
 
 
 def _log(head: Head, definition: Definition, files: Iterable[DataFile], root: str) -> bytes:
@@ -117,21 +135,6 @@ def _plain(definition: Definition) -> Definition:
 def _mapping_of(field: Field) -> dict[str, Any]:
     kept = (_MAPPING, "delta.typeChanges")
     return {k: v for k, v in field.metadata.items() if k.startswith(kept)}
-
-
-def _with_change_type(definition: Definition) -> Definition:
-    schema, properties = definition.schema, dict(definition.properties)
-    marks: dict[str, Any] = {}
-    if _MAX_ID in properties:
-        highest = _highest(schema.walk(), int(properties[_MAX_ID])) + 1
-        properties[_MAX_ID] = str(highest)
-        marks = {MAPPED_ID: highest, "delta.columnMapping.physicalName": CHANGE_TYPE}
-    kind = Field(schema.last_id + 1, CHANGE_TYPE, Primitive("string"), metadata=marks)
-    return replace(
-        definition,
-        schema=Schema((*schema.fields, kind), schema.last_id + 1),
-        properties=properties,
-    )
 
 
 def _highest(fields: Iterable[Field] | Sequence[Field], known: int) -> int:
