@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakeward as lw
+from lakeward.errors import UnsupportedFeature
+from tests.support.iceberg import stranger_table
 
 
 @pytest.fixture
@@ -78,20 +81,82 @@ def test_partitions_by_transforms_are_kept(spark: SparkSession, lake: lw.Lake) -
         assert table.to_arrow(where=january)["id"].to_pylist() == [0]
 
 
-def test_optimize_rewrites_files_and_changes_no_row(spark: SparkSession, lake: lw.Lake) -> None:
-    table = lake.create("orders", {"id": "int64", "n": "int64"})
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_optimize_rewrites_files_and_changes_no_row(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    columns = {"id": "int64", "n": "int64"}
+    # Rows only move, so a table that only grows may be optimized too.
+    table = lake.create("s.t", columns, format=table_format, policy={"append_only": True})
     for n in range(3):
         with lake.transaction() as tx:
-            tx.append("orders", [{"id": n, "n": 2 - n}])
+            tx.append("s.t", [{"id": n, "n": 2 - n}])
 
     with lake.transaction(spark=spark) as tx:
-        tx.sql("OPTIMIZE orders ZORDER BY (n)")
+        tx.sql("OPTIMIZE s.t ZORDER BY (n)")
         with lake.transaction() as other:
-            other.append("orders", [{"id": 9, "n": 9}])
+            other.append("s.t", [{"id": 9, "n": 9}])
 
     assert len(table.files()) == 2
     assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 1, 2, 9]
-    assert table.history(limit=1)[0].operation == "OPTIMIZE"
+    newest = table.history(limit=1)[0]
+    assert (newest.version, newest.operation) == (5, "OPTIMIZE")
+    if table_format == "iceberg":
+        seen = stranger_table(lake, "s.t")
+        assert sorted(seen.scan().to_arrow()["id"].to_pylist()) == [0, 1, 2, 9]
+        assert seen.current_snapshot().summary.operation.value == "replace"
+
+
+def test_optimize_of_an_iceberg_table_chooses_files_and_orders_rows(
+    spark: SparkSession, lake: lw.Lake
+) -> None:
+    columns = {"id": "int64", "day": "date", "zo rder": "string"}
+    table = lake.create("t", columns, format="iceberg", partition_by=["day"])
+    days = [dt.date(2026, 1, 1 + n % 2) for n in range(6)]
+    for n, day in enumerate(days):
+        with lake.transaction() as tx:
+            tx.append("t", [{"id": n, "day": day, "zo rder": "zorder by x"[n:]}])
+
+    with lake.transaction(spark=spark) as tx:
+        tx.sql("OPTIMIZE t WHERE day >= '2026-01-02' AND `zo rder` <> 'zorder by' ;")
+    assert sorted(f.rows or 0 for f in table.files()) == [1, 1, 1, 3]
+
+    with lake.transaction(spark=spark) as tx:
+        tx.sql("INSERT INTO t VALUES (7, date'2026-01-01', NULL)")
+        tx.sql("OPTIMIZE t ZORDER BY id, `zo rder`")
+    assert sorted(f.rows or 0 for f in table.files()) == [3, 4]
+    assert table.history(limit=1)[0].operation == "TRANSACTION"
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 1, 2, 3, 4, 5, 7]
+    assert stranger_table(lake, "t").scan().count() == 7
+
+    with lake.transaction(spark=spark) as tx:
+        tx.sql("OPTIMIZE t")
+    assert tx.commit().versions == {}
+
+
+def test_an_optimize_that_iceberg_cannot_do_is_refused_and_the_transaction_goes_on(
+    spark: SparkSession, lake: lw.Lake
+) -> None:
+    columns = {"id": "int64", "part": "string", "price": "decimal(9, 2)"}
+    table = lake.create("t", columns, format="iceberg", partition_by=["part"])
+
+    with lake.transaction(spark=spark) as tx:
+        for statement, reason in {
+            "OPTIMIZE t WHERE lower(part) = 'a'": "choose files by",
+            "OPTIMIZE t WHERE id IN (SELECT 1)": "choose files by",
+            "OPTIMIZE t WHERE nothing = 1": "nothing",
+            "OPTIMIZE t WHERE id = price": "choose files by",
+            "OPTIMIZE t ZORDER BY (nothing)": "no such column",
+            "OPTIMIZE t ZORDER BY (part)": "same value",
+            "OPTIMIZE t ZORDER BY (price)": "no Z-order",
+        }.items():
+            with pytest.raises(UnsupportedFeature, match=reason) as caught:
+                tx.sql(statement)
+            assert caught.value.hint
+        tx.sql("OPTIMIZE t")
+        tx.sql("INSERT INTO t VALUES (1, 'a', 2.5)")
+
+    assert (table.version, table.to_arrow().num_rows) == (1, 1)
 
 
 def test_a_table_that_only_grows_takes_no_other_statement(

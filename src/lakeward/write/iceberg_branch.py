@@ -10,7 +10,7 @@ what a branch comes to is told in files added and files removed.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -115,7 +115,8 @@ class IcebergBranch:
         removed = self._logged(gone)
         self.parts.storage.harden([f"{self.head.location}/{f.path}" for f in added])
         reach("branch.netted")
-        return Net(added=tuple(added), removed=tuple(removed))
+        changed = self._changes_rows(newest)
+        return Net(added=tuple(added), removed=tuple(removed), data_change=changed)
 
     def fill(self, change: Change, found: Net) -> None:
         """Make the branch's net effect part of a change of its table.
@@ -126,8 +127,9 @@ class IcebergBranch:
         change.added.extend(found.added)
         for file in found.removed:
             change.remove(file)
+        change.data_change = found.data_change
         change.picked = change.picked or bool(found.removed)
-        if found.removed and not change.scopes:
+        if found.removed and found.data_change and not change.scopes:
             change.scopes.append(None)
 
     def tidy(self, found: Net) -> None:
@@ -138,6 +140,17 @@ class IcebergBranch:
     def discard(self) -> None:
         """Delete the branch with all that was written on it."""
         clear(self.parts, self.head, self.directory)
+
+    def _changes_rows(self, newest: Document) -> bool:
+        """Whether any commit of the branch did more than move rows into other files."""
+        first, last = (_number(d.current) for d in (self.document, newest))
+        known, number = newest.all_snapshots(), last
+        while number != first and number in known:
+            if (known[number].get("summary") or {}).get("operation") != "replace":
+                return True
+            number = _number(known[number], "parent-snapshot-id")
+        # Where the trail ends before the first commit, nobody knows what that was.
+        return number != first or first == last
 
     def _check_same(self, newest: Document) -> None:
         before = self.document.body
@@ -171,6 +184,11 @@ def check_branchable(definition: Definition, table: str) -> None:
         what = f"Table {table} has Iceberg's format version {version}."
         hint = "Transactions write version 2; write this one through Spark's catalog lakeward."
         raise UnsupportedFeature(what, hint=hint, table=table)
+
+
+def _number(snapshot: Mapping[str, Any] | None, key: str = "snapshot-id") -> int:
+    found = (snapshot or {}).get(key)
+    return 0 if found is None else int(found)
 
 
 def _told(value: Any) -> Any:

@@ -12,8 +12,10 @@ from lakeward.model.expression import Expression
 from lakeward.model.names import TableName
 from lakeward.model.where import parse
 from lakeward.read.parts import Parts
+from lakeward.write import iceberg
 from lakeward.write.change import Operation
 from lakeward.write.spark_names import table_of
+from lakeward.write.spark_optimize import check_optimize, optimize_sql
 from lakeward.write.spark_tables import SparkTables
 
 _OPERATIONS: Final = {
@@ -35,12 +37,18 @@ def found_tables(
         TableNotFound: A name means nothing.
         UnsupportedFeature: The statement would go past the transaction.
     """
-    return {
+    found = {
         ref.start: table_of(parts, tables.workspace, ref, tables.knows)
         for ref in statement.tables
         # What it makes is not there yet.
         if not (ref.writes and statement.kind in (Kind.VIEW, Kind.CREATE))
     }
+    for table in found.values() if statement.kind is Kind.OPTIMIZE else ():
+        if table is not None:
+            tables.look(table)
+            if tables.format(table) == iceberg.FORMAT:
+                check_optimize(tables.definition(table), statement, str(table))
+    return found
 
 
 def spelled(
@@ -58,6 +66,14 @@ def spelled(
         again = any(t == target for s, t in found.items() if s != statement.target.start)
         reads = statement.target.reads or again
         names[statement.target.start] = tables.to_write(target, operation, reads=reads)
+        if statement.kind is Kind.OPTIMIZE and tables.format(target) == iceberg.FORMAT:
+            return optimize_sql(
+                tables.definition(target),
+                statement,
+                table=str(target),
+                target=names[statement.target.start],
+                procedures=tables.workspace.procedures,
+            )
         if statement.kind not in (Kind.INSERT, Kind.OPTIMIZE):
             tables.scope(target, _scope(tables, statement, target))
 
@@ -87,4 +103,5 @@ def _told(statement: Statement) -> dict[str, str]:
         return {"mode": "Append"}
     if statement.kind is Kind.OVERWRITE:
         return {"mode": "Overwrite"}
-    return {} if statement.where is None else {"predicate": statement.where}
+    told = {} if statement.where is None else {"predicate": statement.where}
+    return told | ({"zOrderBy": ",".join(statement.zorder)} if statement.zorder else {})

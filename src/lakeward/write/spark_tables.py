@@ -147,6 +147,14 @@ class SparkTables:
         with self._parts.database.read() as session:
             return heads.find(session, name) is not None
 
+    def look(self, name: TableName) -> None:
+        """Ask for a table that is to be looked at, and open nothing yet.
+
+        Raises:
+            TableNotFound: The transaction sees no such table.
+        """
+        self._view.member(name, reads=True)
+
     def definition(self, name: TableName) -> Definition:
         """The definition of a table that was asked for before."""
         return self._view.members[name].change.definition
@@ -172,9 +180,11 @@ class SparkTables:
             branch, change = written.branch, written.member.change
             branch.head = change.head
             net = self._net(branch)
-            if net.removed:
-                check_deletable(change)
-            check_rows(self._parts, self.workspace.session, branch, change.definition, net.added)
+            if net.data_change:
+                if net.removed:
+                    check_deletable(change)
+                session = self.workspace.session
+                check_rows(self._parts, session, branch, change.definition, net.added)
             written.net = net
             if not net.is_empty:
                 branch.fill(change, net)

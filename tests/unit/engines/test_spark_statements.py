@@ -45,6 +45,26 @@ def test_what_a_statement_reads_and_writes(
     assert {str(t) for t in found.tables if t.writes} == writes
 
 
+@pytest.mark.parametrize(
+    ("text", "where", "columns"),
+    [
+        ("OPTIMIZE t", None, ()),
+        ("OPTIMIZE t WHERE d = 'zorder by x'", "d = 'zorder by x'", ()),
+        ("optimize t zorder by a", None, ("a",)),
+        (
+            "OPTIMIZE t WHERE d > 1 AND e < 2\n ZORDER BY (a, `b c`);",
+            "d > 1 AND e < 2",
+            ("a", "b c"),
+        ),
+        ("OPTIMIZE t ZORDER BY (a . b, c)", None, ("a.b", "c")),
+    ],
+)
+def test_what_an_optimize_asks_for(text: str, where: str | None, columns: tuple[str, ...]) -> None:
+    found = read_statement(text)
+
+    assert (found.where, found.zorder) == (where, columns)
+
+
 def test_only_names_of_tables_are_replaced_and_the_rest_is_kept_as_it_is() -> None:
     text = (
         "MERGE INTO `sales`.orders  AS t -- orders\n USING (SELECT 'orders' AS x, sales.orders.id"
@@ -105,6 +125,9 @@ def test_what_could_leave_the_transaction_is_refused_with_a_reason(text: str) ->
         "SELECT 1; SELECT 2",
         "RESTORE TABLE t TO VERSION AS OF 1",
         "INSERT OVERWRITE DIRECTORY '/x' USING parquet SELECT 1",
+        "OPTIMIZE t ZORDER BY (a + 1)",
+        "OPTIMIZE t ZORDER BY ()",
+        "OPTIMIZE t WHERE a = 'open",
         None,
         7,
     ],

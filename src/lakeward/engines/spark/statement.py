@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from lakeward.engines.spark.optimize import Optimize, read_optimize
 from lakeward.errors import InvalidInput, UnsupportedFeature
 
 if TYPE_CHECKING:
@@ -26,12 +27,6 @@ _FUNCTIONS: Final = frozenset(
     | {"inline", "inline_outer", "stack", "json_tuple", "variant_explode"}
 )
 """Functions that make tables of their arguments alone."""
-_OPTIMIZE: Final = re.compile(
-    r"\s*optimize\s+(?P<table>(?:`[^`]+`|[\w-]+)(?:\s*\.\s*(?:`[^`]+`|[\w-]+))*)"
-    r"(?P<rest>\s+where\b.*|\s+zorder\b.*)?\s*;?\s*",
-    re.IGNORECASE | re.DOTALL,
-)
-_PART: Final = re.compile(r"`([^`]+)`|([\w-]+)")
 _REASONS: Final = {
     "Alter": "It would change the table at once and for everybody.",
     "Drop": "A table that is dropped is gone at once and for everybody; use lake.drop.",
@@ -117,9 +112,9 @@ class Statement:
             them.
         qualifiers: Namespaces before a table's name before a column, which follow the table.
         target: The table that it writes.
-        where: Of an UPDATE or DELETE: which rows it is about.
+        where: Of an UPDATE or DELETE: which rows it is about; of an OPTIMIZE: which files.
         created: Of a CREATE TABLE.
-        rest: Of an OPTIMIZE: what follows the table's name.
+        zorder: Of an OPTIMIZE: the columns by which rows shall lie together.
     """
 
     text: str
@@ -129,7 +124,7 @@ class Statement:
     target: TableRef | None = None
     where: str | None = None
     created: Created | None = None
-    rest: str = ""
+    zorder: tuple[str, ...] = ()
 
     def rewritten(
         self,
@@ -162,7 +157,7 @@ def read_statement(text: str) -> Statement:
     if not isinstance(given, str) or not given.strip():
         what = "A statement must be text."
         raise InvalidInput(what, hint='Write it as SQL, such as "SELECT * FROM sales.orders".')
-    optimize = _OPTIMIZE.fullmatch(text)
+    optimize = read_optimize(text)
     if optimize is not None:
         return _optimize(text, optimize)
     from sqlglot import exp
@@ -289,11 +284,11 @@ def _create(text: str, tree: exp.Create) -> Statement:
     return replace(found, created=created)
 
 
-def _optimize(text: str, found: re.Match[str]) -> Statement:
-    parts = tuple(a or b for a, b in _PART.findall(found["table"]))
-    target = TableRef(parts, found.start("table"), found.end("table"), writes=True)
-    rest = found["rest"] or ""
-    return Statement(text, Kind.OPTIMIZE, (target,), target=target, rest=rest)
+def _optimize(text: str, found: Optimize) -> Statement:
+    target = TableRef(found.table, found.start, found.end, writes=True)
+    return Statement(
+        text, Kind.OPTIMIZE, (target,), target=target, where=found.where, zorder=found.columns
+    )
 
 
 def _statement(

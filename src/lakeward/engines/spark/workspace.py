@@ -97,6 +97,11 @@ class Workspace:
         """The database of the Delta tables of a namespace, as they are read or as written."""
         return self._written(namespace) if written else f"{self._tag}_{namespace or NAMESPACE}"
 
+    @property
+    def procedures(self) -> str:
+        """What Iceberg's procedures for tables that were entered are called before their names."""
+        return identifier(self._tag, "system")
+
     def document(self, namespace: str, name: str) -> str:
         """The newest metadata document of an Iceberg table that was entered."""
         table = self._java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
