@@ -16,7 +16,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
-from lakeward.log.codec import FILE_COLUMNS, file_of, file_row, partition_text
+from lakeward.log.codec import FILE_COLUMNS, file_of, file_row, loads, partition_text
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement
 from lakeward.log.tables import file, file_stat
@@ -84,10 +84,19 @@ _STATE = Statement(
         sa.func.coalesce(sa.func.sum(file.c.size), 0),
         sa.func.count(file.c.row_count),
         sa.func.coalesce(sa.func.sum(file.c.row_count), 0),
+        sa.func.count(file.c.deletion_vector),
     ).where(
         file.c.table_id == bindparam("table_id"),
         file.c.removed_version > bindparam("version"),
         file.c.added_version <= bindparam("version"),
+    )
+)
+_VECTORS = Statement(
+    sa.select(file.c.deletion_vector).where(
+        file.c.table_id == bindparam("table_id"),
+        file.c.removed_version > bindparam("version"),
+        file.c.added_version <= bindparam("version"),
+        file.c.deletion_vector.is_not(None),
     )
 )
 _HAS_PARTITION = Statement(
@@ -242,9 +251,15 @@ def has_partition(
 
 
 def totals(session: Session, table_id: int, version: int) -> tuple[int, int, int | None]:
-    """Files, bytes and rows of a version; rows only where every file tells."""
-    count, size, told, rows = session.row(_STATE, {"table_id": table_id, "version": version})
-    return int(count), int(size), int(rows) if told == count else None
+    """Files, bytes and rows of a version; rows only where every file tells.
+
+    Rows that are deleted in place do not count.
+    """
+    version_of = {"table_id": table_id, "version": version}
+    count, size, told, rows, vectors = session.row(_STATE, version_of)
+    gone = _deleted(session, version_of) if vectors else 0
+    live = int(rows) - gone if told == count and gone is not None else None
+    return int(count), int(size), live
 
 
 def count(session: Session) -> int:
@@ -311,3 +326,13 @@ def _range(table_id: int, field_id: int, low: int | None, high: int | None) -> d
     for level in range(65):
         params[f"low_{level}"] = max(lowest - (1 << level) + 1, MIN_KEY)
     return params
+
+
+def _deleted(session: Session, version_of: Mapping[str, int]) -> int | None:
+    """How many rows of a version are deleted in place; None where a vector does not tell."""
+    counts = [
+        loads(text).get("cardinality")
+        for chunk in session.stream(_VECTORS, version_of)
+        for (text,) in chunk
+    ]
+    return None if None in counts else sum(map(int, counts))

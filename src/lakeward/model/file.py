@@ -72,6 +72,20 @@ class DataFile:
     deletion_vector: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] | None = None
 
+    @property
+    def live_rows(self) -> int | None:
+        """Rows without those that are deleted in place; None where the log does not say."""
+        if self.deletion_vector is None or self.rows is None:
+            return self.rows
+        gone = self.deletion_vector.get("cardinality")
+        return None if gone is None else self.rows - int(gone)
+
+    @property
+    def told_rows(self) -> int:
+        """The same as far as the log says: all rows where it does not say which are deleted."""
+        live = self.live_rows
+        return (self.rows or 0) if live is None else live
+
 
 @dataclass(frozen=True, slots=True)
 class LoggedFile:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -154,17 +154,38 @@ def summary(change: Change) -> Operation:
 
 def metrics(change: Change) -> dict[str, Any]:
     """What the change does, in numbers, under the names that Delta uses."""
+    stay = {f.path for f in change.added} & {f.path for f in change.removed.values()}
+    new = [f for f in change.added if f.path not in stay]
+    gone = [f for f in change.removed.values() if f.path not in stay]
     out: dict[str, Any] = {
-        "numFiles": len(change.added),
-        "numOutputRows": sum(f.rows or 0 for f in change.added),
-        "numOutputBytes": sum(f.size for f in change.added),
+        "numFiles": len(new),
+        "numOutputRows": sum(f.told_rows for f in new),
+        "numOutputBytes": sum(f.size for f in new),
     }
     if change.removed:
-        out["numRemovedFiles"] = len(change.removed)
-        out["numRemovedBytes"] = sum(f.size for f in change.removed.values())
+        out["numRemovedFiles"] = len(gone)
+        out["numRemovedBytes"] = sum(f.size for f in gone)
+    if stay:
+        known = {f.path for f in change.removed.values() if f.file.deletion_vector is not None}
+        out["numDeletionVectorsAdded"] = len(stay - known)
+        out["numDeletionVectorsUpdated"] = len(stay & known)
+    if change.operations and all(o.name == "DELETE" for o in change.operations):
+        out.update(_deleted(change, new))
     if len(change.operations) == 1:
         return out | dict(change.operations[0].metrics)
     counts: Counter[str] = Counter()
     for operation in change.operations:
         counts.update({n: v for n, v in operation.metrics.items() if isinstance(v, int)})
     return {**counts, **out}
+
+
+def _deleted(change: Change, new: Sequence[DataFile]) -> dict[str, int]:
+    """How many rows went, where rows did nothing else and every file tells how many it has."""
+    before = [f.file.live_rows for f in change.removed.values()]
+    after = [f.live_rows for f in change.added]
+    if None in before or None in after:
+        return {}
+    return {
+        "numDeletedRows": sum(n or 0 for n in before) - sum(n or 0 for n in after),
+        "numCopiedRows": sum(f.told_rows for f in new),
+    }

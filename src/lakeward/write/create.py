@@ -32,7 +32,9 @@ from lakeward.write.options import (
     COMPRESSION,
     ICEBERG_COMPRESSION,
     ICEBERG_TARGET_FILE_SIZE,
+    MERGE_ON_READ,
     TARGET_FILE_SIZE,
+    VECTOR_FRACTION,
     check_properties,
 )
 from lakeward.write.partitioning import partitioning
@@ -47,6 +49,8 @@ _POLICY = {
     "checkpoint_interval": CHECKPOINT_INTERVAL,
     "append_only": "delta.appendOnly",
     "change_data_feed": "delta.enableChangeDataFeed",
+    "merge_on_read": MERGE_ON_READ,
+    "merge_on_read_fraction": VECTOR_FRACTION,
     **_RETRY_POLICY,
 }
 _ICEBERG_POLICY = {

@@ -17,7 +17,7 @@ from lakeward.model.keys import keys_of
 from lakeward.model.types import Field
 from lakeward.model.where import parse
 from lakeward.read.parts import Parts
-from lakeward.read.plan import file_always_matches, file_may_match, to_prune_by
+from lakeward.read.plan import file_may_match, to_prune_by
 from lakeward.read.scan import needs_engine, read_files
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write import feed, keyed, rewrite
@@ -31,6 +31,7 @@ from lakeward.write.change import (
     write_operation,
 )
 from lakeward.write.options import parquet_options
+from lakeward.write.removal import Removal
 from lakeward.write.row_apply import RowWork, carried_out
 from lakeward.write.row_changes import RowChanges
 from lakeward.write.row_plan import RowPlan
@@ -103,18 +104,21 @@ class Member:
         change.operations.append(write_operation("Overwrite", change, where))
 
     def remove_rows(self, scope: Expression | None) -> None:
-        """Take the rows of a scope out: whole files, or rewritten ones where some rows stay."""
+        """Take the rows of a scope out: whole files, rows in place, or by writing files again."""
         self.check_writable()
         check_deletable(self.change)
         self.change.scopes.append(scope)
         self.change.steps.append(RowsRemoved(scope))
-        own = list(self.change.added)
-        for file in self.files(scope):
-            if scope is not None and not file_always_matches(scope, file.file):
-                self.change.added.extend(self._survivors(file, scope))
-            self.change.remove(file)
-        for staged in own:
-            self._remove_own(staged, scope)
+        may_match = self._matcher(scope)
+        staged = (f for f in self.change.added if may_match(f))
+        own = [LoggedFile(f, self.change.head.version + 1, n) for n, f in enumerate(staged)]
+        removal = Removal(self.parts.storage, self.stager, self.change, self.before_writing)
+        for replaced in removal.remove([*self.files(scope), *own], scope):
+            self.change.added.extend(replaced.files)
+            if replaced.file in own:
+                self.change.added.remove(replaced.file.file)
+            else:
+                self.change.remove(replaced.file)
 
     def remove_keys(self, keys: pa.Table) -> None:
         """Take the rows with one of some keys out; only files that have such rows are rewritten.
@@ -275,23 +279,10 @@ class Member:
             self.parts, head, head.version, head.timestamp_ms, self.change.definition
         )
 
-    def _remove_own(self, staged: DataFile, scope: Expression | None) -> None:
-        """Rows that this transaction staged itself."""
-        if not self._matcher(scope)(staged):
-            return
-        if scope is not None and not file_always_matches(scope, staged):
-            file = LoggedFile(staged, self.change.head.version + 1, 0)
-            self.change.added.extend(self._survivors(file, scope))
-        self.change.added.remove(staged)
-
     def _matcher(self, scope: Expression | None) -> Callable[[DataFile], bool]:
         """Tells whether a file may hold rows of a scope."""
         condition = to_prune_by(scope, self.change.definition)
         return lambda file: condition is None or file_may_match(condition, file)
-
-    def _survivors(self, file: LoggedFile, scope: Expression) -> list[DataFile]:
-        self.before_writing()
-        return rewrite.survivors(self.parts.storage, self.stager, self.change, file, scope)
 
     def settle(self) -> None:
         """Bring to an end what depends on all that was done, and make the files safe."""

@@ -251,8 +251,7 @@ def _diff(parts: Parts, table: Working) -> BranchDiff:
 
 
 def _rows(file: DataFile) -> int:
-    vector = file.deletion_vector or {}
-    return (file.rows or 0) - int(vector.get("cardinality", 0))
+    return file.told_rows
 
 
 def _begin(parts: Parts, session: Session, row: LoggedBranch, head: Head) -> None:

@@ -20,6 +20,9 @@ ICEBERG_TARGET_FILE_SIZE: Final = "write.target-file-size-bytes"
 ICEBERG_COMPRESSION: Final = "write.parquet.compression-codec"
 APPEND_ONLY: Final = "lakeward.append-only"
 CHECKPOINT_INTERVAL: Final = "delta.checkpointInterval"
+MERGE_ON_READ: Final = "delta.enableDeletionVectors"
+VECTOR_FRACTION: Final = "lakeward.mergeOnRead.fraction"
+_SMALL: Final = 0.1
 _DEFAULT_INTERVAL: Final = 100
 _UNITS: Final = {"": 1, "b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30}
 _CODECS: Final = ("snappy", "zstd", "gzip", "lz4", "brotli", "none", "uncompressed")
@@ -50,6 +53,23 @@ def has_change_feed(properties: Mapping[str, str]) -> bool:
 def checkpoint_interval(properties: Mapping[str, str]) -> int:
     """After how many versions a checkpoint is written; 0 for never."""
     return int(properties.get(CHECKPOINT_INTERVAL, _DEFAULT_INTERVAL))
+
+
+def vector_fraction(properties: Mapping[str, str]) -> float:
+    """Up to which share of a file's rows they are deleted in place.
+
+    Raises:
+        InvalidInput: It is no share.
+    """
+    text = properties.get(VECTOR_FRACTION, str(_SMALL))
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:
+        what = f"Property {VECTOR_FRACTION} is {text!r}."
+        raise InvalidInput(what, hint="Use a number from 0 to 1.", property=VECTOR_FRACTION)
+    return found
 
 
 def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
@@ -89,6 +109,7 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
         what = f"Property {CHECKPOINT_INTERVAL} is {interval!r}, which is no whole number."
         raise InvalidInput(what, property=CHECKPOINT_INTERVAL)
     _check_flags(out)
+    vector_fraction(out)
     Retry.of(out)
     return out
 
@@ -117,7 +138,7 @@ def _check_flags(properties: Mapping[str, str]) -> None:
     for key in (
         "delta.appendOnly",
         "delta.enableChangeDataFeed",
-        "delta.enableDeletionVectors",
+        MERGE_ON_READ,
         APPEND_ONLY,
     ):
         if properties.get(key, "false") not in ("true", "false"):

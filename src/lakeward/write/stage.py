@@ -13,7 +13,7 @@ import itertools
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -96,6 +96,15 @@ class Stager:
         """One that writes other files of the same transaction, which settle with these."""
         return replace(self, definition=definition, below=below, stem=stem)
 
+    def create(self, path: str, data: Any) -> None:
+        """Write a file as it is, at a path below the table's location.
+
+        Its name tells of the transaction, so that it is known whose it is.
+        """
+        full = f"{self.head.location}/{path}"
+        self._syncs.append(self.storage.create(full, data))
+        self.created.append(full)
+
     def settle(self) -> None:
         """Make the files safe under their names."""
         for sync in self._syncs:
@@ -138,9 +147,7 @@ class Stager:
         path = self.below + partition_directory(entry.values, self.definition) + name
         rows = pa.concat_tables(entry.rows) if len(entry.rows) > 1 else entry.rows[0]
         buffer, file = encode(rows, self.definition, entry.values, path, self.options)
-        full = f"{self.head.location}/{path}"
-        self._syncs.append(self.storage.create(full, buffer))
-        self.created.append(full)
+        self.create(path, buffer)
         written.append(file)
         entry.clear()
 

@@ -50,6 +50,7 @@ from lakeward.write.drift import take_over
 from lakeward.write.hooks import Hooks
 from lakeward.write.lease import LeaseKeeper
 from lakeward.write.locking import PATIENCE_SECONDS, TableLocks
+from lakeward.write.marking import stored_paths
 from lakeward.write.member import Member
 from lakeward.write.merge_source import source_of
 from lakeward.write.open_table import ratify_open
@@ -529,9 +530,10 @@ class Transaction:
     def _discard_unused(self, ratified: Sequence[Ratified]) -> None:
         """Delete staged files that were replaced later, or by another holder of the same id."""
         used = {
-            f"{m.head.location}/{f.path}"
+            f"{m.head.location}/{path}"
             for m in ratified
             for f in (*m.commit.added, *m.commit.change_files)
+            for path in stored_paths(f)
         }
         for member in self._view.members.values():
             with suppress(LakewardError):
