@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 import lakeward as lw
 from lakeward.errors import Conflict, CorruptTable, FileMissing, InvalidInput
@@ -230,13 +232,26 @@ def test_partitions_and_checkpoints_keep_vectors(lake: lw.Lake) -> None:
     check_lake(lake, ["p"])
 
 
-def test_a_table_with_a_change_feed_is_written_again(lake: lw.Lake) -> None:
+@pytest.mark.local
+def test_the_change_feed_tells_the_rows_that_went_and_no_others(lake: lw.Lake) -> None:
     """Readers of the feed derive nothing from vectors."""
     table = _made(lake, change_data_feed=True)
     delete(lake, "t", "id = 1")
+    delete(lake, "t", "id IN (2, 1001)")
+    assert len(_vector_files(table)) == 2
+    with lake.transaction() as tx:
+        tx.delete("t", where="id = 3")
+        tx.append("t", [{"id": 9000, "v": "new"}])
 
-    assert _vector_files(table) == set()
-    assert ids(lake, "t") == _all_but(1)
+    def told(version: int) -> list[tuple[str, int]]:
+        reader = DeltaTable(table.location).load_cdf(version, version)
+        rows = pa.table(reader.read_all()).to_pylist()
+        return sorted((r["_change_type"], r["id"]) for r in rows)
+
+    assert told(3) == [("delete", 1)]
+    assert told(4) == [("delete", 2), ("delete", 1001)]
+    assert told(5) == [("delete", 3), ("insert", 9000)]
+    check_lake(lake, ["t"])
 
 
 @pytest.mark.parametrize("damage", ["gone", "torn", "changed"])
