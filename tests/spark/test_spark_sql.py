@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 
 import lakeward as lw
 from lakeward.errors import Conflict, ConstraintViolation, SchemaMismatch, TableNotFound
+from tests.support.iceberg import stranger_table
+from tests.support.invariants import check_lake
 
 BOTH = pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 ROWS = [{"id": n, "name": f"n{n}", "part": n % 2} for n in range(4)]
@@ -153,19 +155,50 @@ def test_a_violation_that_is_repaired_before_the_commit_passes(
 
 
 @BOTH
-def test_a_missing_value_in_a_required_column_is_a_violation(
+def test_missing_values_of_required_columns_are_counted_and_shown_and_change_nothing(
     spark: SparkSession, lake: lw.Lake, table_format: str
 ) -> None:
-    lake.create("orders", "id int64 not null, name string", format=table_format)
+    columns = "id int64 not null, name string, part string not null"
+    table = lake.create("orders", columns, format=table_format, partition_by=["part"])
+    other = make(lake, "others", table_format)
+
+    tx = lake.transaction(spark=spark)
+    tx.sql("INSERT INTO others VALUES (7, 'x', 0)")
+    tx.sql("INSERT INTO orders SELECT if(id > 1, NULL, id), concat('n', id), 'a' FROM range(5)")
+    tx.sql("INSERT INTO orders (id, name) VALUES (9, 'n9')")
+    with pytest.raises(
+        ConstraintViolation, match=r"id of orders .* 3 values are missing"
+    ) as caught:
+        tx.commit()
+
+    assert (caught.value.constraint, caught.value.column) == ("id is not null", "id")
+    assert caught.value.counts == {"id is not null": 3, "part is not null": 1}
+    assert {r["name"] for r in caught.value.sample} == {"n2", "n3", "n4"}
+    assert (table.version, other.version) == (0, 1)
+    with pytest.raises(SchemaMismatch, match="lacks id"):
+        lake.transaction(spark=spark).append("orders", [{"name": "x", "part": "a"}])
+
+
+@BOTH
+def test_a_missing_value_that_is_mended_before_the_commit_passes(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    table = lake.create("orders", "id int64 not null, name string", format=table_format)
 
     with lake.transaction(spark=spark) as tx:
-        with pytest.raises(ConstraintViolation, match="id"):
-            tx.sql("INSERT INTO orders SELECT if(id > 1, NULL, id), 'x' FROM range(3)")
-        tx.rollback()
-    with pytest.raises(SchemaMismatch, match="lacks id"):
-        lake.transaction(spark=spark).append("orders", [{"name": "x"}])
+        tx.sql("INSERT INTO orders VALUES (NULL, 'one'), (2, 'two')")
+        tx.sql("UPDATE orders SET id = 1 WHERE id IS NULL")
 
-    assert lake.table("orders").version == 0
+    assert names(table) == {1: "one", 2: "two"}
+    assert not table.schema.field("id").nullable
+    if table_format == "iceberg":
+        seen = stranger_table(lake, "orders")
+        assert seen.schema().find_field("id").required
+        assert sorted(seen.scan().to_arrow()["id"].to_pylist()) == [1, 2]
+    with lake.transaction() as again:
+        again.append("orders", [{"id": 3, "name": "three"}])
+    assert set(names(table)) == {1, 2, 3}
+    check_lake(lake, ["orders"])
 
 
 def test_both_formats_commit_as_one(spark: SparkSession, lake: lw.Lake) -> None:

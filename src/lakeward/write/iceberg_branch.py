@@ -68,26 +68,42 @@ class IcebergBranch:
 
     @classmethod
     def open(cls, parts: Parts, owner: str, head: Head, definition: Definition) -> IcebergBranch:
-        """Make a branch of a table.
+        """Make a branch of a table, on which no column requires a value.
 
         The transaction that it is for must be registered before: from here on there are files of
-        it.
+        it. It checks what columns require when it commits.
 
         Raises:
             UnsupportedFeature: The table has a version of the format that the lake cannot commit.
         """
         check_branchable(definition, str(head.name))
-        return cls.make(parts, head, definition, note(parts, owner, head))
+        return cls.make(parts, head, definition, note(parts, owner, head), optional=True)
 
     @classmethod
     def make(
-        cls, parts: Parts, head: Head, definition: Definition, directory: str
+        cls,
+        parts: Parts,
+        head: Head,
+        definition: Definition,
+        directory: str,
+        *,
+        optional: bool = False,
     ) -> IcebergBranch:
-        """Write a branch's first document into its directory, which is noted."""
+        """Write a branch's first document into its directory, which is noted.
+
+        Args:
+            parts: The lake's.
+            head: The table at the version to branch from.
+            definition: At that version.
+            directory: Of the branch, below the table's location.
+            optional: Whether columns that require a value take none on the branch.
+        """
         is_new = head.version < 0
         base = _new(parts, head, definition) if is_new else iceberg.document_of(parts, head)
         place = f"{head.location}/{directory}"
         document = _first(base, parts.storage.uri(place))
+        if optional:
+            document = replace(document, body=_optional(document.body))
         name = document.location.rpartition("/")[2]
         parts.storage.make_directory(f"{place}/{_METADATA}")
         parts.storage.put(f"{place}/{_METADATA}/{name}", document.encode())
@@ -202,6 +218,19 @@ def _new(parts: Parts, head: Head, definition: Definition) -> Document:
     """The document that a table which is not there yet would have."""
     place = parts.storage.uri(head.location)
     return new_document(head, definition, place, at_ms=now_ms(), told={})
+
+
+def _optional(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A document's body with a schema whose columns, but for parts of them, require no value."""
+    number = body["current-schema-id"]
+    schemas = [_relaxed(s) if s["schema-id"] == number else s for s in body["schemas"]]
+    return {**body, "schemas": schemas}
+
+
+def _relaxed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    # Fields that identify a row must require values, so there are none.
+    kept = {k: v for k, v in schema.items() if k != "identifier-field-ids"}
+    return {**kept, "fields": [{**f, "required": False} for f in schema["fields"]]}
 
 
 def _first(base: Document, place: str) -> Document:

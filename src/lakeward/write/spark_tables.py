@@ -228,8 +228,9 @@ class SparkTables:
         self._register()
         self._pinned.pop(name, None)
         head = member.change.head
-        # Checks run on the rows as they are to be committed, whatever came before.
-        definition = replace(member.change.definition, constraints={})
+        # Checks run on the rows as they are to be committed, whatever came before: all violations
+        # are counted then, and one that is mended before is none.
+        definition = _unchecked(member.change.definition)
         branch: Branch
         if head.format == iceberg.FORMAT:
             branch = IcebergBranch.open(self._parts, self._owner, head, definition)
@@ -262,3 +263,9 @@ class SparkTables:
             place = storage.uri(head.location)
             self.workspace.enter_version(name.namespace, name.name, place, head.version)
         self._pinned[name] = head.version
+
+
+def _unchecked(definition: Definition) -> Definition:
+    """A definition without checks, of columns that require no value; parts of them may."""
+    fields = tuple(replace(f, nullable=True) for f in definition.schema)
+    return replace(definition, schema=replace(definition.schema, fields=fields), constraints={})

@@ -1,14 +1,17 @@
 """Validation of what Spark staged: the same checks as for rows from Python, run where the rows are.
 
 Only the rows that the transaction adds are looked at, in one pass over the columns that the checks
-name. What comes to the driver is how many rows violate each check, and a few of them.
+name. What comes to the driver is how many rows violate each check, and a few of them. A required
+column of which every file says that it lacks no value is not looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakeward.engines.spark.quoting import identifier
 from lakeward.engines.spark.rows import sample, violations
 from lakeward.errors import ConstraintViolation
 from lakeward.formats.delta.changes import difference
@@ -16,6 +19,7 @@ from lakeward.formats.delta.publication import commit_path
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 from lakeward.model.render import render
+from lakeward.model.types import Field
 from lakeward.model.where import parse
 from lakeward.read.parts import Parts
 from lakeward.write.branch import DeltaBranch
@@ -33,26 +37,27 @@ def check_rows(
     definition: Definition,
     added: Sequence[DataFile],
 ) -> None:
-    """Pass when the rows that a branch adds satisfy a table's checks.
+    """Pass when the rows that a branch adds have what a table requires and satisfy its checks.
 
     Args:
         parts: The lake's.
         session: Of Spark.
         branch: Where the rows are.
-        definition: The table's, with its checks.
+        definition: The table's, with its required columns and checks.
         added: What the branch comes to.
 
     Raises:
-        ConstraintViolation: Names the check, counts the rows and shows some of them.
+        ConstraintViolation: Names the check or the column, counts the rows and shows some of them.
     """
     new = [f for f in added if f.path.startswith(f"{branch.directory}/")]
-    if not definition.constraints or not new:
-        return
-    rows = _rows(parts, session, branch, definition, new)
-    refuse(rows, definition.constraints, definition, str(branch.head.name))
+    required = [f for f in definition.schema if not f.nullable and _may_lack(f, new)]
+    if new and (definition.constraints or required):
+        rows = _rows(parts, session, branch, new)
+        checks = _checks(definition.constraints, definition) | _present(required)
+        _refuse(rows, checks, str(branch.head.name))
 
 
-def refuse(rows: DataFrame, checks: Any, definition: Definition, table: str) -> None:
+def refuse(rows: DataFrame, checks: Mapping[str, str], definition: Definition, table: str) -> None:
     """Pass when rows satisfy checks.
 
     Args:
@@ -64,26 +69,77 @@ def refuse(rows: DataFrame, checks: Any, definition: Definition, table: str) -> 
     Raises:
         ConstraintViolation: They do not.
     """
-    spelled = {name: render(parse(text, definition.schema)) for name, text in checks.items()}
-    counts = violations(rows, spelled)
+    _refuse(rows, _checks(checks, definition), table)
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """What must hold for every row.
+
+    Attributes:
+        text: As its author wrote it.
+        sql: As Spark reads it.
+        column: The one whose values must be there, where that is all.
+    """
+
+    text: str
+    sql: str
+    column: str | None = None
+
+    def violated(self, name: str, table: str, count: int) -> str:
+        """What is said of rows that do not satisfy it."""
+        if self.column is not None:
+            missing = "1 value is" if count == 1 else f"{count} values are"
+            return f"Column {self.column} of {table} is required, and {missing} missing."
+        violate = "1 row violates" if count == 1 else f"{count} rows violate"
+        return f"Check {name} ({self.text}) of {table}: {violate} it."
+
+
+def _checks(texts: Mapping[str, str], definition: Definition) -> dict[str, _Check]:
+    schema = definition.schema
+    return {name: _Check(text, render(parse(text, schema))) for name, text in texts.items()}
+
+
+def _present(required: Iterable[Field]) -> dict[str, _Check]:
+    # No check of a table can have such a name.
+    return {
+        f"{f.name} is not null": _Check(sql, sql, f.name)
+        for f in required
+        for sql in (f"{identifier(f.name)} IS NOT NULL",)
+    }
+
+
+def _may_lack(field: Field, files: Iterable[DataFile]) -> bool:
+    """Whether a value of a column may be missing in one of some files."""
+    for file in files:
+        if field.id in file.partition:
+            if file.partition[field.id] is None:
+                return True
+        elif file.stats is None or file.stats.nulls.get(field.id) != 0:
+            return True
+    return False
+
+
+def _refuse(rows: DataFrame, checks: Mapping[str, _Check], table: str) -> None:
+    counts = violations(rows, {name: check.sql for name, check in checks.items()})
     if not counts:
         return
     name = max(counts, key=lambda n: counts[n])
-    shown = sample(rows, spelled[name], SAMPLE)
-    count = counts[name]
+    check, count = checks[name], counts[name]
+    shown = sample(rows, check.sql, SAMPLE)
     others = sorted(set(counts) - {name})
     more = f" Also violated: {', '.join(others)}." if others else ""
-    violate = "1 row violates" if count == 1 else f"{count} rows violate"
-    what = f"Check {name} ({checks[name]}) of {table}: {violate} it.{more}"
+    what = check.violated(name, table, count) + more
     raise ConstraintViolation(
         what,
         hint=f"Nothing was committed. First of them: {shown[0] if shown else 'gone'}",
         table=table,
         constraint=name,
-        expression=checks[name],
+        expression=check.text,
         count=count,
         counts=counts,
         sample=shown,
+        **({} if check.column is None else {"column": check.column}),
     )
 
 
@@ -91,7 +147,6 @@ def _rows(
     parts: Parts,
     session: Any,
     branch: DeltaBranch | IcebergBranch,
-    definition: Definition,
     new: Sequence[DataFile],
 ) -> DataFrame:
     """The rows of new files alone, as the table's columns."""
@@ -102,7 +157,8 @@ def _rows(
         return session.read.parquet(*(f"{root}/{f.path}" for f in new))
     place = f"{head.location}/{branch.directory}/_check"
     # A log of the new files alone, so that mapped columns and deletion vectors are honoured.
-    task, tables = difference(head, definition, (), new, root=root, place=place)
+    # As the branch has them: Spark would take a required column's word for it.
+    task, tables = difference(head, branch.definition, (), new, root=root, place=place)
     for where, data in tables:
         if where == task.after:
             storage.put(commit_path(where, 0), data)

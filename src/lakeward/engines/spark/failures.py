@@ -21,7 +21,7 @@ def translated(error: Exception, table: str) -> LakewardError | None:
     said = str(error)
     if _NULL.search(said):
         found = _COLUMN.search(said)
-        column = found[1] if found else "a required column"
+        column = found[1].rstrip(".") if found else "a required column"
         what = f"Column {column} of {table} is required, and a value is missing."
         return ConstraintViolation(
             what,
