@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from benchmarks import append, concurrent, iceberg, plan, scan, sink, spark, tables, timestamp
+from benchmarks import (
+    append,
+    concurrent,
+    iceberg,
+    merge,
+    plan,
+    scan,
+    sink,
+    spark,
+    tables,
+    timestamp,
+)
 from benchmarks.result import Benchmark
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -11,6 +22,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "iceberg": iceberg.run,
     "concurrent": concurrent.run,
     "sink": sink.run,
+    "merge": merge.run,
     "plan": plan.run,
     "timestamp": timestamp.run,
     "scan": scan.run,
