@@ -92,6 +92,7 @@ def read_numbered(
     *,
     columns: Sequence[str],
     where: Expression | None = None,
+    among: Sequence[int] | None = None,
 ) -> pa.RecordBatchReader:
     """The live rows of one file, each with its position in it as a last column, `POSITION`.
 
@@ -104,6 +105,7 @@ def read_numbered(
         file: One for which `is_numbered` holds.
         columns: Names in the order wanted.
         where: Keeps rows for which it is true.
+        among: Leaves out row groups with none of these positions, ascending; None for none.
     """
     has_vector = file.file.deletion_vector is not None
     filesystem, directory = _place(storage, head)
@@ -116,6 +118,7 @@ def read_numbered(
         columns=columns,
         where=where,
         deleted=_vectors(storage, head).positions(file) if has_vector else None,
+        among=among,
     )
 
 

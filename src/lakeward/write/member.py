@@ -32,9 +32,10 @@ from lakeward.write.change import (
 )
 from lakeward.write.options import parquet_options
 from lakeward.write.removal import Removal
-from lakeward.write.row_apply import RowWork, carried_out
+from lakeward.write.row_apply import carried_out
 from lakeward.write.row_changes import RowChanges
 from lakeward.write.row_plan import RowPlan
+from lakeward.write.row_work import RowWork
 from lakeward.write.stage import Stager
 from lakeward.write.validate import Checks
 from lakeward.write.writable import check_deletable, check_writable
@@ -257,13 +258,13 @@ class Member:
         own = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(change.added)]
         work = RowWork(self.parts.storage, self.stager, change, plan)
         done = carried_out(work, [*found.values(), *own], self.before_writing)
-        for rewritten in done.rewritten:
-            change.added.extend(rewritten.files)
-            if rewritten.file in own:
-                change.added.remove(rewritten.file.file)
+        for replaced in done.replaced:
+            change.added.extend(replaced.files)
+            if replaced.file in own:
+                change.added.remove(replaced.file.file)
             else:
-                change.remove(rewritten.file)
-        change.added.extend(done.inserted)
+                change.remove(replaced.file)
+        change.added.extend(done.added)
         change.told.extend(done.told)
         count = self._base().totals().files + len(own)
         told = change.operations[step.operation]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -53,6 +53,11 @@ class Found:
     def gone(self) -> Positions:
         """All rows that do not stay as they are, in order."""
         return np.sort(np.concatenate([self.deleted, *(u.rows for u in self.updated)]))
+
+    def moved(self, place: Callable[[Positions], Positions]) -> Found:
+        """The same by other positions."""
+        updated = tuple(replace(u, rows=place(u.rows)) for u in self.updated)
+        return Found(place(self.deleted), updated)
 
     @property
     def is_empty(self) -> bool:

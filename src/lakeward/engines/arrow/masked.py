@@ -42,6 +42,7 @@ def parts_of(
     where: pc.Expression | None,
     *,
     threads: bool,
+    among: Sequence[int] | None = None,
 ) -> list[Part]:
     """The row groups that may hold a row for which a condition is true.
 
@@ -50,6 +51,7 @@ def parts_of(
         schema: Of the dataset.
         where: None for all.
         threads: Read several footers at once: for files that are far away.
+        among: Only row groups that hold one of these positions, ascending; None for all.
     """
 
     def complete(fragment: ds.ParquetFileFragment) -> None:
@@ -62,7 +64,7 @@ def parts_of(
     else:
         for fragment in fragments:
             complete(fragment)
-    return [_part(f, schema, where) for f in fragments]
+    return [_part(f, schema, where, among) for f in fragments]
 
 
 def masked(
@@ -114,14 +116,28 @@ class _Spans:
         return start, self._gone[low:high], count
 
 
-def _part(fragment: ds.ParquetFileFragment, schema: pa.Schema, where: pc.Expression | None) -> Part:
+def _part(
+    fragment: ds.ParquetFileFragment,
+    schema: pa.Schema,
+    where: pc.Expression | None,
+    among: Sequence[int] | None,
+) -> Part:
     footer = fragment.metadata
     rows = [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
     starts = [0]
     for count in rows:
         starts.append(starts[-1] + count)
     chosen = fragment if where is None else fragment.subset(where, schema=schema)
-    return Part(chosen, [(starts[g.id], rows[g.id]) for g in chosen.row_groups])
+    spans = {g.id: (starts[g.id], rows[g.id]) for g in chosen.row_groups}
+    if among is not None:
+        spans = {i: span for i, span in spans.items() if _meets(among, *span)}
+        chosen = fragment.subset(row_group_ids=list(spans))
+    return Part(chosen, list(spans.values()))
+
+
+def _meets(among: Sequence[int], start: int, count: int) -> bool:
+    place = bisect.bisect_left(among, start)
+    return place < len(among) and among[place] < start + count
 
 
 def _stays(gone: array[int], start: int, count: int) -> Any:

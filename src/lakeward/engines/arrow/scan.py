@@ -71,6 +71,7 @@ def scan_numbered(
     where: Expression | None = None,
     pre_buffer: bool = False,
     deleted: array[int] | None = None,
+    among: Sequence[int] | None = None,
 ) -> pa.RecordBatchReader:
     """The rows of a file, each with its position in it as a last column, `POSITION`.
 
@@ -83,6 +84,7 @@ def scan_numbered(
         where: Keeps rows for which it is true.
         pre_buffer: As for `scan`.
         deleted: Positions of rows that are deleted in place, ascending.
+        among: Only row groups with one of these positions, ascending; None for all.
     """
     arrow = definition.schema.arrow
     fields = [*(arrow.field(n) for n in columns), pa.field(POSITION, pa.int64())]
@@ -90,7 +92,7 @@ def scan_numbered(
     try:
         source = Source(definition, filesystem, directory, pre_buffer=pre_buffer)
         source.look([file], columns, where)
-        batches = source.masked([file], [*columns, POSITION], where, lambda _: gone)
+        batches = source.masked([file], [*columns, POSITION], where, lambda _: gone, among)
     except (FileNotFoundError, pa.ArrowException, OSError) as error:
         raise _failed(error) from error
     return _plain(pa.schema(fields), batches)

@@ -81,6 +81,7 @@ class Source:
         names: Sequence[str],
         where: Expression | None,
         deleted: Deleted,
+        among: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Rows of files of which some are deleted in place."""
         form, stored = self._format, self._stored
@@ -93,7 +94,7 @@ class Source:
             )
             for f in files
         ]
-        parts = parts_of(fragments, stored, condition, threads=self._pre_buffer)
+        parts = parts_of(fragments, stored, condition, threads=self._pre_buffer, among=among)
         dataset = ds.FileSystemDataset(
             [p.fragment for p in parts if p.spans], stored, form, self._filesystem
         )

@@ -1,0 +1,231 @@
+"""The rows that a plan changes in one file: which they are, as they were, and as they become.
+
+Positions of rows are those in the file, where rows can be told by them, or else of the rows that
+are read of it, which is the same number in every reading.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from lakeward.engines.arrow.derived import completed
+from lakeward.engines.arrow.evaluate import Mask, computed
+from lakeward.engines.arrow.masked import POSITION
+from lakeward.engines.arrow.matching import Positions
+from lakeward.errors import UnsupportedFeature
+from lakeward.model.definition import Definition
+from lakeward.model.expression import Expression, Or
+from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.sides import targets
+from lakeward.read.plan import file_always_matches
+from lakeward.read.scan import is_numbered, needs_engine, read_files, read_numbered
+from lakeward.storage.base import Storage
+from lakeward.write.change import Change
+from lakeward.write.feed import Feed
+from lakeward.write.row_find import Found, Updated, beside, find, inserted
+from lakeward.write.row_plan import RowPlan
+from lakeward.write.stage import Stager
+from lakeward.write.validate import Checks
+
+
+@dataclass(frozen=True, slots=True)
+class FileRows:
+    """Rows of a file, and what becomes of them.
+
+    Attributes:
+        whole: All rows of the file, or those that change.
+        found: What changes, by positions among these rows.
+        after: The rows that were updated, as they become, in the order of `found`.
+    """
+
+    whole: pa.Table
+    found: Found
+    after: pa.Table
+
+    def kept(self) -> pa.Table:
+        """The rows that stay as they are."""
+        stays = np.ones(self.whole.num_rows, dtype=bool)
+        stays[self.found.gone] = False
+        return self.whole.filter(pa.array(stays))
+
+    def before(self) -> pa.Table:
+        """The rows that were updated, as they were, in the order of `after`."""
+        places = [u.rows for u in self.found.updated]
+        return self.whole.take(pa.array(np.concatenate([np.empty(0, dtype=np.int64), *places])))
+
+    def deleted(self) -> pa.Table:
+        """The rows that are gone."""
+        return self.whole.take(pa.array(self.found.deleted))
+
+
+@dataclass
+class RowWork:
+    """Knows a plan and a table, and works on one file at a time, in any threads.
+
+    Attributes:
+        storage: Where files are.
+        stager: Writes new ones.
+        change: Of the table.
+        plan: What shall be done.
+        seen: For each row of the data, whether it has a partner.
+        checks: What new rows must satisfy.
+        feed: Is told what changes, where the table has one.
+    """
+
+    storage: Storage
+    stager: Stager
+    change: Change
+    plan: RowPlan
+    seen: Mask = field(init=False)
+    checks: Checks = field(init=False)
+    feed: Feed | None = field(init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.seen = np.zeros(self.plan.source.num_rows, dtype=bool)
+        self.checks = Checks.of(self.change.definition, self.plan.table)
+        self.feed = Feed.of(self.stager)
+
+    def look(self, file: LoggedFile) -> Found:
+        """Which rows of a file change, by their positions.
+
+        Raises:
+            UnsupportedFeature: Its rows need another engine.
+            ConstraintViolation: A row would be changed by two rows of the data.
+        """
+        definition = self.change.definition
+        if needs_engine(definition):
+            what = f"Table {self.change.head.name} has mapped or widened columns."
+            hint = "Change its rows with Spark, or replace whole partitions."
+            raise UnsupportedFeature(what, hint=hint, table=str(self.change.head.name))
+        names = [n for n in definition.schema.names if n in self.plan.needed]
+        rows = self._read(file, names, where=_scope(self.plan, file))
+        found = find(self.plan, rows, self.seen)
+        if found.is_empty:
+            return found
+        numbers = rows[POSITION].to_numpy()
+        return found.moved(lambda places: numbers[places])
+
+    def rows(self, file: LoggedFile, found: Found) -> FileRows:
+        """All rows of a file, of which some change."""
+        definition, head = self.change.definition, self.change.head
+        if file.file.deletion_vector is None or not is_numbered(file, definition):
+            # There every row is read, so its position is its place.
+            whole = read_files(self.storage, head, definition, [file]).read_all()
+        else:
+            numbered = self._read(file, definition.schema.names)
+            numbers = numbered[POSITION].to_numpy()
+            whole = numbered.drop_columns([POSITION])
+            found = found.moved(lambda places: np.searchsorted(numbers, places))
+        return FileRows(whole, found, self._after(whole, found))
+
+    def changed(self, file: LoggedFile, found: Found) -> FileRows:
+        """The rows of a file that change, with the columns that are needed of them."""
+        names = self._needed(found)
+        rows = self._read(file, names, among=found.gone)
+        numbers = rows[POSITION].to_numpy()
+        some = rows.take(pa.array(np.searchsorted(numbers, found.gone)))
+        placed = found.moved(lambda places: np.searchsorted(found.gone, places))
+        return FileRows(some.drop_columns([POSITION]), placed, self._after(some, placed))
+
+    def checked(self, rows: pa.Table) -> pa.Table:
+        """Rows that are new or have new values, checked."""
+        with self._lock:
+            self.checks.look_at(rows)
+        return rows
+
+    def told(self, rows: FileRows) -> list[DataFile]:
+        """Change files of what becomes of rows, where the table has a feed."""
+        if self.feed is None:
+            return []
+        return self.feed.write_changes(before=rows.before(), after=rows.after, gone=rows.deleted())
+
+    def inserted(self) -> pa.Table:
+        """The rows of the data that have no partner, as rows of the table."""
+        definition = self.change.definition
+        parts = [
+            completed(_new_rows(rows, clause.values, definition), definition, self.plan.table)
+            for clause, rows in inserted(self.plan, self.seen)
+        ]
+        return pa.concat_tables([definition.schema.arrow.empty_table(), *parts])
+
+    def _read(
+        self,
+        file: LoggedFile,
+        names: Sequence[str],
+        *,
+        where: Expression | None = None,
+        among: Positions | None = None,
+    ) -> pa.Table:
+        """Rows with their positions, among them all for which a condition is true."""
+        definition, head = self.change.definition, self.change.head
+        if is_numbered(file, definition):
+            return read_numbered(
+                self.storage,
+                head,
+                definition,
+                file,
+                columns=names,
+                where=where,
+                among=None if among is None else among.tolist(),
+            ).read_all()
+        # Where nothing is asked of the rows, any column tells how many there are.
+        columns = list(names) or definition.schema.names[:1]
+        rows = read_files(self.storage, head, definition, [file], columns=columns).read_all()
+        return rows.append_column(POSITION, pa.array(np.arange(rows.num_rows)))
+
+    def _needed(self, found: Found) -> list[str]:
+        """The columns of which the old values are needed."""
+        schema = self.change.definition.schema
+        if self.feed is not None:
+            return schema.names
+        wanted: set[str] = set()
+        for updated in found.updated:
+            wanted |= set(schema.names) - set(updated.values) - self._generated
+            wanted |= set().union(*map(targets, updated.values.values()))
+        return [n for n in schema.names if n in wanted]
+
+    @property
+    def _generated(self) -> set[str]:
+        definition = self.change.definition
+        return {definition.schema.by_id[i].name for i in definition.derived if i > 0}
+
+    def _after(self, rows: pa.Table, found: Found) -> pa.Table:
+        parts = [self._updated(rows, updated) for updated in found.updated]
+        return pa.concat_tables([self.change.definition.schema.arrow.empty_table(), *parts])
+
+    def _updated(self, rows: pa.Table, updated: Updated) -> pa.Table:
+        definition, table = self.change.definition, self.plan.table
+        old = rows.take(pa.array(updated.rows))
+        values = updated.values
+        joined = beside(self.plan, old, updated.partners, values.values())
+        found = computed(joined, values, f"A new value for {table}")
+        # What is generated is computed anew, unless it is given, and then checked.
+        names = [n for n in definition.schema.names if n in found or n not in self._generated]
+        new = pa.table({n: found[n] if n in found else old[n] for n in names})
+        return completed(new, definition, table)
+
+
+def _scope(plan: RowPlan, file: LoggedFile) -> Expression | None:
+    """A condition for the rows of a file that may change; None where there is none to ask for."""
+    known = [scope for scope in plan.scopes if scope is not None]
+    if len(known) < len(plan.scopes):
+        return None
+    condition = known[0] if len(known) == 1 else Or(tuple(known))
+    return None if file_always_matches(condition, file.file) else condition
+
+
+def _new_rows(rows: pa.Table, values: Mapping[str, Expression], definition: Definition) -> pa.Table:
+    """Rows of the table made of rows of the data; what is not given is missing."""
+    found = computed(rows, values, "A value of a new row")
+    for column in definition.schema:
+        absent = column.name not in found and column.default is None
+        if absent and column.id not in definition.derived:
+            kind = definition.schema.arrow.field(column.name).type
+            found[column.name] = pa.chunked_array([pa.nulls(rows.num_rows, kind)])
+    return pa.table(found)

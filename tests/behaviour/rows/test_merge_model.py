@@ -1,0 +1,221 @@
+"""Merges of all shapes against a model: rows as dictionaries, compared one with every other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import lakeward as lw
+from lakeward.errors import ConstraintViolation
+from tests.behaviour.lakes import append
+
+Row: TypeAlias = dict[str, Any]
+Clause: TypeAlias = tuple[Callable[[Row, Row], bool | None], Callable[[Row, Row], Row | None]]
+"""When it holds, and what becomes of the row; for rows of the table and of the data."""
+
+_SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64()), ("s", pa.string())])
+_DATA = pa.schema([*_SCHEMA, ("op", pa.int64())])
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A clause, or several, as users write them and as the model has them."""
+
+    given: Any
+    clauses: Sequence[Clause]
+    reads_op: bool = False
+
+
+def _plus(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b
+
+
+def _more(a: int | None, b: int) -> bool | None:
+    return None if a is None else a > b
+
+
+def _always(_t: Row, _s: Row) -> bool:
+    return True
+
+
+def _gone(_t: Row, _s: Row) -> None:
+    return None
+
+
+def _all(t: Row, s: Row) -> Row:
+    return {**t, "v": s["v"], "s": s["s"]}
+
+
+_MATCHED = [
+    Choice(None, []),
+    Choice("update", [(_always, _all)]),
+    Choice("delete", [(_always, _gone)]),
+    Choice(
+        {"v": "target.v + source.v", "s": "source.s"},
+        [(_always, lambda t, s: {**t, "v": _plus(t["v"], s["v"]), "s": s["s"]})],
+    ),
+    Choice(
+        [lw.When("source.op = 1", "delete"), lw.When("target.v > 2", {"s": "'m'"})],
+        [
+            (lambda t, s: s["op"] == 1, _gone),
+            (lambda t, s: _more(t["v"], 2), lambda t, s: {**t, "s": "m"}),
+        ],
+        reads_op=True,
+    ),
+    Choice(
+        [lw.When("op = 0", "update"), "delete"],
+        [(lambda t, s: s["op"] == 0, _all), (_always, _gone)],
+        reads_op=True,
+    ),
+]
+_NOT_MATCHED = [
+    Choice(None, []),
+    Choice("insert", [(_always, lambda t, s: s)]),
+    Choice(lw.When("source.op = 1", "insert"), [(lambda t, s: s["op"] == 1, lambda t, s: s)], True),
+    Choice(
+        {"id": "source.id", "v": "source.v * 2"},
+        [(_always, lambda t, s: {"id": s["id"], "v": _plus(s["v"], s["v"]), "s": None})],
+    ),
+]
+_ALONE = [
+    Choice(None, []),
+    Choice("delete", [(_always, _gone)]),
+    Choice(lw.When("target.v > 2", "delete"), [(lambda t, s: _more(t["v"], 2), _gone)]),
+    Choice(
+        [lw.When("s = 'a'", {"v": "v + 100"}), lw.When("v > 3", "delete")],
+        [
+            (
+                lambda t, s: None if t["s"] is None else t["s"] == "a",
+                lambda t, s: {**t, "v": _plus(t["v"], 100)},
+            ),
+            (lambda t, s: _more(t["v"], 3), _gone),
+        ],
+    ),
+]
+_ON: list[tuple[Any, Callable[[Row, Row], bool]]] = [
+    ("id", lambda t, s: t["id"] is not None and t["id"] == s["id"]),
+    (
+        ["s", "id"],
+        lambda t, s: None not in (t["id"], t["s"]) and (t["id"], t["s"]) == (s["id"], s["s"]),
+    ),
+    (
+        "target.id = source.id AND target.v < source.v",
+        lambda t, s: (
+            None not in (t["id"], t["v"], s["v"]) and t["id"] == s["id"] and t["v"] < s["v"]
+        ),
+    ),
+]
+
+_number = st.none() | st.integers(0, 6)
+_rows = st.lists(
+    st.fixed_dictionaries({"id": _number, "v": _number, "s": st.sampled_from([None, "a", "b"])}),
+    max_size=6,
+)
+_data = st.lists(
+    st.fixed_dictionaries(
+        {
+            "id": st.integers(0, 8),
+            "v": _number,
+            "s": st.sampled_from(["a", "b", "c"]),
+            "op": st.integers(0, 1),
+        }
+    ),
+    max_size=5,
+)
+
+
+class TwiceError(Exception):
+    """A row would be changed twice."""
+
+
+def _merged(
+    table: list[Row], data: list[Row], on: int, chosen: tuple[Choice, Choice, Choice]
+) -> list[Row]:
+    matched, not_matched, alone = (c.clauses for c in chosen)
+    is_partner = _ON[on][1]
+    plain_delete = chosen[0].given == "delete"
+    out: list[Row] = []
+    for row in table:
+        partners = [s for s in data if is_partner(row, s)]
+        done = [d for s in partners if (d := _first(matched, row, s)) is not None]
+        if len(done) > 1 and not plain_delete:
+            raise TwiceError
+        if not partners:
+            done = [d for d in [_first(alone, row, {})] if d is not None]
+        out += [row] if not done else [r for r in done[0] if r is not None]
+    for s in data:
+        if not any(is_partner(row, s) for row in table):
+            out += [r for r in _first(not_matched, {}, s) or [] if r is not None]
+    return [{n: row[n] for n in _SCHEMA.names} for row in out]
+
+
+def _first(clauses: Sequence[Clause], target: Row, source: Row) -> list[Row | None] | None:
+    for holds, becomes in clauses:
+        if holds(target, source) is True:
+            return [becomes(target, source)]
+    return None
+
+
+def _counted(rows: list[Row]) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(row[n] for n in _SCHEMA.names) for row in rows)
+
+
+@pytest.mark.apart
+@pytest.mark.local
+@settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    files=st.lists(_rows, min_size=1, max_size=3),
+    in_place=st.booleans(),
+    data=_data,
+    on=st.integers(0, len(_ON) - 1),
+    chosen=st.tuples(*map(st.sampled_from, (_MATCHED, _NOT_MATCHED, _ALONE))).filter(
+        lambda c: any(choice.given is not None for choice in c)
+    ),
+)
+def test_a_merge_does_what_its_model_does(
+    shared_lake: lw.Lake,
+    new_name: Callable[[], str],
+    table_format: str,
+    files: list[list[Row]],
+    in_place: bool,
+    data: list[Row],
+    on: int,
+    chosen: tuple[Choice, Choice, Choice],
+) -> None:
+    name = new_name()
+    policy = {"merge_on_read": True, "merge_on_read_fraction": 1.0}
+    marked = in_place and table_format == "delta"
+    table = shared_lake.create(name, _SCHEMA, policy=policy if marked else None)
+    for rows in files:
+        append(shared_lake, name, pa.Table.from_pylist(rows, schema=_SCHEMA))
+    before = [row for rows in files for row in rows]
+    source = pa.Table.from_pylist(data, schema=_DATA)
+    if not any(c.reads_op for c in chosen):
+        source = source.drop_columns(["op"])
+
+    tx = shared_lake.transaction()
+    matched, not_matched, alone = (c.given for c in chosen)
+    clauses = {"matched": matched, "not_matched": not_matched, "not_matched_by_source": alone}
+    try:
+        expected = _merged(before, data, on, chosen)
+    except TwiceError:
+        with pytest.raises(ConstraintViolation, match="Two rows of the data"):
+            tx.merge(name, source, on=_ON[on][0], **clauses)
+        assert _counted(table.to_arrow().to_pylist()) == _counted(before)
+        return
+    done = tx.merge(name, source, on=_ON[on][0], **clauses)
+    tx.commit()
+
+    assert _counted(table.to_arrow().to_pylist()) == _counted(expected)
+    assert len(expected) == len(before) + (done.inserted or 0) - (done.deleted or 0)
