@@ -31,7 +31,7 @@ from lakeward.write.change import (
     write_operation,
 )
 from lakeward.write.options import parquet_options
-from lakeward.write.removal import Removal
+from lakeward.write.removal import Going, InScope, Removal, WithKeys
 from lakeward.write.row_apply import carried_out
 from lakeward.write.row_changes import RowChanges
 from lakeward.write.row_plan import RowPlan
@@ -110,19 +110,10 @@ class Member:
         check_deletable(self.change)
         self.change.scopes.append(scope)
         self.change.steps.append(RowsRemoved(scope))
-        may_match = self._matcher(scope)
-        staged = (f for f in self.change.added if may_match(f))
-        own = [LoggedFile(f, self.change.head.version + 1, n) for n, f in enumerate(staged)]
-        removal = Removal(self.parts.storage, self.stager, self.change, self.before_writing)
-        for replaced in removal.remove([*self.files(scope), *own], scope):
-            self.change.added.extend(replaced.files)
-            if replaced.file in own:
-                self.change.added.remove(replaced.file.file)
-            else:
-                self.change.remove(replaced.file)
+        self._remove(scope, InScope(scope))
 
     def remove_keys(self, keys: pa.Table) -> None:
-        """Take the rows with one of some keys out; only files that have such rows are rewritten.
+        """Take the rows with one of some keys out; files without such rows stay as they are.
 
         Args:
             keys: Each once, without missing values; its columns make the key.
@@ -132,17 +123,7 @@ class Member:
         scope = keyed.scope(keys, self.change.definition.schema)
         self.change.scopes.append(scope)
         self.change.steps.append(KeysRemoved(keys))
-        own = [LoggedFile(f, self.change.head.version + 1, 0) for f in self.change.added]
-        for file in (*self.files(scope), *own):
-            kept = keyed.without(self.parts.storage, self.change, file, keys)
-            if kept is None:
-                continue
-            self.before_writing()
-            self.change.added.extend(rewrite.write_again(self.stager, kept))
-            if file in own:
-                self.change.added.remove(file.file)
-            else:
-                self.change.remove(file)
+        self._remove(scope, WithKeys(keys))
 
     def change_rows(self, plan: RowPlan, operation: Operation) -> RowChanges:
         """Carry a plan for rows out; only files that have rows to change are written again."""
@@ -272,6 +253,19 @@ class Member:
         metrics = done.metrics(told.name, result)
         change.operations[step.operation] = replace(told, metrics=metrics)
         return result
+
+    def _remove(self, scope: Expression | None, going: Going) -> None:
+        """Take rows out that lie in a scope."""
+        may_match = self._matcher(scope)
+        staged = (f for f in self.change.added if may_match(f))
+        own = [LoggedFile(f, self.change.head.version + 1, n) for n, f in enumerate(staged)]
+        removal = Removal(self.parts.storage, self.stager, self.change, self.before_writing)
+        for replaced in removal.remove([*self.files(scope), *own], going):
+            self.change.added.extend(replaced.files)
+            if replaced.file in own:
+                self.change.added.remove(replaced.file.file)
+            else:
+                self.change.remove(replaced.file)
 
     def _base(self) -> TableSnapshot:
         """The table at the base version."""

@@ -1,16 +1,18 @@
-"""Rows of a scope taken out of files: whole files, rows deleted in place, or files written again.
+"""Rows taken out of files: whole files, rows deleted in place, or files written again.
 
-Of a file only the columns that the scope speaks of are read first. A file without such rows stays
-as it is.
+Of a file only the columns that tell which rows go are read first. A file without such rows stays as
+it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 
+from lakeward.engines.arrow import keys as arrow_keys
 from lakeward.engines.arrow.masked import POSITION
 from lakeward.model.expression import Expression
 from lakeward.model.file import DataFile, LoggedFile
@@ -21,6 +23,64 @@ from lakeward.write import rewrite
 from lakeward.write.change import Change
 from lakeward.write.marking import is_marked_by, mark
 from lakeward.write.stage import Stager
+from lakeward.write.validate import matching, violates
+
+
+class Going(Protocol):
+    """Tells which rows go."""
+
+    def always(self, file: DataFile) -> bool:
+        """Whether all rows of a file surely go."""
+
+    def read(self, storage: Storage, change: Change, file: LoggedFile) -> pa.Table:
+        """The rows of a file that go, with their positions."""
+
+    def kept(self, change: Change, rows: pa.Table) -> pa.Table:
+        """The rows that stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class InScope:
+    """Rows for which an expression is true go; None stands for all rows."""
+
+    scope: Expression | None
+
+    def always(self, file: DataFile) -> bool:
+        """Whether the expression is surely true for all rows."""
+        return self.scope is None or file_always_matches(self.scope, file)
+
+    def read(self, storage: Storage, change: Change, file: LoggedFile) -> pa.Table:
+        """Read by the columns of the expression."""
+        definition = change.definition
+        found = read_numbered(storage, change.head, definition, file, columns=[], where=self.scope)
+        return found.read_all()
+
+    def kept(self, change: Change, rows: pa.Table) -> pa.Table:
+        """The rows for which it is not true."""
+        if self.scope is None:
+            return rows.slice(0, 0)
+        return matching(rows, violates(self.scope), f"The condition on {change.head.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class WithKeys:
+    """Rows go whose key is among some keys; the columns of `keys` make the key."""
+
+    keys: pa.Table
+
+    def always(self, file: DataFile) -> bool:  # noqa: ARG002  bounds do not tell
+        """Never known before."""
+        return False
+
+    def read(self, storage: Storage, change: Change, file: LoggedFile) -> pa.Table:
+        """Read by the columns of the key."""
+        names = self.keys.column_names
+        found = read_numbered(storage, change.head, change.definition, file, columns=names)
+        return arrow_keys.only(found.read_all(), self.keys)
+
+    def kept(self, change: Change, rows: pa.Table) -> pa.Table:  # noqa: ARG002
+        """The rows with other keys."""
+        return arrow_keys.without(rows, self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,48 +107,44 @@ class Removal:
     change: Change
     before_writing: Callable[[], None]
 
-    def remove(self, files: Sequence[LoggedFile], scope: Expression | None) -> list[Replaced]:
-        """Take the rows of a scope out; the files that had some.
+    def remove(self, files: Sequence[LoggedFile], going: Going) -> list[Replaced]:
+        """Take rows out; the files that had some.
 
         Args:
             files: Those that may have some.
-            scope: None stands for all rows.
+            going: Tells which rows go.
 
         Raises:
             UnsupportedFeature: A file's rows need another engine.
-            InvalidExpression: The scope cannot be computed for a row.
+            InvalidExpression: An expression cannot be computed for a row.
         """
-        out, marked = list[Replaced](), list[tuple[LoggedFile, pa.Array]]()
+        definition = self.change.definition
+        out, marked = list[Replaced](), list[tuple[LoggedFile, pa.ChunkedArray]]()
         for file in files:
-            if scope is None or file_always_matches(scope, file.file):
+            if going.always(file.file):
                 out.append(Replaced(file, ()))
                 continue
-            gone = self._gone(file, scope)
-            if gone is None:
-                out.append(self._rewritten(file, scope))
-            elif len(gone) == file.file.live_rows:
+            if not is_numbered(file, definition):
+                out += self._rewritten(file, going)
+                continue
+            gone = going.read(self.storage, self.change, file)[POSITION]
+            if len(gone) and len(gone) == file.file.live_rows:
                 out.append(Replaced(file, ()))
-            elif len(gone) and is_marked_by(self.change.definition, file, len(gone)):
+            elif len(gone) and is_marked_by(definition, file, len(gone)):
                 marked.append((file, gone))
             elif len(gone):
-                out.append(self._rewritten(file, scope))
+                out += self._rewritten(file, going)
         if marked:
             self.before_writing()
         new = mark(self.stager, marked)
         out += [Replaced(file, (after,)) for (file, _), after in zip(marked, new, strict=True)]
         return out
 
-    def _gone(self, file: LoggedFile, scope: Expression) -> pa.ChunkedArray | None:
-        """The positions of the rows that go; None where rows cannot be told by their positions."""
-        definition = self.change.definition
-        if not is_numbered(file, definition):
-            return None
-        found = read_numbered(
-            self.storage, self.change.head, definition, file, columns=[], where=scope
-        )
-        return found.read_all()[POSITION]
-
-    def _rewritten(self, file: LoggedFile, scope: Expression) -> Replaced:
+    def _rewritten(self, file: LoggedFile, going: Going) -> list[Replaced]:
+        """Write a file again, unless all its rows stay."""
+        rows = rewrite.rows_of(self.storage, self.change, file)
+        kept = going.kept(self.change, rows)
+        if kept.num_rows == rows.num_rows:
+            return []
         self.before_writing()
-        kept = rewrite.survivors(self.storage, self.stager, self.change, file, scope)
-        return Replaced(file, tuple(kept))
+        return [Replaced(file, tuple(rewrite.write_again(self.stager, kept)))]

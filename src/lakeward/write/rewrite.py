@@ -1,4 +1,4 @@
-"""Rows staged from a user's data, and rows that stay when others of their file go."""
+"""Rows staged from a user's data, and rows of files that are written again."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import pyarrow as pa
 
 from lakeward.engines.arrow.input import tables_of
 from lakeward.errors import UnsupportedFeature
-from lakeward.model.expression import Expression
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.read.scan import needs_engine, read_files
 from lakeward.storage.base import Storage
 from lakeward.write.change import Change
 from lakeward.write.stage import Stager
-from lakeward.write.validate import Checks, matching, violates
+from lakeward.write.validate import Checks
 
 
 def stage(stager: Stager, data: Any, checks: Checks | None = None) -> list[DataFile]:
@@ -23,20 +22,6 @@ def stage(stager: Stager, data: Any, checks: Checks | None = None) -> list[DataF
     table = str(stager.head.name)
     tables = tables_of(data, definition.schema.arrow, table)
     return stager.stage(tables, checks or Checks.of(definition, table))
-
-
-def survivors(
-    storage: Storage, stager: Stager, change: Change, file: LoggedFile, gone: Expression
-) -> list[DataFile]:
-    """Write again the rows of a file for which an expression is not true.
-
-    Raises:
-        UnsupportedFeature: The file's rows need another engine.
-        InvalidExpression: The expression cannot be computed for a row.
-    """
-    rows = rows_of(storage, change, file)
-    kept = matching(rows, violates(gone), f"The condition on {change.head.name}")
-    return write_again(stager, kept)
 
 
 def rows_of(storage: Storage, change: Change, file: LoggedFile) -> pa.Table:

@@ -212,6 +212,38 @@ def test_rows_are_replaced_beside_rows_deleted_in_place(lake: lw.Lake) -> None:
     check_lake(lake, ["t"])
 
 
+def test_rows_that_a_sink_replaces_by_key_go_in_place(lake: lw.Lake) -> None:
+    table = _made(lake)
+    before = data_files(lake, "t")
+
+    with lake.sink("t", writer_id="w", mode="upsert", key="id") as sink:
+        sink.write([{"id": 3, "v": "new"}, {"id": 1003, "v": "new"}, {"id": 5000, "v": "new"}])
+        sink.commit_epoch(0)
+        sink.write([{"id": 3, "v": "newer"}, {"id": 4, "v": "new"}])
+        sink.commit_epoch(1)
+
+    live = {f.path: f.file for f in table.files()}
+    assert before < set(live)
+    assert [live[path].live_rows for path in sorted(before)] == [ROWS - 2, ROWS - 1]
+    assert ids(lake, "t") == [*_all_but(), 5000]
+    new = table.to_arrow(where="v LIKE 'new%'").sort_by("id")
+    assert new["id"].to_pylist() == [3, 4, 1003, 5000]
+    assert new["v"].to_pylist() == ["newer", "new", "new", "new"]
+    check_lake(lake, ["t"])
+
+
+def test_copies_of_a_table_keep_what_is_deleted(lake: lw.Lake) -> None:
+    _made(lake)
+    delete(lake, "t", "id = 1")
+
+    lake.clone("t", "copy")
+    delete(lake, "copy", "id = 2")
+
+    assert ids(lake, "copy") == _all_but(1, 2)
+    assert ids(lake, "t") == _all_but(1)
+    check_lake(lake, ["t", "copy"])
+
+
 def test_partitions_and_checkpoints_keep_vectors(lake: lw.Lake) -> None:
     table = lake.create(
         "p",

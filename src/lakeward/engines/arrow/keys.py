@@ -31,6 +31,11 @@ def without(rows: pa.Table, keys: pa.Table) -> pa.Table:
     return rows.filter(pa.array(stays))
 
 
+def only(rows: pa.Table, keys: pa.Table) -> pa.Table:
+    """The rows whose key is among some keys, in no order."""
+    return rows.join(keys, keys=keys.column_names, join_type="left semi")
+
+
 def span(keys: pa.Table) -> dict[str, tuple[Any, Any]]:
     """The smallest and the largest value of each column, as Python has them."""
     out = {}
