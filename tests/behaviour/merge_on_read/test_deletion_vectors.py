@@ -232,6 +232,7 @@ def test_rows_that_a_sink_replaces_by_key_go_in_place(lake: lw.Lake) -> None:
     check_lake(lake, ["t"])
 
 
+@pytest.mark.local
 def test_copies_of_a_table_keep_what_is_deleted(lake: lw.Lake) -> None:
     _made(lake)
     delete(lake, "t", "id = 1")
@@ -308,3 +309,25 @@ def test_a_damaged_vector_is_told_and_no_row_comes_back(lake: lw.Lake, damage: s
     assert table.version == 3
     assert table.to_arrow(where="id >= 1000").num_rows == ROWS
     assert bool(examine(lake.parts).findings) is (damage == "gone")
+
+
+def test_an_open_table_takes_vectors_too(lake: lw.Lake) -> None:
+    """Its commits are arbitrated by the files, which others write as well."""
+    lake.create("open", {"id": "int64"}, policy={"merge_on_read": True}, guard=False)
+    append(lake, "open", {"id": list(range(ROWS))})
+    delete(lake, "open", "id = 1")
+    delete(lake, "open", "id = 2")
+
+    table = lake.table("open")
+    assert ids(lake, "open") == [0, *range(3, ROWS)]
+    assert column(DeltaRs().rows(table.location)) == ids(lake, "open")
+    (file,) = table.files()
+    assert file.file.live_rows == ROWS - 2
+
+
+@pytest.mark.formats("iceberg")
+def test_iceberg_tables_refuse_the_policy(lake: lw.Lake) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        lake.create("t", {"id": "int64"}, format="iceberg", policy={"merge_on_read": True})
+    assert "merge_on_read" in str(caught.value)
+    assert lake.tables() == []
