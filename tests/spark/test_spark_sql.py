@@ -112,6 +112,42 @@ def test_frames_are_appended_overwritten_deleted_and_merged(
 
 
 @BOTH
+def test_rows_are_updated_and_merged_by_clauses_as_without_spark(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    rows = [
+        {"id": 0, "name": "gone", "part": 0},
+        {"id": 1, "name": "set", "part": 9},
+        {"id": 7, "name": "new", "part": 1},
+        {"id": 8, "name": "late", "part": 0},
+    ]
+    found = {}
+    for table, session in (("here", None), ("there", spark)):
+        make(lake, table, table_format)
+        with lake.transaction(spark=session) as tx:
+            updated = tx.update(table, set={"name": "upper(name)"}, where="id = 2")
+            merged = tx.merge(
+                table,
+                rows,
+                on="target.id = source.id AND target.id < 8",
+                matched=[
+                    lw.When("source.name = 'gone'", "delete"),
+                    {"name": "concat(source.name, target.name)"},
+                ],
+                not_matched=lw.When("source.part = 1", "insert"),
+                not_matched_by_source=lw.When("target.id = 3", {"part": "target.part + 5"}),
+            )
+        told = (updated.updated, merged.inserted, merged.updated, merged.deleted)
+        # Spark tells numbers of Delta tables alone.
+        expected = (1, 1, 2, 1) if table_format == "delta" or session is None else (None,) * 4
+        assert told == expected
+        found[table] = sorted(lake.table(table).to_arrow().to_pylist(), key=lambda r: r["id"])
+
+    assert found["here"] == found["there"]
+    assert [r["name"] for r in found["here"]] == ["setn1", "N2", "n3", "new"]
+
+
+@BOTH
 def test_a_whole_table_is_overwritten(
     spark: SparkSession, lake: lw.Lake, table_format: str
 ) -> None:

@@ -32,7 +32,7 @@ from lakeward.write.change import (
 )
 from lakeward.write.options import parquet_options
 from lakeward.write.removal import Going, InScope, Removal, WithKeys
-from lakeward.write.row_apply import carried_out
+from lakeward.write.row_apply import Done, carried_out
 from lakeward.write.row_changes import RowChanges
 from lakeward.write.row_plan import RowPlan
 from lakeward.write.row_work import RowWork
@@ -224,19 +224,32 @@ class Member:
         ).read_all()
 
     def _carry_out(self, step: RowsChanged) -> RowChanges:
-        plan, change = step.plan, self.change
-        self.check_writable()
-        if plan.matched or plan.alone:
-            check_deletable(change)
+        change = self.change
         if self.key:
             what = f"Rows of {change.head.name} are merged, and its last writer shall win."
             hint = "Begin the transaction without on_conflict for the table."
             raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
-        change.scopes.extend(plan.scopes)
-        change.reads.extend(plan.scopes)
+        count = self._base().totals().files - len(change.removed) + len(change.added)
         change.steps.append(step)
+        change.reads.extend(step.plan.scopes)
+        done = self._apply(step.plan)
+        told = change.operations[step.operation]
+        result = done.result(count)
+        metrics = done.metrics(told.name, result)
+        change.operations[step.operation] = replace(told, metrics=metrics)
+        return result
+
+    def _apply(self, plan: RowPlan) -> Done:
+        """Let a plan change rows of the base version, and rows that were staged."""
+        change = self.change
+        self.check_writable()
+        if plan.matched or plan.alone:
+            check_deletable(change)
+        change.scopes.extend(plan.scopes)
         found = {(f.added, f.ordinal): f for scope in plan.scopes for f in self.files(scope)}
-        own = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(change.added)]
+        may_match = [self._matcher(scope) for scope in plan.scopes]
+        staged = (f for f in change.added if any(may(f) for may in may_match))
+        own = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(staged)]
         work = RowWork(self.parts.storage, self.stager, change, plan)
         done = carried_out(work, [*found.values(), *own], self.before_writing)
         for replaced in done.replaced:
@@ -247,12 +260,7 @@ class Member:
                 change.remove(replaced.file)
         change.added.extend(done.added)
         change.told.extend(done.told)
-        count = self._base().totals().files + len(own)
-        told = change.operations[step.operation]
-        result = done.result(count)
-        metrics = done.metrics(told.name, result)
-        change.operations[step.operation] = replace(told, metrics=metrics)
-        return result
+        return done
 
     def _remove(self, scope: Expression | None, going: Going) -> None:
         """Take rows out that lie in a scope."""

@@ -23,6 +23,8 @@ CHECKPOINT_INTERVAL: Final = "delta.checkpointInterval"
 MERGE_ON_READ: Final = "delta.enableDeletionVectors"
 VECTOR_FRACTION: Final = "lakeward.mergeOnRead.fraction"
 _SMALL: Final = 0.1
+_IN_PLACE_ROWS: Final = 131_072
+"""Where few rows are changed in place, few others should have to be read to find them."""
 _DEFAULT_INTERVAL: Final = 100
 _UNITS: Final = {"": 1, "b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30}
 _CODECS: Final = ("snappy", "zstd", "gzip", "lz4", "brotli", "none", "uncompressed")
@@ -33,10 +35,12 @@ def parquet_options(properties: Mapping[str, str]) -> ParquetOptions:
     default = ParquetOptions()
     codec = _either(properties, COMPRESSION, ICEBERG_COMPRESSION) or default.compression
     codec = codec.lower()
+    in_place = properties.get(MERGE_ON_READ) == "true"
     size = _either(properties, TARGET_FILE_SIZE, ICEBERG_TARGET_FILE_SIZE)
     return ParquetOptions(
         compression="none" if codec == "uncompressed" else codec,
         target_file_size=default.target_file_size if size is None else size_bytes(size),
+        row_group_rows=_IN_PLACE_ROWS if in_place else default.row_group_rows,
     )
 
 

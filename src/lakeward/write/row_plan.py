@@ -8,29 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.engines.arrow.evaluate import computed
-from lakeward.engines.arrow.keys import span
 from lakeward.engines.arrow.matching import KeyIndex
 from lakeward.errors import ConstraintViolation, InvalidExpression, InvalidInput, SchemaMismatch
 from lakeward.model import arguments
-from lakeward.model.coercion import comparable, one_of
-from lakeward.model.expression import And, Column, Compare, Expression, Literal, Or, conjuncts
-from lakeward.model.keys import between
+from lakeward.model.coercion import comparable
+from lakeward.model.expression import Column, Compare, Expression, conjuncts
 from lakeward.model.schema import Schema
 from lakeward.model.sides import SOURCE, TARGET, Sides, source_name, sources, targets
-from lakeward.model.types import Field
-from lakeward.model.values import Value, to_neutral
 from lakeward.model.when import Clause, Clauses, Does, key_names
 from lakeward.model.where import parse, parse_condition, parse_value
 from lakeward.write.merge_source import Source
-
-_LISTED: Final = 1000
-"""So many keys are looked for one by one; beyond that, between the smallest and the largest."""
+from lakeward.write.row_scope import all_of, scopes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +141,11 @@ def merge_plan(
         rows,
         tuple(keys),
         KeyIndex(list(found.values())),
-        _all(also),
+        all_of(also),
         tuple(matched),
         tuple(not_matched),
         tuple(alone),
-        _scopes(keys, list(found.values()), also, alone),
+        scopes_of(keys, list(found.values()), also, [c.condition for c in alone]),
     )
 
 
@@ -267,54 +261,3 @@ def _check_used(
         what = f"The data for {table} has a column {unused!r}, which the table does not have."
         hint = f"Leave it out, or use source.{unused} in an expression."
         raise SchemaMismatch(what, hint=hint, table=table, extra=list(source.extra))
-
-
-def _scopes(
-    keys: Sequence[tuple[Expression, Expression]],
-    found: Sequence[pa.ChunkedArray],
-    also: Sequence[Expression],
-    alone: Sequence[BoundClause],
-) -> tuple[Expression | None, ...]:
-    """Rows that may have a partner; and those that may change because they have none."""
-    if any(clause.condition is None for clause in alone):
-        return (None,)
-    terms = [term for term in also if not sources(term)]
-    if len(found[0]):
-        for (target, _), values in zip(keys, found, strict=True):
-            match target:
-                case Column(field, ()):
-                    terms += _near(field, values)
-    else:
-        terms.append(Literal(False, Compare.type))
-    conditions = [c.condition for c in alone if c.condition is not None]
-    return (_all(terms), *([] if not conditions else [_any(conditions)]))
-
-
-def _near(field: Field, values: pa.ChunkedArray) -> list[Expression]:
-    """What is known of a column's values, if they are among some."""
-    if pa.types.is_floating(values.type):
-        return []
-    listed = values.unique().drop_null() if len(values) <= _LISTED else None
-    try:
-        if listed is not None and len(listed):
-            known = [Literal(to_neutral(field.type, v), field.type) for v in listed.to_pylist()]
-            return [one_of(Column(field), tuple(known))]
-        bounds: tuple[Value, Value] | None = None
-        low, high = span(pa.table({"key": values}))["key"]
-        if low is not None:
-            bounds = to_neutral(field.type, low), to_neutral(field.type, high)
-    except (OverflowError, ValueError):
-        # Arrow holds moments that Python's calendar does not reach.
-        return []
-    term = between({field: bounds})
-    return [] if term is None else list(conjuncts(term))
-
-
-def _all(terms: Sequence[Expression]) -> Expression | None:
-    if len(terms) > 1:
-        return And(tuple(terms))
-    return terms[0] if terms else None
-
-
-def _any(terms: Sequence[Expression]) -> Expression:
-    return Or(tuple(terms)) if len(terms) > 1 else terms[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,8 @@ from lakeward.write.row_plan import RowPlan
 from lakeward.write.stage import Stager
 from lakeward.write.validate import Checks
 
+_RUNS: Final = 100
+
 
 @dataclass(frozen=True, slots=True)
 class FileRows:
@@ -49,8 +52,16 @@ class FileRows:
 
     def kept(self) -> pa.Table:
         """The rows that stay as they are."""
+        gone = self.found.gone
+        breaks = np.flatnonzero(np.diff(gone) > 1)
+        if len(breaks) < _RUNS:
+            # What lies between few runs of rows need not be copied.
+            starts = [0, *(gone[[*breaks, len(gone) - 1]] + 1).tolist()]
+            ends = [*gone[[0, *(breaks + 1)]].tolist(), self.whole.num_rows]
+            spans = zip(starts, ends, strict=True)
+            return pa.concat_tables([self.whole.slice(a, b - a) for a, b in spans])
         stays = np.ones(self.whole.num_rows, dtype=bool)
-        stays[self.found.gone] = False
+        stays[gone] = False
         return self.whole.filter(pa.array(stays))
 
     def before(self) -> pa.Table:
@@ -126,11 +137,11 @@ class RowWork:
 
     def changed(self, file: LoggedFile, found: Found) -> FileRows:
         """The rows of a file that change, with the columns that are needed of them."""
-        names = self._needed(found)
-        rows = self._read(file, names, among=found.gone)
-        numbers = rows[POSITION].to_numpy()
-        some = rows.take(pa.array(np.searchsorted(numbers, found.gone)))
-        placed = found.moved(lambda places: np.searchsorted(found.gone, places))
+        gone = found.gone
+        reader = self._reader(file, self._needed(found), among=gone)
+        parts = [_chosen(batch, gone) for batch in reader]
+        some = pa.Table.from_batches(parts, reader.schema)
+        placed = found.moved(lambda places: np.searchsorted(gone, places))
         return FileRows(some.drop_columns([POSITION]), placed, self._after(some, placed))
 
     def checked(self, rows: pa.Table) -> pa.Table:
@@ -160,24 +171,33 @@ class RowWork:
         names: Sequence[str],
         *,
         where: Expression | None = None,
-        among: Positions | None = None,
     ) -> pa.Table:
         """Rows with their positions, among them all for which a condition is true."""
         definition, head = self.change.definition, self.change.head
         if is_numbered(file, definition):
-            return read_numbered(
-                self.storage,
-                head,
-                definition,
-                file,
-                columns=names,
-                where=where,
-                among=None if among is None else among.tolist(),
-            ).read_all()
+            return self._reader(file, names, where=where).read_all()
         # Where nothing is asked of the rows, any column tells how many there are.
         columns = list(names) or definition.schema.names[:1]
         rows = read_files(self.storage, head, definition, [file], columns=columns).read_all()
         return rows.append_column(POSITION, pa.array(np.arange(rows.num_rows)))
+
+    def _reader(
+        self,
+        file: LoggedFile,
+        names: Sequence[str],
+        *,
+        where: Expression | None = None,
+        among: Positions | None = None,
+    ) -> pa.RecordBatchReader:
+        return read_numbered(
+            self.storage,
+            self.change.head,
+            self.change.definition,
+            file,
+            columns=names,
+            where=where,
+            among=None if among is None else among.tolist(),
+        )
 
     def _needed(self, found: Found) -> list[str]:
         """The columns of which the old values are needed."""
@@ -218,6 +238,13 @@ def _scope(plan: RowPlan, file: LoggedFile) -> Expression | None:
         return None
     condition = known[0] if len(known) == 1 else Or(tuple(known))
     return None if file_always_matches(condition, file.file) else condition
+
+
+def _chosen(rows: pa.RecordBatch, wanted: Positions) -> pa.RecordBatch:
+    """The rows that have one of some positions; both have them in order."""
+    numbers = rows[POSITION].to_numpy()
+    low, high = np.searchsorted(wanted, [numbers[0], numbers[-1] + 1]) if len(numbers) else (0, 0)
+    return rows.take(pa.array(np.searchsorted(numbers, wanted[low:high])))
 
 
 def _new_rows(rows: pa.Table, values: Mapping[str, Expression], definition: Definition) -> pa.Table:
