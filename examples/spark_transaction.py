@@ -8,7 +8,6 @@ from lakeward.spark import session
 lake = lw.open("./lake")
 spark = session(lake, master="local[2]")
 # endregion
-spark.sparkContext.setLogLevel("OFF")
 
 # region: tables
 positive = {"positive": "amount >= 0"}

@@ -108,6 +108,24 @@ def test_a_cluster_gets_nothing_that_only_suits_one_machine() -> None:
     assert "spark.sql.shuffle.partitions" not in found
 
 
+def test_what_is_told_on_standard_error_is_left_to_whoever_has_seen_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def options(given: str = "") -> str:
+        own = {"spark.driver.extraJavaOptions": given}
+        found = settings(own, catalog="lakeward", store=None, warehouse="/w", jars=[])
+        return found["spark.driver.extraJavaOptions"]
+
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    own = options("-Xss4m")
+    place = own.removeprefix("-Xss4m -Dlog4j2.configurationFile=file://")
+    assert Path(place).read_text().count("rootLogger.level = warn") == 1
+    assert options("-Dlog4j2.configurationFile=mine") == "-Dlog4j2.configurationFile=mine"
+    monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
+    assert options("-Xss4m") == "-Xss4m"
+
+
 def test_a_builder_keeps_its_own_settings(spark: SparkSession, tmp_path: Path) -> None:
     builder = SparkSession.Builder().config("spark.sql.shuffle.partitions", "7")
     with lw.open(tmp_path / "lake") as lake:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lakeward.engines.spark.extra import pyspark
 from lakeward.engines.spark.jars import jars
 from lakeward.engines.spark.java import java_home
-from lakeward.engines.spark.settings import settings
+from lakeward.engines.spark.settings import LOOPBACK, is_local, settings
 from lakeward.engines.spark.versions import PACKAGES, S3_PACKAGES
 from lakeward.errors import InvalidInput
 
@@ -43,6 +43,9 @@ def configured(
     if not _is_running():
         # Spark's launcher, in a process that this one starts, goes by it.
         os.environ["JAVA_HOME"] = java_home()
+        if is_local(wanted):
+            # Otherwise it warns that it has chosen an address, which it does not listen on then.
+            os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     files = jars(_packages(warehouse), wanted)
     found = settings(wanted, catalog=catalog, store=store, warehouse=warehouse, jars=files)
     for key, value in found.items():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from lakeward.engines.spark.versions import (
@@ -19,7 +20,9 @@ from lakeward.engines.spark.versions import (
 JOINED: Final = ("spark.jars", "spark.sql.extensions")
 """Settings that are lists: what the user gives stands beside what the lake needs."""
 LOCAL: Final = "local[*]"
-_LOOPBACK: Final = "127.0.0.1"
+LOOPBACK: Final = "127.0.0.1"
+_DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_LOG: Final = Path(__file__).with_name("log4j2.properties")
 
 
 def settings(
@@ -39,9 +42,8 @@ def settings(
         warehouse: Where the tables' files are.
         jars: Of Delta, Iceberg and the drivers.
     """
-    master = own.get("spark.master", os.environ.get("SPARK_MASTER", LOCAL))
     wired = {
-        "spark.master": master,
+        "spark.master": master_of(own),
         "spark.app.name": "lakeward",
         "spark.jars": ",".join(jars),
         "spark.sql.extensions": ",".join(EXTENSIONS),
@@ -54,10 +56,21 @@ def settings(
     }
     if store is not None:
         wired |= iceberg_catalog(catalog, store, warehouse)
-    if master.startswith("local"):
-        wired |= _small_machine()
     joined = {k: ",".join(_list(wired.get(k)) | _list(own.get(k))) for k in JOINED}
+    if is_local(own):
+        wired |= _small_machine()
+        joined[_DRIVER_OPTIONS] = _with_log(own.get(_DRIVER_OPTIONS, ""))
     return {**wired, **own, **{k: v for k, v in joined.items() if v}}
+
+
+def is_local(own: Mapping[str, str]) -> bool:
+    """Whether a session with these settings runs on this machine alone."""
+    return master_of(own).startswith("local")
+
+
+def master_of(own: Mapping[str, str]) -> str:
+    """Where a session with these settings runs."""
+    return own.get("spark.master", os.environ.get("SPARK_MASTER", LOCAL))
 
 
 def iceberg_catalog(name: str, store: Mapping[str, str], warehouse: str) -> dict[str, str]:
@@ -77,13 +90,20 @@ def iceberg_catalog(name: str, store: Mapping[str, str], warehouse: str) -> dict
 def _small_machine() -> dict[str, str]:
     cores = str(max(2, os.cpu_count() or 2))
     return {
-        "spark.driver.bindAddress": _LOOPBACK,
-        "spark.driver.host": _LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.driver.host": LOOPBACK,
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": cores,
         "spark.databricks.delta.snapshotPartitions": cores,
     }
+
+
+def _with_log(options: str) -> str:
+    """Options of Java with what is told on standard error, unless somebody has seen to that."""
+    if "log4j" in options or {"SPARK_HOME", "SPARK_CONF_DIR"} & os.environ.keys():
+        return options
+    return f"{options} -Dlog4j2.configurationFile={_LOG.as_uri()}".strip()
 
 
 def _list(value: str | None) -> dict[str, None]:
