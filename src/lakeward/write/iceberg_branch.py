@@ -174,7 +174,9 @@ class IcebergBranch:
         if changed or newest.properties != self.document.properties:
             name = str(self.head.name)
             what = f"A statement changed the columns, partitioning or properties of table {name}."
-            raise UnsupportedFeature(what, hint="Only rows may change here.", table=name)
+            raise UnsupportedFeature(
+                what, hint="Only rows may change here; replace rows, not the table.", table=name
+            )
 
     def _logged(self, gone: Sequence[DataFile]) -> list[LoggedFile]:
         out: list[LoggedFile] = []

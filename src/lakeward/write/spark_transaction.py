@@ -223,16 +223,18 @@ class SparkTransaction(Transaction):
             return _counted(self._do(statement))
 
     def name(self, name: str) -> str:
-        """What a table is called in the transaction's session, for writers that take a name.
+        """What a table is called in the transaction, for writers that take a name.
 
-        `frame.write.insertInto(tx.name("sales.orders"))`, with a frame of `tx.spark`. What is done
-        by that name is committed with the transaction, and taken to be about the whole table.
+        `frame.write.insertInto(tx.name("sales.orders"))`, with a frame of the session that the
+        transaction was given or of `tx.spark`. What is done by that name is committed with the
+        transaction, and taken to be about the whole table. Columns and properties must stay.
         """
         self._check_open()
         table = TableName.parse(name)
         with self._running(name):
             known = self._tables.to_write(table, Operation("WRITE"), reads=True)
             self._tables.scope(table, None)
+            self._tables.workspace.share()
             return known
 
     def add_files(self, name: str, paths: Sequence[str]) -> None:  # noqa: ARG002  refused

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from lakeward.engines.spark.optimize import Optimize, read_optimize
 from lakeward.errors import InvalidInput, UnsupportedFeature
@@ -38,6 +38,20 @@ _REASONS: Final = {
     "CALL": "A procedure may change tables outside the transaction.",
     "MultitableInserts": "Write one statement for each table.",
 }
+_REPLACES: Final = "It would replace a table with its history; write INSERT OVERWRITE."
+_WORDS: Final = {
+    "CONVERT": "Take a table that lies elsewhere into the lake with lake.adopt.",
+    "FSCK": "The lake's log says which files a table has; lakeward doctor looks after them.",
+    "GENERATE": "It writes files that everybody sees at once.",
+    "MSCK": "The lake's log says which files a table has; lakeward doctor looks after them.",
+    "REORG": "Write OPTIMIZE, which is part of the transaction.",
+    "REPLACE": _REPLACES,
+    "RESTORE": "Read the older version with lake.table(…).at(…), and overwrite the table with it.",
+    "TRUNCATE": "Write DELETE FROM and the table's name, which is part of the transaction.",
+    "UNDROP": "A table that was dropped is taken in again with lake.adopt.",
+}
+"""Why statements that begin with these words are refused, whatever follows."""
+_DIRECTORY: Final = re.compile(r"\s*insert\s+overwrite\s+(local\s+)?directory\b", re.IGNORECASE)
 
 
 class Kind(StrEnum):
@@ -162,6 +176,7 @@ def read_statement(text: str) -> Statement:
         return _optimize(text, optimize)
     from sqlglot import exp
 
+    _check_words(text)
     tree = _tree(text)
     name = type(tree).__name__
     if isinstance(tree, exp.Insert):
@@ -213,7 +228,7 @@ def _tree(text: str) -> exp.Expr:
     level = quiet.level
     quiet.setLevel(logging.CRITICAL)
     try:
-        found = [t for t in sqlglot.parse(text, dialect=DIALECT) if t is not None]
+        found = [t for t in sqlglot.parse(text, dialect=DIALECT) if _says(t)]
     except (SqlglotError, RecursionError) as error:
         said = str(error).splitlines()[0] if str(error) else "it is nested too deeply"
         what = f"The statement cannot be understood: {said}"
@@ -224,6 +239,22 @@ def _tree(text: str) -> exp.Expr:
         what = f"{len(found)} statements were given at once."
         raise InvalidInput(what, hint="Call tx.sql once for each.")
     return found[0]
+
+
+def _check_words(text: str) -> None:
+    """Refuse what is known by its first words, which the parser may not understand."""
+    word = text.split(maxsplit=1)[0].upper()
+    if word in _WORDS:
+        raise _refused(text, _WORDS[word])
+    if _DIRECTORY.match(text):
+        raise _refused(text, "It writes to a directory.")
+
+
+def _says(tree: exp.Expr | None) -> TypeGuard[exp.Expr]:
+    """Whether there is a statement, and not a comment alone."""
+    from sqlglot import exp
+
+    return tree is not None and not isinstance(tree, exp.Semicolon)
 
 
 def _insert(text: str, tree: exp.Insert) -> Statement:
@@ -262,11 +293,16 @@ def _create(text: str, tree: exp.Create) -> Statement:
     if tree.kind != "TABLE":
         raise _refused(text, "Only tables and temporary views can be made in a transaction.")
     if tree.args.get("replace"):
-        raise _refused(text, "It would replace a table with its history; write INSERT OVERWRITE.")
+        raise _refused(text, _REPLACES)
     if tree.args.get("clone") or any(isinstance(p, exp.LikeProperty) for p in properties):
         raise _refused(text, "A copy of a table is made with CREATE TABLE … AS SELECT.")
     if any(isinstance(p, exp.LocationProperty) for p in properties):
         raise _refused(text, "It names a location; the lake chooses where tables lie.")
+    kept = (exp.FileFormatProperty, exp.PartitionedByProperty, exp.SchemaCommentProperty)
+    for other in properties:
+        if not isinstance(other, kept) and type(other) is not exp.Property:
+            why = "It asks for what the lake does not keep of a table: "
+            raise _refused(text, why + other.sql(dialect=DIALECT))
     target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     columns = None
     if isinstance(tree.this, exp.Schema):

@@ -41,6 +41,7 @@ class Workspace:
 
     def __init__(self, spark: SparkSession, transaction_id: str) -> None:
         check(spark)
+        self._own = spark
         java = spark._jsparkSession.cloneSession()
         self.session: SparkSession = pyspark("sql").SparkSession(spark.sparkContext, java)
         self._tag = f"txn_{sha256(transaction_id.encode()).hexdigest()[:16]}"
@@ -48,6 +49,7 @@ class Workspace:
         self._databases: set[str] = set()
         self._namespaces: set[str] = set()
         self._entered: set[str] = set()
+        self._shared: dict[str, str] = {}
         self._views = 0
 
     def enter_version(self, namespace: str, name: str, location: str, version: int) -> None:
@@ -80,6 +82,17 @@ class Workspace:
             f"({literal(own)}, {literal(document)})"
         )
         self._entered.add(own)
+
+    def share(self) -> None:
+        """Let frames of the user's session write tables that were entered, by their names here.
+
+        Spark looks a name up in the session of the frame. Databases are the same in all sessions;
+        a catalog is entered into the user's, until the transaction ends.
+        """
+        if self._namespaces and not self._shared:
+            self._shared = self._catalog()
+            for key, value in self._shared.items():
+                self._own.conf.set(key, value)
 
     def name(self, namespace: str, name: str, format: str) -> str:  # noqa: A002  as users know it
         """What a table that was entered is called where it is read."""
@@ -155,6 +168,7 @@ class Workspace:
         for database in self._databases:
             self.session.sql(f"DROP DATABASE IF EXISTS {identifier(database)} CASCADE")
         self._databases.clear()
+        self._unshare()
         if self._place is not None:
             shutil.rmtree(self._place, ignore_errors=True)
             self._place = None
@@ -183,7 +197,21 @@ class Workspace:
         return self._place
 
     def _make_catalog(self) -> None:
-        # One connection holds the whole of a database in memory.
-        store = {"uri": f"jdbc:sqlite:file:{self._tag}?mode=memory&cache=shared", "clients": "1"}
-        for key, value in iceberg_catalog(self._tag, store, self._directory()).items():
+        for key, value in self._catalog().items():
             self.session.conf.set(key, value)
+
+    def _catalog(self) -> dict[str, str]:
+        # The database is in memory as long as one connection holds it; all see the same.
+        store = {"uri": f"jdbc:sqlite:file:{self._tag}?mode=memory&cache=shared", "clients": "1"}
+        return iceberg_catalog(self._tag, store, self._directory())
+
+    def _unshare(self) -> None:
+        if not self._shared:
+            return
+        manager = self._own._jsparkSession.sessionState().catalogManager()
+        if manager.listCatalogs(self._java.scala.Option.empty()).contains(self._tag):
+            # Spark keeps every catalog that it has used as long as the session lives.
+            manager.catalog(self._tag).icebergCatalog().close()
+        for key in self._shared:
+            self._own.conf.unset(key)
+        self._shared = {}
