@@ -124,6 +124,18 @@ SAFEGUARDS: Final = (
         "test_kill.py",
     ),
     Safeguard(
+        "R1: files of deletion vectors that a commit names are kept",
+        (
+            Edit(
+                "write/transaction.py",
+                "            for path in stored_paths(f)\n",
+                "            for path in [f.path]\n",
+            ),
+        ),
+        "test_kill.py",
+        "sqlite",
+    ),
+    Safeguard(
         "R2: a commit locks the heads of its tables (PostgreSQL)",
         (_UNLOCKED,),
         "test_many_writers.py",

@@ -120,6 +120,22 @@ def test_missing_files_are_told_and_never_waited_for(open_on: Open, table_format
             table.to_arrow()
 
 
+def test_missing_files_with_rows_deleted_in_place_are_told_as_well(open_on: Open) -> None:
+    lake = open_on()
+    table = lake.create("t", {"id": "int64"}, policy={"merge_on_read": True})
+    for start in range(4):
+        append(lake, "t", {"id": list(range(start * 100, start * 100 + 100))})
+    with lake.transaction() as tx:
+        tx.delete("t", where="id % 100 = 7")
+    assert table.to_arrow(where="id > 50").num_rows == 346
+    for file in table.files():
+        on_disk(f"{table.location}/{file.path}").unlink()
+
+    for where in [None, "id > 50"] * 5:
+        with pytest.raises(FileMissing):
+            table.to_arrow(where=where)
+
+
 def test_wrong_credentials_are_told_before_anything_is_made(
     open_on: Open, s3_server: S3Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

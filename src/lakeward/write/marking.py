@@ -21,7 +21,6 @@ from lakeward.formats.iceberg.definition import FORMAT_VERSION
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.read.scan import is_numbered
-from lakeward.read.vectors import Vectors
 from lakeward.write.options import MERGE_ON_READ, vector_fraction
 from lakeward.write.stage import Stager
 
@@ -57,6 +56,9 @@ def mark(stager: Stager, gone: Sequence[tuple[LoggedFile, pa.Array]]) -> list[Da
     """
     if not gone:
         return []
+    # Few transactions get here, and the library need not be loaded for the others.
+    from lakeward.read.vectors import Vectors
+
     earlier = Vectors(stager.storage, stager.head)
     name = new_name(stager.transaction_id)
     found = [earlier.of(file) | bitmap.bitmap(positions) for file, positions in gone]
