@@ -130,7 +130,7 @@ def _rewritten(work: RowWork, file: LoggedFile, found: Found, told: list[DataFil
     if work.checks.violated:
         return Replaced(file, (), after.num_rows, deleted)
     nothing = Checks(work.plan.table, {})
-    written = work.stager.stage([rows.kept(), after], nothing, trusted=True)
+    written = work.stager.stage([rows.kept(), after], nothing, complete=True)
     told += work.told(rows)
     copied = rows.whole.num_rows - len(found.gone)
     return Replaced(file, tuple(written), after.num_rows, deleted, copied)

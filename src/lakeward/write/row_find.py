@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakeward.engines.arrow.evaluate import Mask, computed, holds
 from lakeward.engines.arrow.matching import Pairs, Positions
+from lakeward.engines.arrow.picking import picked
 from lakeward.errors import ConstraintViolation
 from lakeward.model.expression import Expression
 from lakeward.model.sides import source_name, sources, targets
@@ -147,7 +148,8 @@ def _joined(
     names = sorted(set().union(*map(targets, expressions)))
     places = pa.array(pairs.rows)
     # A table without columns would not know how many rows it has.
-    taken = pa.table({_PLACE: places, **{n: rows[n].take(places) for n in names}})
+    some = picked(rows.select(names), pairs.rows) if names else pa.table({})
+    taken = pa.table({_PLACE: places, **{n: some[n] for n in names}})
     return beside(plan, taken, pairs.partners, expressions)
 
 
@@ -167,7 +169,7 @@ def _first(
         else:
             some, places = rows, rest
             if clause.condition is not None and len(rest) < rows.num_rows:
-                some = rows.take(pa.array(rest))
+                some = picked(rows, rest)
         if clause.condition is None:
             out.append((clause, places))
             break

@@ -18,6 +18,7 @@ from lakeward.engines.arrow.derived import completed
 from lakeward.engines.arrow.evaluate import Mask, computed
 from lakeward.engines.arrow.masked import POSITION
 from lakeward.engines.arrow.matching import Positions
+from lakeward.engines.arrow.picking import picked
 from lakeward.errors import UnsupportedFeature
 from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression, Or
@@ -67,11 +68,11 @@ class FileRows:
     def before(self) -> pa.Table:
         """The rows that were updated, as they were, in the order of `after`."""
         places = [u.rows for u in self.found.updated]
-        return self.whole.take(pa.array(np.concatenate([np.empty(0, dtype=np.int64), *places])))
+        return picked(self.whole, np.concatenate([np.empty(0, dtype=np.int64), *places]))
 
     def deleted(self) -> pa.Table:
         """The rows that are gone."""
-        return self.whole.take(pa.array(self.found.deleted))
+        return picked(self.whole, self.found.deleted)
 
 
 @dataclass
@@ -221,7 +222,7 @@ class RowWork:
 
     def _updated(self, rows: pa.Table, updated: Updated) -> pa.Table:
         definition, table = self.change.definition, self.plan.table
-        old = rows.take(pa.array(updated.rows))
+        old = picked(rows, updated.rows)
         values = updated.values
         joined = beside(self.plan, old, updated.partners, values.values())
         found = computed(joined, values, f"A new value for {table}")
