@@ -24,7 +24,7 @@ from lakeward.formats.iceberg.publication import (
     first_files,
     following,
 )
-from lakeward.formats.iceberg.summary import SEQUENCE, SNAPSHOT_ID
+from lakeward.formats.iceberg.summary import COUNTED, SEQUENCE, SNAPSHOT_ID
 from lakeward.log import catalog, commits, files, heads
 from lakeward.log.codec import info_text, loads
 from lakeward.log.database import Session
@@ -97,8 +97,9 @@ def extend(parts: Parts, session: Session, member: Ratified, aside: list[str]) -
     head, commit = member.head, member.commit
     document = document_of(parts, head)
     place = place_of(parts, head)
-    # Its metrics are the snapshot's own counts.
-    told = loads(info_text(replace(commit.info, metrics={}, extra=None)))
+    # The snapshot counts files and bytes by itself.
+    more = {k: v for k, v in commit.info.metrics.items() if k not in COUNTED}
+    told = loads(info_text(replace(commit.info, metrics=more, extra=None)))
     made = following(
         document,
         manifests_of(parts, document),

@@ -18,6 +18,14 @@ APPLICATIONS: Final = "lakeward.applications"
 SNAPSHOT_ID: Final = "snapshot_id"
 """The key of a commit's `extra` that keeps which snapshot it is."""
 SEQUENCE: Final = "sequence_number"
+COUNTED: Final = (
+    "numFiles",
+    "numOutputRows",
+    "numOutputBytes",
+    "numRemovedFiles",
+    "numRemovedBytes",
+)
+"""Metrics of a commit that are the counts of its snapshot."""
 
 
 def snapshot_info(stop: Stop, version: int) -> CommitInfo:
@@ -113,7 +121,7 @@ def _own(told: Mapping[str, str], extra: Mapping[str, Any]) -> CommitInfo:
         transaction_id=told[TRANSACTION_ID],
         operation=body.get("operation", "WRITE"),
         parameters=body.get("parameters", {}),
-        metrics=_metrics(told),
+        metrics={**_metrics(told), **body.get("metrics", {})},
         actor=body.get("actor", ""),
         engine=body.get("engine", ""),
         message=body.get("message"),
