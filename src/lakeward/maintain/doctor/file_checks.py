@@ -17,6 +17,7 @@ from lakeward.maintain.doctor.patient import Patient
 from lakeward.maintain.doctor.report import Finding
 from lakeward.model.commit import Head
 from lakeward.model.file import LoggedFile, is_full
+from lakeward.read.vectors import Vectors
 
 _KNOWN = Statement(
     """SELECT path, deletion_vector FROM lakeward_file WHERE table_id = :table_id
@@ -32,13 +33,17 @@ _EXAMPLES: Final = 3
 
 
 def data_files(table: Patient) -> Iterator[Finding]:
-    """Every file of the newest version is there, with the size that the log knows."""
+    """Every file of the newest version is there, with the size that the log knows.
+
+    Deletion vectors of Delta files are read: a damaged one would hide or revive rows.
+    """
     with table.parts.database.read() as session:
         head = table.head(session)
+        vectors = Vectors(table.parts.storage, head)
         for file in files.at(session, table.table_id, head.version):
             table.files += 1
             table.on_progress()
-            yield from _look_at(table, head, file)
+            yield from _look_at(table, head, file, vectors)
 
 
 def reclaimable(table: Patient) -> Iterator[Finding]:
@@ -89,11 +94,21 @@ def vector_paths(descriptor: dict[str, Any]) -> list[str]:
     return [] if found is None else [found]
 
 
-def _look_at(table: Patient, head: Head, file: LoggedFile) -> Iterator[Finding]:
+def _look_at(table: Patient, head: Head, file: LoggedFile, vectors: Vectors) -> Iterator[Finding]:
     yield from _present(table, head, file.path, file.size, file.added)
     vector = file.file.deletion_vector
     for place in vector_paths(dict(vector)) if vector is not None else ():
         yield from _present(table, head, place, None, file.added)
+    if vector is None or DELETE_FILES in vector:
+        return
+    try:
+        vectors.of(file)
+    except FileMissing:
+        # Reported above.
+        return
+    except LakewardError as error:
+        what = f"The deletion vector of {file.path!r} of {table.name} is damaged: {error.what}"
+        yield table.error("vector-damaged", what, _LOST, version=file.added)
 
 
 def _present(
