@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import re
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -163,6 +166,29 @@ def test_a_function_is_run_again_on_conflict(spark: SparkSession, lake: lw.Lake)
 
     assert result.attempts == len(runs) == 2
     assert lake.table("orders").to_arrow(where="id = 1")["name"].to_pylist() == ["theirs!"]
+
+
+def test_frames_may_outlive_a_transaction_and_nothing_stays_once_they_are_gone(
+    spark: SparkSession, lake: lw.Lake
+) -> None:
+    def catalog(tx: lw.Transaction) -> Any:
+        tag = re.findall(r"txn_\w+", tx.name("totals"))[0]
+        return tx.spark._jsparkSession.sessionState().catalogManager().catalog(tag).icebergCatalog()
+
+    with lake.transaction(spark=spark) as tx:
+        frames = [tx.read(name) for name in FORMATS]
+    with lake.transaction(spark=spark) as tx:
+        left = catalog(tx)
+        tx.sql("INSERT INTO totals VALUES (7, 'seven')")
+    # pyspark itself keeps the newest session.
+    for _ in range(2):
+        tx = lake.transaction(spark=spark)
+        tx.rollback()
+        gc.collect()
+
+    assert [frame.count() for frame in frames] == [4, 4]
+    with pytest.raises(Exception, match="closed"):
+        left.listNamespaces()
 
 
 def test_only_one_cut_is_offered(spark: SparkSession, lake: lw.Lake) -> None:

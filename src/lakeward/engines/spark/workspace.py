@@ -10,7 +10,11 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import weakref
+from collections import deque
+from contextlib import suppress
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 
 NAMESPACE: Final = "default"
 """Of tables whose names have none."""
+_LEFT: Final[deque[Any]] = deque()
+"""Catalogs of sessions that nobody has any more, to be closed outside the garbage collector."""
 
 
 class Workspace:
@@ -41,6 +47,7 @@ class Workspace:
 
     def __init__(self, spark: SparkSession, transaction_id: str) -> None:
         check(spark)
+        _close_left()
         self._own = spark
         java = spark._jsparkSession.cloneSession()
         self.session: SparkSession = pyspark("sql").SparkSession(spark.sparkContext, java)
@@ -199,6 +206,10 @@ class Workspace:
     def _make_catalog(self) -> None:
         for key, value in self._catalog().items():
             self.session.conf.set(key, value)
+        self.session.sql(f"SHOW NAMESPACES IN {identifier(self._tag)}")
+        # Frames of the session may be read after the transaction, and ask the catalog again.
+        made = _catalogs(self.session).catalog(self._tag).icebergCatalog()
+        weakref.finalize(self.session, _LEFT.append, made).atexit = False
 
     def _catalog(self) -> dict[str, str]:
         # The database is in memory as long as one connection holds it; all see the same.
@@ -208,10 +219,24 @@ class Workspace:
     def _unshare(self) -> None:
         if not self._shared:
             return
-        manager = self._own._jsparkSession.sessionState().catalogManager()
+        manager = _catalogs(self._own)
         if manager.listCatalogs(self._java.scala.Option.empty()).contains(self._tag):
             # Spark keeps every catalog that it has used as long as the session lives.
             manager.catalog(self._tag).icebergCatalog().close()
         for key in self._shared:
             self._own.conf.unset(key)
         self._shared = {}
+
+
+def _catalogs(session: SparkSession) -> Any:
+    """The catalogs that a session has used."""
+    return session._jsparkSession.sessionState().catalogManager()
+
+
+def _close_left() -> None:
+    """Close what would keep a database in memory for every transaction as long as Spark runs."""
+    gone = import_module("py4j.protocol").Py4JError
+    while _LEFT:
+        # Its Spark may have been stopped.
+        with suppress(gone):
+            _LEFT.popleft().close()
