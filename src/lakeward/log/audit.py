@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam
@@ -45,7 +45,29 @@ class AuditEntry:
     hash: str
 
 
-def record(
+class _Entry(TypedDict):
+    at_ms: int
+    actor: str
+    action: str
+    transaction_id: NotRequired[str | None]
+    version: NotRequired[int | None]
+    detail: NotRequired[dict[str, Any] | None]
+
+
+class Link(NamedTuple):
+    """The last entry of a table's chain, as its head row holds it."""
+
+    seq: int
+    hash: str
+
+
+def record(session: Session, head: Head, **entry: Unpack[_Entry]) -> Head:
+    """Append an entry to a table's chain; the head that goes with it, still to be stored."""
+    link = add(session, head, **entry)
+    return replace(head, audit_seq=link.seq, audit_hash=link.hash)
+
+
+def add(
     session: Session,
     head: Head,
     *,
@@ -55,34 +77,26 @@ def record(
     transaction_id: str | None = None,
     version: int | None = None,
     detail: dict[str, Any] | None = None,
-) -> Head:
-    """Append an entry to a table's chain; the head that goes with it, still to be stored."""
-    entry = AuditEntry(
-        seq=head.audit_seq + 1,
-        at_ms=at_ms,
-        actor=actor,
-        action=action,
-        transaction_id=transaction_id,
-        version=version,
-        detail=dumps(detail or {}),
-        hash="",
-    )
-    digest = _digest(head.audit_hash, entry)
+) -> Link:
+    """Append an entry to a table's chain; the link that its head is to hold from now on."""
+    seq, text = head.audit_seq + 1, dumps(detail or {})
+    said = (seq, at_ms, actor, action, transaction_id, version, text)
+    digest = _digest(head.audit_hash, said)
     session.run(
         _INSERT,
         {
             "table_id": head.table_id,
-            "seq": entry.seq,
+            "seq": seq,
             "at_ms": at_ms,
             "actor": actor,
             "action": action,
             "transaction_id": transaction_id,
             "version": version,
-            "detail": entry.detail,
+            "detail": text,
             "hash": digest,
         },
     )
-    return replace(head, audit_seq=entry.seq, audit_hash=digest)
+    return Link(seq, digest)
 
 
 def entries(session: Session, table_id: int) -> Iterator[AuditEntry]:
@@ -96,7 +110,7 @@ def broken_at(session: Session, head: Head) -> int | None:
     """The first entry that does not fit the chain, or None when the chain is whole."""
     previous, expected = GENESIS, 1
     for entry in entries(session, head.table_id):
-        if entry.seq != expected or entry.hash != _digest(previous, entry):
+        if entry.seq != expected or entry.hash != _digest(previous, _said(entry)):
             return expected
         previous, expected = entry.hash, expected + 1
     if previous != head.audit_hash or expected != head.audit_seq + 1:
@@ -104,15 +118,14 @@ def broken_at(session: Session, head: Head) -> int | None:
     return None
 
 
-def _digest(previous: str, entry: AuditEntry) -> str:
-    parts = (
-        previous,
-        str(entry.seq),
-        str(entry.at_ms),
-        entry.actor,
-        entry.action,
-        entry.transaction_id or "",
-        "" if entry.version is None else str(entry.version),
-        entry.detail,
-    )
+_Said: TypeAlias = tuple[int, int, str, str, str | None, int | None, str]
+
+
+def _said(entry: AuditEntry) -> _Said:
+    e = entry
+    return e.seq, e.at_ms, e.actor, e.action, e.transaction_id, e.version, e.detail
+
+
+def _digest(previous: str, said: _Said) -> str:
+    parts = [previous, *["" if part is None else str(part) for part in said]]
     return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()

@@ -147,19 +147,7 @@ def file_of(row: Any) -> LoggedFile:
 
 def head_of(row: Any) -> Head:
     """The head of a row of `lakeward_head` as `heads` selects it."""
+    table_id, uuid, namespace, name, format_name, location, guarded, *rest = row
     return Head(
-        table_id=row[0],
-        uuid=row[1],
-        name=TableName(row[2], row[3]),
-        format=row[4],
-        location=row[5],
-        guarded=bool(row[6]),
-        drift=row[7],
-        version=row[8],
-        timestamp_ms=row[9],
-        definition_id=row[10],
-        published=row[11],
-        audit_seq=row[12],
-        audit_hash=row[13],
-        pointer=row[14],
+        table_id, uuid, TableName(namespace, name), format_name, location, bool(guarded), *rest
     )

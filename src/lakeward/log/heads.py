@@ -6,6 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from lakeward.errors import AlreadyExists, TableNotFound
+from lakeward.log.audit import Link
 from lakeward.log.codec import head_of
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement
@@ -237,8 +238,8 @@ def insert(session: Session, new: Head, created_ms: int) -> int:
     return int(row[0])
 
 
-def advance(session: Session, new: Head) -> None:
-    """Move a locked head on."""
+def advance(session: Session, new: Head, link: Link | None = None) -> None:
+    """Move a locked head on; where `link` is given, with that as the end of its audit trail."""
     session.run(
         _ADVANCE,
         {
@@ -246,8 +247,8 @@ def advance(session: Session, new: Head) -> None:
             "version": new.version,
             "timestamp_ms": new.timestamp_ms,
             "definition_id": new.definition_id,
-            "audit_seq": new.audit_seq,
-            "audit_hash": new.audit_hash,
+            "audit_seq": new.audit_seq if link is None else link.seq,
+            "audit_hash": new.audit_hash if link is None else link.hash,
             "pointer": new.pointer,
         },
     )

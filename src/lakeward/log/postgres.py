@@ -66,7 +66,7 @@ class PostgresSession(Session):
 
     def many(self, statement: Statement, rows: Iterable[Params]) -> int:
         """Run a statement once per row; how many rows it changed in all."""
-        sql, _ = statement.compiled("postgresql")
+        sql = statement.sql("postgresql")
         with self._connection.cursor() as cursor:
             cursor.executemany(sql, [statement.bind("postgresql", row)[1] for row in rows])
             return cursor.rowcount

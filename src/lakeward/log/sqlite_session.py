@@ -54,7 +54,7 @@ class SqliteSession(Session):
 
     def many(self, statement: Statement, rows: Iterable[Params]) -> int:
         """Run a statement once per row; how many rows it changed in all."""
-        sql, _ = statement.compiled("sqlite")
+        sql = statement.sql("sqlite")
         values = (statement.bind("sqlite", row)[1] for row in rows)
         return self._connection.executemany(sql, values).rowcount
 

@@ -7,8 +7,9 @@ millisecond in all, so the hot path pays the compilation once and hands tuples t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -17,6 +18,7 @@ _DIALECTS: Final[dict[str, sa.Dialect]] = {
     "sqlite": sqlite.dialect(paramstyle="qmark"),
     "postgresql": postgresql.dialect(paramstyle="format"),  # type: ignore[no-untyped-call]
 }
+_Values: TypeAlias = Callable[[Mapping[str, Any]], tuple[Any, ...]]
 _NAMED: Final = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
 
 
@@ -27,34 +29,45 @@ class Statement:
         source: A Core construct, or SQL text with `:name` parameters for both databases.
     """
 
-    __slots__ = ("_compiled", "_constants", "_source")
+    __slots__ = ("_compiled", "_source")
 
     def __init__(self, source: Any) -> None:
         self._source = source
-        self._compiled: dict[str, tuple[str, tuple[str, ...]]] = {}
-        # By dialect: each numbers the constants of a construct in its own way.
-        self._constants: dict[str, dict[str, Any]] = {}
+        self._compiled: dict[str, tuple[str, _Values]] = {}
 
-    def compiled(self, dialect: str) -> tuple[str, tuple[str, ...]]:
-        """The SQL text and the names of its parameters in order."""
+    def sql(self, dialect: str) -> str:
+        """The SQL text."""
+        return self._found(dialect)[0]
+
+    def bind(self, dialect: str, params: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
+        """The SQL text and its parameters as the driver takes them."""
+        try:
+            sql, values = self._compiled[dialect]
+        except KeyError:
+            sql, values = self._found(dialect)
+        return sql, values(params)
+
+    def _found(self, dialect: str) -> tuple[str, _Values]:
         found = self._compiled.get(dialect)
         if found is None:
             found = self._compiled[dialect] = self._compile(dialect)
         return found
 
-    def bind(self, dialect: str, params: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
-        """The SQL text and its parameters as the driver takes them."""
-        sql, order = self.compiled(dialect)
-        constants = self._constants.get(dialect)
-        if constants:
-            params = constants | dict(params)
-        return sql, tuple([params[name] for name in order])
-
-    def _compile(self, dialect: str) -> tuple[str, tuple[str, ...]]:
+    def _compile(self, dialect: str) -> tuple[str, _Values]:
         if isinstance(self._source, str):
-            names = tuple(_NAMED.findall(self._source))
             mark = "?" if dialect == "sqlite" else "%s"
-            return _NAMED.sub(mark, self._source), names
+            return _NAMED.sub(mark, self._source), _values(_NAMED.findall(self._source))
         compiled = self._source.compile(dialect=_DIALECTS[dialect])
-        self._constants[dialect] = {k: v for k, v in compiled.params.items() if v is not None}
-        return str(compiled), tuple(compiled.positiontup or ())
+        # Each dialect numbers the constants of a construct in its own way.
+        constants = {k: v for k, v in compiled.params.items() if v is not None}
+        return str(compiled), _values(compiled.positiontup or (), constants)
+
+
+def _values(order: Sequence[str], constants: Mapping[str, Any] | None = None) -> _Values:
+    """What picks a statement's parameters, in their order, without a step of Python for each."""
+    if constants:
+        inner = _values(order)
+        return lambda params: inner({**constants, **params})
+    if len(order) > 1:
+        return itemgetter(*order)
+    return lambda params: tuple([params[name] for name in order])

@@ -63,6 +63,25 @@ class Head:
     audit_hash: str
     pointer: str | None = None
 
+    def advanced(self, version: int, timestamp_ms: int, definition_id: int) -> Head:
+        """The head after a commit. Written out, because every commit waits for it."""
+        return Head(
+            self.table_id,
+            self.uuid,
+            self.name,
+            self.format,
+            self.location,
+            self.guarded,
+            self.drift,
+            version,
+            timestamp_ms,
+            definition_id,
+            self.published,
+            self.audit_seq,
+            self.audit_hash,
+            self.pointer,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class AppTransaction:

@@ -152,7 +152,8 @@ def _prepared(parts: Parts, member: Ratified) -> Ratified:
     """The member with its published file begun: written, but nowhere to be seen."""
     path = commit_path(member.head.location, member.commit.version)
     data = commit_bytes(member.head, member.commit, member.definition)
-    return replace(member, prepared=parts.storage.prepare(path, data))
+    prepared = parts.storage.prepare(path, data)
+    return Ratified(member.head, member.commit, member.definition, prepared)
 
 
 def honour_locks(parts: Parts, session: Session, intent: Intent) -> None:
@@ -213,10 +214,5 @@ def member_of(parts: Parts, intent: Intent, change: Change, head: Head, timestam
         app_transactions=tuple(sorted(change.app_transactions, key=lambda a: a.app_id)),
         change_files=tuple(change.change_files),
     )
-    advanced = replace(
-        head,
-        version=version,
-        timestamp_ms=timestamp,
-        definition_id=head.definition_id + (change.new_definition is not None),
-    )
-    return Ratified(advanced, commit, definition)
+    definition_id = head.definition_id + (change.new_definition is not None)
+    return Ratified(head.advanced(version, timestamp, definition_id), commit, definition)

@@ -43,7 +43,7 @@ def insert(session: Session, member: Ratified, before: Head) -> None:
         # Conflict detection has seen to it that these files are live.
         message = f"a file that version {version} of {before.name} removes is not live"
         raise AssertionError(message)
-    head = audit.record(
+    link = audit.add(
         session,
         member.head,
         at_ms=commit.timestamp_ms,
@@ -52,4 +52,4 @@ def insert(session: Session, member: Ratified, before: Head) -> None:
         transaction_id=commit.info.transaction_id,
         version=version,
     )
-    heads.advance(session, head)
+    heads.advance(session, member.head, link)

@@ -30,6 +30,12 @@ def statistics_for(stored: pa.Schema, unordered: Collection[str]) -> bool | list
     return [path for path, _, _ in leaves if path not in hidden] if hidden else True
 
 
+@lru_cache(maxsize=256)
+def leaf_positions(stored: pa.Schema) -> dict[str, int]:
+    """Where the columns of a file of this schema are, by their paths."""
+    return {path: position for position, (path, _, _) in enumerate(_leaves(stored))}
+
+
 def _has_nan(column: pa.ChunkedArray) -> bool:
     # One cheap kernel clears nearly every column: a sum with NaN in it is NaN.
     total = pc.sum(column).as_py()

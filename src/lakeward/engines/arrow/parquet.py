@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.engines.arrow.encoding import settings
-from lakeward.engines.arrow.nan import statistics_for, with_nan
+from lakeward.engines.arrow.nan import leaf_positions, statistics_for, with_nan
 from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, FileStats
@@ -65,7 +65,7 @@ def encode(
     writer.write_table(data, row_group_size=options.row_group_rows)
     writer.close()
     buffer = sink.getvalue()
-    stats = footer_stats(writer.writer.metadata, schema)
+    stats = footer_stats(writer.writer.metadata, schema, positions=leaf_positions(stored))
     if unordered:
         counts = {schema.by_name[name].id: data.column(name).null_count for name in unordered}
         stats = replace(stats, nulls={**stats.nulls, **counts})
@@ -86,7 +86,10 @@ def stored_field_type(field: Field) -> pa.DataType:
 
 
 def footer_stats(
-    metadata: pq.FileMetaData, schema: Schema, without_bounds: frozenset[int] = frozenset()
+    metadata: pq.FileMetaData,
+    schema: Schema,
+    without_bounds: frozenset[int] = frozenset(),
+    positions: Mapping[str, int] | None = None,
 ) -> FileStats:
     """Outer bounds and null counts of the indexed columns, from a file's footer.
 
@@ -94,9 +97,11 @@ def footer_stats(
         metadata: The footer.
         schema: The table's.
         without_bounds: Fields whose bounds would mislead readers (floats with NaN).
+        positions: Of the file's columns by their paths; found in the footer without.
     """
-    columns = metadata.schema
-    positions = {columns.column(i).path: i for i in range(metadata.num_columns)}
+    if positions is None:
+        columns = metadata.schema
+        positions = {columns.column(i).path: i for i in range(metadata.num_columns)}
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     minimum: dict[int, Value] = {}
     maximum: dict[int, Value] = {}
@@ -105,20 +110,11 @@ def footer_stats(
         position = positions.get(field.name)
         if position is None:
             continue
-        parts = [g.column(position).statistics for g in groups]
-        if any(p is None or not p.has_null_count for p in parts):
+        told = _told([g.column(position).statistics for g in groups])
+        if told is None:
             continue
-        nulls[field.id] = sum([p.null_count for p in parts])
-        bounded = [p for p in parts if p.has_min_max]
-        if not bounded or field.id in without_bounds:
-            continue
-        if len(bounded) < len(parts) and any(not p.has_min_max and p.num_values for p in parts):
-            continue
-        try:
-            low = min([p.min for p in bounded])
-            high = max([p.max for p in bounded])
-        except (OverflowError, ValueError):
-            # Arrow holds moments that Python's calendar, and Delta's text, do not reach.
+        nulls[field.id], low, high = told
+        if low is None or field.id in without_bounds:
             continue
         bounds = _outer(field, low, high)
         if bounds is not None:
@@ -152,6 +148,27 @@ def _stored_type(source: pa.DataType) -> pa.DataType:
 
 def _stored_field(source: pa.Field) -> pa.Field:
     return pa.field(source.name, _stored_type(source.type), source.nullable, source.metadata)
+
+
+def _told(parts: Sequence[pq.Statistics | None]) -> tuple[int, Any, Any] | None:
+    """Nulls and bounds over all row groups; no bounds where one with values tells none."""
+    nulls, low, high, is_bounded = 0, None, None, True
+    for part in parts:
+        if part is None or not part.has_null_count:
+            return None
+        nulls += part.null_count
+        if not part.has_min_max:
+            is_bounded = is_bounded and not part.num_values
+            continue
+        try:
+            least, most = part.min, part.max
+        except (OverflowError, ValueError):
+            # Arrow holds moments that Python's calendar, and Delta's text, do not reach.
+            is_bounded = False
+            continue
+        low = least if low is None or least < low else low
+        high = most if high is None or most > high else high
+    return (nulls, low, high) if is_bounded else (nulls, None, None)
 
 
 def _outer(field: Field, low: Any, high: Any) -> tuple[Value, Value] | None:
