@@ -1,8 +1,10 @@
 """A stream in epochs of 10,000 rows, and what its producer waits for.
 
-Each side writes the same rows with the same epoch numbers as application transactions, and an epoch
-counts when it is safe on disk: Lakeward syncs before `commit_epoch` returns; deltalake syncs
-nothing, so what it wrote is synced inside its time.
+Each side writes the same rows, and an epoch counts when it is safe on disk: Lakeward syncs before
+`commit_epoch` returns; what the others leave to the operating system is synced inside their time.
+deltalake records the numbers of the epochs as application transactions, as Lakeward does; DuckLake
+and pyiceberg record none. Spark streams the same epochs from files, one a micro-batch, into a Delta
+table, and its own measure of a micro-batch is taken; nothing of it is synced.
 
 The producer's part is measured while files are written in the background: batches of 1,000 rows,
 files of 100,000. Memory is looked at while the same goes on.
@@ -19,9 +21,12 @@ from deltalake import DeltaTable, write_deltalake
 import lakeward as lw
 from benchmarks.data import SCHEMA, rows
 from benchmarks.delta import DeltaWriter
+from benchmarks.ducklake import DuckLake
+from benchmarks.pyiceberg_writer import IcebergWriter, create
 from benchmarks.result import Claim, Quantity, Result, Series, Settings, below, more
 from benchmarks.rounds import by_name, interleave
 from benchmarks.scratch import fresh
+from benchmarks.spark_stream import micro_batches
 
 ROWS = 10_000
 TURN = 10
@@ -32,6 +37,8 @@ _MEGABYTE = 2**20
 _OURS = "Lakeward sink"
 _BEHIND = "Lakeward sink, submitted"
 _DELTA = "deltalake"
+_DUCK = "DuckLake"
+_ICEBERG = "pyiceberg"
 
 
 def run(settings: Settings) -> Result:
@@ -42,12 +49,13 @@ def run(settings: Settings) -> Result:
         series, commits = _epochs(lake, place, rounds, warm_up)
         writes, rate = _producer(lake, settings.choose(5000, 500))
         grown = _memory(lake, settings.choose(600, 3))
+        streamed = micro_batches(lake, place / "stream", rows(ROWS), settings.choose(40, 3))
     times = by_name(series)
     behind, theirs = _rate(times[_BEHIND]), _rate(times[_DELTA])
     return Result(
         "sink",
         f"epochs of {ROWS:,} rows, one writer",
-        [*series, commits, writes],
+        [*series, streamed, commits, writes],
         [
             _at_least("sustained, epochs submitted", behind, RATE),
             more("sustained, epochs submitted", behind, _DELTA, theirs, times=4),
@@ -64,7 +72,7 @@ def run(settings: Settings) -> Result:
         (
             f"{rounds} rounds of {TURN} epochs a turn, after {warm_up} rounds of warm-up.",
             "Times are those of a turn, divided.",
-            "deltalake does not sync: its data file, log entry and directories are, in its time.",
+            "What a peer does not sync is synced in its time, but for Spark's.",
             f"The producer wrote {rate.value / 1e6:.1f} million rows/s while files were written.",
             f"Memory was watched for {settings.choose(600, 3)} seconds.",
         ),
@@ -75,11 +83,14 @@ def _epochs(lake: lw.Lake, place: Path, rounds: int, warm_up: int) -> tuple[list
     data = rows(ROWS)
     write_deltalake(str(place / "delta"), data.slice(0, 0))
     delta = DeltaWriter(place / "delta", reuse=True)
+    create(place / "iceberg", SCHEMA)
+    iceberg = IcebergWriter(place / "iceberg", reuse=True)
     numbers = itertools.count(), itertools.count(), itertools.count()
     commits: list[float] = []
     with (
         lake.sink("t", writer_id="bench", schema=SCHEMA) as waiting,
         lake.sink("b", writer_id="bench", schema=SCHEMA) as submitting,
+        DuckLake(place / "duck", "duckdb", data) as duck,
     ):
 
         def one_by_one() -> float:
@@ -106,11 +117,14 @@ def _epochs(lake: lw.Lake, place: Path, rounds: int, warm_up: int) -> tuple[list
             _DELTA: lambda: (
                 sum(delta.append(data, epoch=next(numbers[2])) for _ in range(TURN)) / TURN
             ),
+            _DUCK: lambda: sum(duck.append() for _ in range(TURN)) / TURN,
+            _ICEBERG: lambda: sum(iceberg.append(data) for _ in range(TURN)) / TURN,
         }
         found = interleave(contenders, rounds=rounds, warm_up=warm_up, writes=True)
+        others = {duck.count(), iceberg.count()}
     wanted = ROWS * (rounds + warm_up) * TURN
     tables = [lake.table(name).totals().rows for name in ("t", "b")]
-    counts = {*tables, DeltaTable(str(place / "delta")).count()}
+    counts = {*tables, *others, DeltaTable(str(place / "delta")).count()}
     if counts != {wanted}:
         message = f"not every row arrived: {counts}"
         raise RuntimeError(message)

@@ -89,6 +89,14 @@ def _fresh_iceberg(tx: SparkTransaction, parts: Parts, found: NewVersions) -> An
     return reader.load(name)
 
 
+def put_once(tx: SparkTransaction, step: Step, rows: Any) -> Any:
+    """Write the rows of a step that can be read back from its table; None where they cannot.
+
+    Written first and looked at then, they are computed once and need not be kept.
+    """
+    return tx.append_once(str(step.target), rows) if step.mode is Mode.APPEND else None
+
+
 def put(tx: SparkTransaction, step: Step, rows: Any) -> None:
     """Bring the rows of a step into its table."""
     target = str(step.target)

@@ -161,12 +161,16 @@ def _steps(
         frames = {n: _frame(tx, parts, planned, n, written) for n in step.inputs}
         made = rows.marked(step, step.function(**frames))
         sifted, dropped = expectations.sift(made, step.expectations)
-        ready = rows.fitted(step, rows.distinct(step, sifted), _columns(parts, step)).persist()
-        kept.append(ready)
-        count, warned = expectations.check(ready, step.expectations, str(step.target))
+        ready = rows.fitted(step, rows.distinct(step, sifted), _columns(parts, step))
+        known = rows.put_once(tx, step, ready)
+        if known is None:
+            known = ready.persist()
+            kept.append(known)
+        count, warned = expectations.check(known, step.expectations, str(step.target))
         reach("pipeline.checked")
-        rows.put(tx, step, ready)
-        written[step.target] = ready
+        if known is ready:
+            rows.put(tx, step, ready)
+        written[step.target] = known
         result = StepResult(
             str(step.target),
             step.mode.value,

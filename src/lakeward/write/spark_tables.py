@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakeward.engines.spark.changes import write_difference
 from lakeward.engines.spark.workspace import Workspace
@@ -35,6 +35,9 @@ from lakeward.write.publish import publish_backlog
 from lakeward.write.spark_validate import check_rows
 from lakeward.write.view import View
 from lakeward.write.writable import check_deletable
+
+if TYPE_CHECKING:
+    from lakeward.engines.spark.workspace import DataFrame
 
 Branch: TypeAlias = DeltaBranch | IcebergBranch
 
@@ -120,6 +123,22 @@ class SparkTables:
             self._complete(written)
         written.operations.append(operation)
         return self.workspace.target(name.namespace, name.name, member.change.head.format)
+
+    def is_untouched(self, name: TableName) -> bool:
+        """Whether rows that are added to a table next can be told from all others by its branch."""
+        is_delta = self._view.member(name, reads=False).change.head.format != iceberg.FORMAT
+        return is_delta and name not in self._written and name not in self._pinned
+
+    def added(self, name: TableName) -> DataFrame | None:
+        """The rows that one statement added to a table that nothing has looked at, read back."""
+        written = self._written.get(name)
+        if written is None or written.is_whole or len(written.operations) != 1:
+            return None
+        if not isinstance(written.branch, DeltaBranch):
+            return None
+        # By its version: what is added to the branch later is not meant.
+        reader = self.workspace.session.read.format("delta")
+        return reader.option("versionAsOf", written.branch.version).load(written.branch.location)
 
     def make(
         self,

@@ -128,6 +128,18 @@ class SparkTransaction(Transaction):
             )
             self._insert(table, target, data)
 
+    def append_once(self, name: str, data: DataFrame) -> DataFrame | None:
+        """Add rows, and give them as they were written, which reads them and computes nothing.
+
+        None, and nothing is added, where they could not be told from other rows: of Iceberg tables,
+        and of tables that the transaction has used before.
+        """
+        table = TableName.parse(name)
+        if self._is_replay() or not self._tables.is_untouched(table):
+            return None
+        self.append(name, data)
+        return self._tables.added(table)
+
     def overwrite(self, name: str, data: Any, *, where: str | None = None) -> None:
         """Replace all rows, or those for which `where` is true, which new rows must satisfy too."""
         if self._is_replay():
