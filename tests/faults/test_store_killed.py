@@ -75,6 +75,27 @@ def test_server_killed_again_and_again_loses_nothing_and_work_resumes(
     )
 
 
+def test_snapshot_that_cannot_be_unpinned_says_so_and_raises_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from tests.support.postgres import Postgres
+
+    with (
+        Postgres() as server,
+        server.database() as database,
+        LakeTarget(server.url(database), tmp_path / "lake").open() as lake,
+    ):
+        lake.create("one", {"label": "string"})
+        with lake.transaction() as tx:
+            tx.append("one", [{"label": "read"}])
+        with lake.snapshot() as snapshot:
+            found = snapshot.table("one").to_arrow().to_pylist()
+            server.kill()
+        server.start()
+    assert found == [{"label": "read"}]
+    assert "is not released and ends with its lease" in caplog.text
+
+
 def commit_until_told(pipe: Connection, number: int, target: LakeTarget) -> None:
     lake = target.open()
     pipe.send("ready")

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import Final, Self
 
-from lakeward.errors import InvalidInput, TableNotFound, TransactionNotFound
+from lakeward.errors import (
+    InvalidInput,
+    LakewardError,
+    OutcomeUnknown,
+    StoreUnavailable,
+    TableNotFound,
+    TransactionNotFound,
+)
 from lakeward.log import commits, heads, pins
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms, to_datetime, to_ms
@@ -21,6 +29,7 @@ from lakeward.write.drift import follow_all
 from lakeward.write.lease import LeaseKeeper
 
 _CLOSE_MS: Final = 100
+_LOG: Final = logging.getLogger(__name__)
 
 
 class LakeSnapshot:
@@ -69,14 +78,19 @@ class LakeSnapshot:
         self._pin = new_transaction_id()
         versions = {s.head.table_id: s.version for s in self._tables.values()}
         database = self._parts.database
-        with database.write() as session:
-            pins.insert(
-                session,
-                database.clock_ms(session),
-                pin_id=self._pin,
-                actor=self._parts.actor,
-                versions=versions,
-            )
+        try:
+            with database.write() as session:
+                pins.insert(
+                    session,
+                    database.clock_ms(session),
+                    pin_id=self._pin,
+                    actor=self._parts.actor,
+                    versions=versions,
+                )
+        except OutcomeUnknown as error:
+            # A pin that was made after all ends with its lease.
+            what = f"The snapshot could not be pinned: {error.what}"
+            raise StoreUnavailable(what, hint="Take it again.") from error
         self._keeper.hold_pin(self._pin)
         return self
 
@@ -88,10 +102,14 @@ class LakeSnapshot:
     ) -> None:
         if self._pin is None:
             return
-        self._keeper.let_go(self._pin)
-        with self._parts.database.write() as session:
-            pins.release(session, self._pin)
-        self._pin = None
+        pin, self._pin = self._pin, None
+        self._keeper.let_go(pin)
+        try:
+            with self._parts.database.write() as session:
+                pins.release(session, pin)
+        except LakewardError as failure:
+            # What was read stays read.
+            _LOG.warning("Pin %s is not released and ends with its lease: %s", pin, failure)
 
 
 def _cut(parts: Parts, session: Session, moment: int | None) -> dict[TableName, TableSnapshot]:
