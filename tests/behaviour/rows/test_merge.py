@@ -91,7 +91,7 @@ def test_the_first_clause_that_holds_counts(shared_lake: lw.Lake, name: str) -> 
         on="id",
         matched=[
             lw.When("source.op = 'drop'", "delete"),
-            lw.When("op = 'add'", {"v": "target.v + source.n", "s": "concat(s, '+')"}),
+            lw.When("op <> 'leave'", {"v": "target.v + source.n", "s": "concat(s, '+')"}),
         ],
         not_matched=[lw.When("op = 'add'", {"id": "source.id", "v": "n * 100"})],
         not_matched_by_source=lw.When("v >= 40", {"s": "'alone'"}),

@@ -139,3 +139,28 @@ def test_a_row_of_a_partition_moves(shared_lake: lw.Lake, name: str) -> None:
     assert table.to_arrow(where="p = 'b'")["id"].to_pylist() == [5]
     assert table.to_arrow(where="p = 'a'").num_rows == 49
     assert len(table.files()) == 2
+
+
+def test_rows_in_several_row_groups_of_a_file(shared_lake: lw.Lake, name: str) -> None:
+    columns = {"id": "int64", "v": "int64", "w": "int64"}
+    table = shared_lake.create(name, columns, policy={"merge_on_read": True})
+    numbers = pa.array(range(300_000))
+    zeros = pa.array([0] * 300_000)
+    append(shared_lake, name, pa.table({"id": numbers, "v": zeros, "w": numbers}))
+    places = [5, 131_071, 131_072, 262_143, 299_999]
+
+    for turn in (1, 2):
+        with shared_lake.transaction() as tx:
+            done = tx.merge(name, {"id": places[turn:], "v": [turn] * (5 - turn)}, on="id")
+        assert done.updated == 5 - turn
+
+    found = table.to_arrow(where="v > 0").sort_by("id").to_pylist()
+    assert [(r["id"], r["v"]) for r in found] == [
+        (131_071, 1),
+        (131_072, 2),
+        (262_143, 2),
+        (299_999, 2),
+    ]
+    assert all(r["w"] == r["id"] for r in found)
+    assert table.to_arrow(columns=["id"])["id"].unique().null_count == 0
+    assert len(table.to_arrow(columns=["id"])["id"].unique()) == 300_000
