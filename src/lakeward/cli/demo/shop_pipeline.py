@@ -78,15 +78,16 @@ def gold_daily_sales(
                 ON o.customer_id = m.customer_id
         ),
         sold AS (
-            SELECT to_date(o.ordered_at) AS day, c.country, o.quantity, o.cents
+            SELECT to_date(o.ordered_at) AS day, c.country, count(o.cents) AS orders,
+                sum(o.quantity) AS pieces, sum(o.cents) AS cents
             FROM {orders} AS o JOIN {customers} AS c ON o.customer_id = c.customer_id
             WHERE o.status <> 'cancelled'
+            GROUP BY ALL
         )
-        SELECT days.day, countries.country, count(sold.cents) AS orders,
-            coalesce(sum(sold.quantity), 0) AS pieces, coalesce(sum(sold.cents), 0) AS cents
+        SELECT days.day, countries.country, coalesce(sold.orders, 0) AS orders,
+            coalesce(sold.pieces, 0) AS pieces, coalesce(sold.cents, 0) AS cents
         FROM days CROSS JOIN (SELECT DISTINCT country FROM {customers}) AS countries
         LEFT JOIN sold ON sold.day = days.day AND sold.country = countries.country
-        GROUP BY ALL
         """,
         changed=changed,
         moved=moved,

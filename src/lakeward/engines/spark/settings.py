@@ -20,6 +20,8 @@ from lakeward.engines.spark.versions import (
 JOINED: Final = ("spark.jars", "spark.sql.extensions")
 """Settings that are lists: what the user gives stands beside what the lake needs."""
 LOCAL: Final = "local[*]"
+_LEAST_MEGABYTES: Final = 1024
+_MOST_MEGABYTES: Final = 8192
 LOOPBACK: Final = "127.0.0.1"
 _DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LOG: Final = Path(__file__).with_name("log4j2.properties")
@@ -89,10 +91,13 @@ def iceberg_catalog(name: str, store: Mapping[str, str], warehouse: str) -> dict
 
 def _small_machine() -> dict[str, str]:
     cores = str(max(2, os.cpu_count() or 2))
+    memory = _memory_megabytes()
     return {
         "spark.driver.bindAddress": LOOPBACK,
         "spark.driver.host": LOOPBACK,
-        "spark.driver.memory": "2g",
+        "spark.driver.memory": f"{memory}m",
+        # Joins of a few million rows: a hash table is built sooner than both sides are sorted.
+        "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": f"{memory // 16}m",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": cores,
         "spark.databricks.delta.snapshotPartitions": cores,
@@ -104,6 +109,12 @@ def _with_log(options: str) -> str:
     if "log4j" in options or {"SPARK_HOME", "SPARK_CONF_DIR"} & os.environ.keys():
         return options
     return f"{options} -Dlog4j2.configurationFile={_LOG.as_uri()}".strip()
+
+
+def _memory_megabytes() -> int:
+    """A quarter of the machine's, within what every machine has and what a heap can use well."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+    return min(max(found // 4, _LEAST_MEGABYTES), _MOST_MEGABYTES)
 
 
 def _list(value: str | None) -> dict[str, None]:
