@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
@@ -10,10 +9,12 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from lakeward.formats.delta.bulk_stats import stats_texts
 from lakeward.formats.delta.checkpoint import ADD, STRINGS, VECTOR
 from lakeward.formats.delta.schema import physical_name
-from lakeward.formats.delta.values import partition_text, stats_text
+from lakeward.formats.delta.values import partition_text
 from lakeward.formats.delta.vectors import absolute_vector, address
 from lakeward.model.schema import Schema
 
@@ -22,7 +23,7 @@ FileRow: TypeAlias = tuple[
 ]
 """Path, size, rows, time of writing; partition, statistics, vector and extra as their JSON."""
 
-_PLAIN: Final = re.compile(r"[\w./=-]+", re.ASCII)
+_PLAIN: Final = r"^[A-Za-z0-9_.=-][A-Za-z0-9_./=-]*$"
 _EXTRA: Final = ("tags", "baseRowId", "defaultRowCommitVersion", "clusteringProvider")
 
 
@@ -38,38 +39,34 @@ def absolute_adds(
         as_spark: How addresses are spelled; see `address`.
     """
     paths, sizes, counts, written, partitions, stats, vectors, extras = zip(*rows, strict=True)
-    base = address("", root, as_spark=as_spark)
     told = [None if e is None else orjson.loads(e) for e in extras]
     columns: dict[str, pa.Array] = {
-        "path": pa.array(
-            [base + p if _plain(p) else address(p, root, as_spark=as_spark) for p in paths],
-            pa.string(),
-        ),
+        "path": _addresses(paths, root, as_spark=as_spark),
         "partitionValues": _maps([_partition(p, schema) for p in partitions]),
         "size": pa.array(sizes, pa.int64()),
         "modificationTime": pa.array(written, pa.int64()),
         "dataChange": pa.repeat(False, len(rows)),
-        "stats": pa.array(
-            [
-                _stats(text, count, schema, has_vector=vector is not None)
-                for text, count, vector in zip(stats, counts, vectors, strict=True)
-            ],
-            pa.string(),
-        ),
+        "stats": stats_texts(stats, counts, [v is not None for v in vectors], schema),
         "deletionVector": pa.array([_vector(v, root) for v in vectors], VECTOR),
     }
     for name in _EXTRA:
-        values = [None if e is None else e.get(name) for e in told]
         kind = ADD.field(name).type
+        if not any(told):
+            columns[name] = pa.nulls(len(rows), kind)
+            continue
+        values = [None if e is None else e.get(name) for e in told]
         if kind == STRINGS:
             values = [None if v is None else list(v.items()) for v in values]
         columns[name] = pa.array(values, kind)
     return pa.StructArray.from_arrays([columns[f.name] for f in ADD], fields=list(ADD))
 
 
-def _plain(path: str) -> bool:
-    """Whether a path below the table is spelled as it is."""
-    return not path.startswith("/") and _PLAIN.fullmatch(path) is not None
+def _addresses(paths: Sequence[str], root: str, *, as_spark: bool) -> pa.Array:
+    found = pa.array(paths, pa.string())
+    # Below the table, and of nothing that a URL would escape.
+    if pc.all(pc.match_substring_regex(found, _PLAIN)).as_py():
+        return pc.binary_join_element_wise(address("", root, as_spark=as_spark), found, "")
+    return pa.array([address(p, root, as_spark=as_spark) for p in paths], pa.string())
 
 
 @lru_cache(maxsize=4096)
@@ -86,12 +83,6 @@ def _maps(rows: Sequence[tuple[tuple[str, str | None], ...]]) -> pa.Array:
     keys = pa.array([k for row in rows for k, _ in row], pa.string())
     items = pa.array([v for row in rows for _, v in row], pa.string())
     return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items)
-
-
-def _stats(text: str | None, rows: int | None, schema: Schema, *, has_vector: bool) -> str | None:
-    if text is not None:
-        return stats_text(text, rows, schema, has_vector=has_vector)
-    return None if rows is None else orjson.dumps({"numRecords": rows}).decode()
 
 
 def _vector(text: str | None, root: str) -> dict[str, Any] | None:

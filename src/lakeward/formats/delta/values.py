@@ -164,6 +164,17 @@ def stats_text(text: str, rows: int | None, schema: Schema, *, has_vector: bool)
     return orjson.dumps(out).decode()
 
 
+def spelled_as_they_are(schema: Schema) -> dict[int, str] | None:
+    """The names of a schema's columns in statistics, where every bound is spelled as the log does.
+
+    None where one is not, and where a name could be taken for the number of a column.
+    """
+    spellings = _spellings(schema)
+    if any(spell is not None or name.isdigit() for name, spell in spellings.values()):
+        return None
+    return {i: name for i, (name, _) in spellings.items()}
+
+
 _Spell = Callable[[Value, bool], Any]
 
 
