@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakeward.engines.spark.changes import write_difference
+from lakeward.engines.spark.quoting import identifier
 from lakeward.engines.spark.workspace import Workspace
 from lakeward.errors import LakewardError
 from lakeward.formats.delta.changes import Difference
@@ -53,6 +54,7 @@ class _Written:
         operations: What was asked for, of formats whose branches do not tell.
         net: What it came to, once that is known.
         made: What made the table, where the transaction did.
+        is_entered: Whether Spark knows it by name.
     """
 
     member: Member
@@ -61,6 +63,7 @@ class _Written:
     operations: list[Operation]
     net: Net | None = None
     made: Operation | None = None
+    is_entered: bool = True
 
 
 class SparkTables:
@@ -97,6 +100,7 @@ class SparkTables:
         written = self._written.get(name)
         if written is not None:
             self._complete(written)
+            self._enter(written)
         elif self._pinned.get(name) != member.change.head.version:
             self._pin(name, member)
         return self.workspace.name(name.namespace, name.name, member.change.head.format)
@@ -113,16 +117,21 @@ class SparkTables:
             TableNotFound: The transaction sees no such table.
             UnsupportedFeature: It cannot be written on a branch.
         """
-        member = self._view.member(name, reads=reads)
-        written = self._written.get(name)
-        if written is None:
-            # Views and frames that were made of the table meanwhile go on by its name.
-            whole = reads or name in self._pinned
-            written = self._written[name] = self._open(name, member, whole=whole)
-        if reads:
-            self._complete(written)
-        written.operations.append(operation)
-        return self.workspace.target(name.namespace, name.name, member.change.head.format)
+        written = self._to_change(name, operation, reads=reads)
+        self._enter(written)
+        return self.workspace.target(name.namespace, name.name, self.format(name))
+
+    def to_append(self, name: TableName, operation: Operation) -> str:
+        """What a table is called in SQL that only adds rows: names cost more than a branch does.
+
+        Raises:
+            TableNotFound: The transaction sees no such table.
+            UnsupportedFeature: It cannot be written on a branch.
+        """
+        written = self._to_change(name, operation, reads=False)
+        if isinstance(written.branch, DeltaBranch) and not written.is_entered:
+            return identifier("delta", written.branch.location)
+        return self.workspace.target(name.namespace, name.name, self.format(name))
 
     def is_untouched(self, name: TableName) -> bool:
         """Whether rows that are added to a table next can be told from all others by its branch."""
@@ -157,6 +166,7 @@ class SparkTables:
         member = self._view.make(head, replace(definition, created_ms=now_ms()))
         self._written[name] = self._open(name, member, whole=False)
         self._written[name].made = operation
+        self._enter(self._written[name])
         return self.workspace.target(name.namespace, name.name, format)
 
     def knows(self, name: TableName) -> bool:
@@ -245,7 +255,7 @@ class SparkTables:
 
     def _open(self, name: TableName, member: Member, *, whole: bool) -> _Written:
         self._register()
-        self._pinned.pop(name, None)
+        was_pinned = self._pinned.pop(name, None) is not None
         head = member.change.head
         # Checks run on the rows as they are to be committed, whatever came before: all violations
         # are counted then, and one that is mended before is none.
@@ -260,8 +270,30 @@ class SparkTables:
         else:
             base = member.files() if whole else None
             branch = DeltaBranch.open(self._parts, self._owner, head, definition, base)
-        self.workspace.enter_delta(name.namespace, name.name, branch.location)
-        return _Written(member, branch, whole, [])
+        out = _Written(member, branch, whole, [], is_entered=False)
+        if was_pinned:
+            # Views and frames that were made of the table meanwhile go on by its name.
+            self._enter(out)
+        return out
+
+    def _enter(self, written: _Written) -> None:
+        if written.is_entered or not isinstance(written.branch, DeltaBranch):
+            return
+        name = written.branch.head.name
+        self.workspace.enter_delta(name.namespace, name.name, written.branch.location)
+        written.is_entered = True
+
+    def _to_change(self, name: TableName, operation: Operation, *, reads: bool) -> _Written:
+        """A table that something is done to, on its branch."""
+        member = self._view.member(name, reads=reads)
+        written = self._written.get(name)
+        if written is None:
+            whole = reads or name in self._pinned
+            written = self._written[name] = self._open(name, member, whole=whole)
+        if reads:
+            self._complete(written)
+        written.operations.append(operation)
+        return written
 
     def _complete(self, written: _Written) -> None:
         if written.is_whole or not isinstance(written.branch, DeltaBranch):

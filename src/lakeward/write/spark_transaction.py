@@ -123,9 +123,7 @@ class SparkTransaction(Transaction):
         self._check_open()
         table = TableName.parse(name)
         with self._running(name):
-            target = self._tables.to_write(
-                table, Operation("WRITE", {"mode": "Append"}), reads=False
-            )
+            target = self._tables.to_append(table, Operation("WRITE", {"mode": "Append"}))
             self._insert(table, target, data)
 
     def append_once(self, name: str, data: DataFrame) -> DataFrame | None:
