@@ -214,3 +214,28 @@ def test_maps_are_compared_by_their_entries(spark: SparkSession, tmp_path: Path)
             ("insert", 2, "{'z': 9}"),
             ("insert", 3, "None"),
         }
+
+
+@pytest.mark.parametrize("files", [0, 3])
+def test_what_a_small_branch_says_of_its_state_is_what_spark_finds_in_its_log(
+    spark: SparkSession, tmp_path: Path, files: int
+) -> None:
+    with lw.open(tmp_path / "lake") as lake:
+        lake.create("t", {"id": "int64", "v": "string"})
+        for number in range(files):
+            with lake.transaction() as tx:
+                tx.append("t", [{"id": number, "v": f"v{number}"}])
+        tx, branch = begin(lake, "t")
+        jvm: Any = spark._jvm
+        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(
+            spark._jsparkSession, branch.location
+        )
+        found = log.unsafeVolatileSnapshot()
+
+        assert found.checksumOpt().isDefined()
+        assert found.validateChecksum(
+            getattr(jvm.scala.collection.immutable, "Map$").__getattr__("MODULE$").empty()
+        )
+        assert found.allFiles().count() == files
+        assert found.numOfFiles() == files
+        tx.rollback()

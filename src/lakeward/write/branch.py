@@ -137,7 +137,10 @@ class DeltaBranch:
         if begun.checkpoint is not None and begun.pointer is not None:
             storage.put(checkpoint_path(place, begun.version), begun.checkpoint)
             storage.put(last_checkpoint_path(place), begun.pointer)
-        storage.put(commit_path(place, begun.version), begun.commit)
+        path = commit_path(place, begun.version)
+        if begun.checksum is not None:
+            storage.replace(path.removesuffix(".json") + ".crc", begun.checksum)
+        storage.put(path, begun.commit)
         reach("branch.opened")
 
     @property

@@ -46,6 +46,8 @@ _UNBRANCHED: Final = frozenset(
         "rowTracking",
     }
 )
+_IN_CHECKSUM: Final = 50
+"""Up to how many files a checksum names; Spark takes no more from one."""
 _VECTORS: Final = "delta.enableDeletionVectors"
 _NAMESPACE: Final = uuid.UUID("6a3b4f0e-5f0b-4a55-9a1e-6b1f6c0f6d3e")
 
@@ -60,12 +62,14 @@ class FirstCommit:
         commit: Of the version.
         checkpoint: Of the version, where there are many files.
         pointer: To the checkpoint.
+        checksum: What Spark takes a small state from, where it would run jobs to find it out.
     """
 
     version: int
     commit: bytes
     checkpoint: bytes | None = None
     pointer: bytes | None = None
+    checksum: bytes | None = None
 
 
 def check_branchable(definition: Definition, table: str) -> None:
@@ -142,9 +146,32 @@ def first_commit(
         lines.append({"protocol": dict(definition.protocol)})
         lines.append({"metaData": metadata(copy, definition)})
         lines += [{"add": add(f.file, definition.schema, changed=False)} for f in named]
-        return FirstCommit(0, _lines(lines))
+        checksum = None if _VECTORS in definition.properties else _checksum(lines)
+        return FirstCommit(0, _lines(lines), checksum=checksum)
     data, actions = checkpoint_bytes(copy, definition, named, [], [])
     return FirstCommit(1, _lines(lines), data, last_checkpoint_bytes(1, actions, len(data)))
+
+
+def _checksum(lines: Sequence[dict[str, Any]]) -> bytes | None:
+    """The checksum of a first commit of few files; none where it would have to tell of vectors."""
+    adds = [line["add"] for line in lines if "add" in line]
+    if len(adds) > _IN_CHECKSUM or any("deletionVector" in a for a in adds):
+        return None
+    said = {key: value for line in lines for key, value in line.items() if key != "add"}
+    return orjson.dumps(
+        {
+            "txnId": said["commitInfo"].get("txnId"),
+            "tableSizeBytes": sum(a["size"] for a in adds),
+            "numFiles": len(adds),
+            "numMetadata": 1,
+            "numProtocol": 1,
+            "setTransactions": [],
+            "domainMetadata": [],
+            "metadata": said["metaData"],
+            "protocol": said["protocol"],
+            "allFiles": adds,
+        }
+    )
 
 
 def first_checkpoint(
