@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from lakeward.model.values import Value
 
+LINE_SEPARATOR: Final = "\x1f"
+"""Between the values of a file told in a line. Only the path, which is first, can have it."""
 LIVE: Final = 2**63 - 1
 """The removed-version of a file that nobody has removed: later than every version."""
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")

@@ -104,7 +104,7 @@ class DeltaBranch:
             begun = first_checkpoint(
                 head,
                 branch_definition(definition),
-                files.rows_at(session, head.table_id, head.version),
+                files.lines_at(session, head.table_id, head.version),
                 root=out.root,
                 owner=owner,
                 now_ms=now_ms(),

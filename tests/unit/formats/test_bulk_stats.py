@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import orjson
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,9 +39,7 @@ FILES = st.lists(
 def test_many_files_are_spelled_as_each_alone(
     files: list[tuple[str | None, int | None, bool]],
 ) -> None:
-    texts, rows, marked = [list(column) for column in zip(*files, strict=True)] or ([], [], [])
-
-    found = stats_texts(texts, rows, marked, PLAIN).to_pylist()
+    found = spelled(files, PLAIN)
 
     assert found == [alone(*file, PLAIN) for file in files]
 
@@ -45,7 +47,7 @@ def test_many_files_are_spelled_as_each_alone(
 def test_times_and_dates_are_spelled_as_delta_does() -> None:
     text = '{"min":{"1":1,"2":0,"3":0},"max":{"1":1,"2":1,"3":1},"nulls":{"1":0}}'
 
-    (found,) = stats_texts([text], [1], [False], TIMES).to_pylist()
+    (found,) = spelled([(text, 1, False)], TIMES)
 
     assert found == alone(text, 1, False, TIMES)
     assert "1970-01-02" in found
@@ -54,9 +56,16 @@ def test_times_and_dates_are_spelled_as_delta_does() -> None:
 def test_a_column_whose_name_is_a_number_is_not_taken_for_another() -> None:
     text = '{"min":{"1":10,"2":20},"max":{"1":11,"2":21},"nulls":{"1":0,"2":1}}'
 
-    (found,) = stats_texts([text], [1], [False], NUMBERED).to_pylist()
+    (found,) = spelled([(text, 1, False)], NUMBERED)
 
     assert orjson.loads(found)["minValues"] == {"2": 10, "id": 20}
+
+
+def spelled(files: Sequence[tuple[str | None, int | None, bool]], schema: Schema) -> list[Any]:
+    texts = pa.array([text for text, _, _ in files], pa.string())
+    rows = pa.array([count for _, count, _ in files], pa.int64())
+    marked = pa.array([mark for _, _, mark in files], pa.bool_())
+    return list(stats_texts(texts, rows, marked, schema).to_pylist())
 
 
 def alone(text: str | None, rows: int | None, marked: bool, schema: Schema) -> str | None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -20,7 +22,7 @@ from lakeward.formats.delta.checkpoint import (
     checkpoint_of,
     last_checkpoint_bytes,
 )
-from lakeward.formats.delta.columns import FileRow, absolute_adds
+from lakeward.formats.delta.columns import absolute_adds
 from lakeward.formats.delta.protocol import GUARD, ICT, ICT_PROPERTY, guarded
 from lakeward.formats.delta.publication import add, metadata
 from lakeward.formats.delta.values import file_path
@@ -177,7 +179,7 @@ def _checksum(lines: Sequence[dict[str, Any]]) -> bytes | None:
 def first_checkpoint(
     head: Head,
     definition: Definition,
-    chunks: Iterable[Sequence[FileRow]],
+    chunks: Iterable[Sequence[str]],
     *,
     root: str,
     owner: str,
@@ -189,7 +191,7 @@ def first_checkpoint(
     Args:
         head: The table.
         definition: Of the copy.
-        chunks: The files, as `lakeward.log.files.ROW_COLUMNS` has them.
+        chunks: The files, as lines of `lakeward.log.files.LINE_COLUMNS`.
         root: The table's full address.
         owner: What the copy is for; its id follows from it.
         now_ms: When it is made.
@@ -197,7 +199,10 @@ def first_checkpoint(
     """
     copy = _copy_of(head, owner)
     as_spark = definition.properties.get(_VECTORS) == "true"
-    adds = [absolute_adds(c, definition.schema, root, as_spark=as_spark) for c in chunks]
+    into = partial(absolute_adds, schema=definition.schema, root=root, as_spark=as_spark)
+    # Arrow works without Python's lock, while the next lines are fetched.
+    with ThreadPoolExecutor(1, "lakeward-branch") as beside:
+        adds = [part.result() for part in [beside.submit(into, lines) for lines in chunks]]
     data, actions = checkpoint_of(copy, definition, adds, [], [])
     commit = _lines([{"commitInfo": _info(head, owner, now_ms, engine)}])
     return FirstCommit(1, commit, data, last_checkpoint_bytes(1, actions, len(data)))

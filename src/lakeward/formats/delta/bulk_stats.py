@@ -7,8 +7,6 @@ a backslash before it, so `{"7":` and `,"7":` are keys wherever they are found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,12 +15,7 @@ from lakeward.formats.delta.values import spelled_as_they_are, stats_text
 from lakeward.model.schema import Schema
 
 
-def stats_texts(
-    texts: Sequence[str | None],
-    rows: Sequence[int | None],
-    has_vector: Sequence[bool],
-    schema: Schema,
-) -> pa.Array:
+def stats_texts(texts: pa.Array, rows: pa.Array, has_vector: pa.Array, schema: Schema) -> pa.Array:
     """Delta's `stats` of files.
 
     Args:
@@ -32,25 +25,19 @@ def stats_texts(
         schema: The table's.
     """
     names = spelled_as_they_are(schema)
-    counts, source = pa.array(rows, pa.int64()), pa.array(texts, pa.string())
     if names is None:
-        return pa.array(_one_by_one(texts, rows, has_vector, schema), pa.string())
-    done = _renamed(source, counts, names)
+        return _one_by_one(texts, rows, has_vector, schema)
+    done = _renamed(texts, rows, names)
     # What the keys alone do not tell: no rows, missing bounds, columns that are gone, vectors.
     unsure = pc.or_(
-        pc.or_(pc.is_null(source), pc.is_null(counts)),
-        pc.or_(
-            pa.array(has_vector, pa.bool_()),
-            pc.match_substring_regex(pc.fill_null(done, ""), r':null|[{,]"[0-9]+":'),
-        ),
+        pc.or_(pc.is_null(done), has_vector),
+        pc.match_substring_regex(pc.fill_null(done, ""), r':null|[{,]"[0-9]+":'),
     )
-    left = pc.indices_nonzero(unsure).to_pylist()
-    if not left:
+    if not pc.any(unsure, min_count=0).as_py():
         return done
-    mended = _one_by_one(
-        [texts[i] for i in left], [rows[i] for i in left], [has_vector[i] for i in left], schema
-    )
-    return pc.replace_with_mask(done, unsure, pa.array(mended, pa.string()))
+    left = (texts.filter(unsure), rows.filter(unsure), has_vector.filter(unsure))
+    mended = _one_by_one(left[0], left[1], left[2], schema)
+    return pc.replace_with_mask(done, unsure, mended)
 
 
 def _renamed(source: pa.Array, counts: pa.Array, names: dict[int, str]) -> pa.Array:
@@ -65,16 +52,10 @@ def _renamed(source: pa.Array, counts: pa.Array, names: dict[int, str]) -> pa.Ar
     return pc.binary_join_element_wise('{"numRecords":', pc.cast(counts, pa.string()), out, "")
 
 
-def _one_by_one(
-    texts: Sequence[str | None],
-    rows: Sequence[int | None],
-    has_vector: Sequence[bool],
-    schema: Schema,
-) -> list[str | None]:
-    return [
-        _stats(text, count, schema, has_vector=marked)
-        for text, count, marked in zip(texts, rows, has_vector, strict=True)
-    ]
+def _one_by_one(texts: pa.Array, rows: pa.Array, has_vector: pa.Array, schema: Schema) -> pa.Array:
+    columns = (texts.to_pylist(), rows.to_pylist(), has_vector.to_pylist())
+    each = zip(*columns, strict=True)
+    return pa.array([_stats(t, n, schema, has_vector=v) for t, n, v in each], pa.string())
 
 
 def _stats(text: str | None, rows: int | None, schema: Schema, *, has_vector: bool) -> str | None:

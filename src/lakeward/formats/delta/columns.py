@@ -2,71 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from itertools import accumulate
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import csv
 
 from lakeward.formats.delta.bulk_stats import stats_texts
-from lakeward.formats.delta.checkpoint import ADD, STRINGS, VECTOR
+from lakeward.formats.delta.checkpoint import ADD, VECTOR
 from lakeward.formats.delta.schema import physical_name
 from lakeward.formats.delta.values import partition_text
 from lakeward.formats.delta.vectors import absolute_vector, address
+from lakeward.model.file import LINE_SEPARATOR
 from lakeward.model.schema import Schema
 
-FileRow: TypeAlias = tuple[
-    str, int, int | None, int, str | None, str | None, str | None, str | None
-]
-"""Path, size, rows, time of writing; partition, statistics, vector and extra as their JSON."""
-
+_TEXT: Final = pa.string()
+_COLUMNS: Final = pa.schema(
+    [
+        ("path", _TEXT),
+        ("size", pa.int64()),
+        ("rows", pa.int64()),
+        ("written", pa.int64()),
+        ("partition", _TEXT),
+        ("stats", _TEXT),
+        ("vector", _TEXT),
+        ("extra", _TEXT),
+    ]
+)
+"""What a line of the log has; the last four as their JSON."""
 _PLAIN: Final = r"^[A-Za-z0-9_.=-][A-Za-z0-9_./=-]*$"
 _EXTRA: Final = ("tags", "baseRowId", "defaultRowCommitVersion", "clusteringProvider")
 
 
 def absolute_adds(
-    rows: Sequence[FileRow], schema: Schema, root: str, *, as_spark: bool
+    lines: Sequence[str], schema: Schema, root: str, *, as_spark: bool
 ) -> pa.StructArray:
     """The files of a table under their full addresses, as `add` actions of another log.
 
     Args:
-        rows: The files, as the log keeps them.
+        lines: The files, as `lakeward.log.files.lines_at` gives them.
         schema: The table's columns.
         root: The table's full address.
         as_spark: How addresses are spelled; see `address`.
     """
-    paths, sizes, counts, written, partitions, stats, vectors, extras = zip(*rows, strict=True)
-    told = [None if e is None else orjson.loads(e) for e in extras]
+    found = _parsed(lines)
+    has_vector = pc.is_valid(found["vector"])
     columns: dict[str, pa.Array] = {
-        "path": _addresses(paths, root, as_spark=as_spark),
-        "partitionValues": _maps([_partition(p, schema) for p in partitions]),
-        "size": pa.array(sizes, pa.int64()),
-        "modificationTime": pa.array(written, pa.int64()),
-        "dataChange": pa.repeat(False, len(rows)),
-        "stats": stats_texts(stats, counts, [v is not None for v in vectors], schema),
-        "deletionVector": pa.array([_vector(v, root) for v in vectors], VECTOR),
+        "path": _addresses(found["path"], root, as_spark=as_spark),
+        "partitionValues": _maps(found["partition"], schema),
+        "size": found["size"],
+        "modificationTime": found["written"],
+        "dataChange": pa.repeat(False, len(lines)),
+        "stats": stats_texts(found["stats"], found["rows"], has_vector, schema),
+        "deletionVector": _each(found["vector"], VECTOR, lambda v: absolute_vector(v, root)),
     }
     for name in _EXTRA:
-        kind = ADD.field(name).type
-        if not any(told):
-            columns[name] = pa.nulls(len(rows), kind)
-            continue
-        values = [None if e is None else e.get(name) for e in told]
-        if kind == STRINGS:
-            values = [None if v is None else list(v.items()) for v in values]
-        columns[name] = pa.array(values, kind)
+        columns[name] = _each(found["extra"], ADD.field(name).type, partial(_extra, name))
     return pa.StructArray.from_arrays([columns[f.name] for f in ADD], fields=list(ADD))
 
 
-def _addresses(paths: Sequence[str], root: str, *, as_spark: bool) -> pa.Array:
-    found = pa.array(paths, pa.string())
+def _parsed(lines: Sequence[str]) -> dict[str, pa.Array]:
+    """The columns of lines, by Arrow's own reader where every line is one to it."""
+    options = csv.ParseOptions(delimiter=LINE_SEPARATOR, quote_char=False, escape_char=False)
+    wanted = csv.ConvertOptions(
+        column_types=_COLUMNS, null_values=[""], strings_can_be_null=True, check_utf8=False
+    )
+    reading = csv.ReadOptions(column_names=_COLUMNS.names, use_threads=False)
+    try:
+        found = csv.read_csv(pa.py_buffer("\n".join(lines).encode()), reading, options, wanted)
+    except pa.ArrowInvalid:
+        found = None
+    if found is None or found.num_rows != len(lines):
+        # A path with a control character in it; all that follows a path is free of them.
+        split = [line.rsplit(LINE_SEPARATOR, len(_COLUMNS) - 1) for line in lines]
+        texts = [[value or None for value in column] for column in zip(*split, strict=True)]
+        both = zip(_COLUMNS, texts, strict=True)
+        return {f.name: pa.array(t, _TEXT).cast(f.type) for f, t in both}
+    return {name: found.column(name).combine_chunks() for name in _COLUMNS.names}
+
+
+def _addresses(paths: pa.Array, root: str, *, as_spark: bool) -> pa.Array:
     # Below the table, and of nothing that a URL would escape.
-    if pc.all(pc.match_substring_regex(found, _PLAIN)).as_py():
-        return pc.binary_join_element_wise(address("", root, as_spark=as_spark), found, "")
-    return pa.array([address(p, root, as_spark=as_spark) for p in paths], pa.string())
+    if pc.all(pc.match_substring_regex(paths, _PLAIN)).as_py():
+        return pc.binary_join_element_wise(address("", root, as_spark=as_spark), paths, "")
+    return pa.array([address(p, root, as_spark=as_spark) for p in paths.to_pylist()], _TEXT)
 
 
 @lru_cache(maxsize=4096)
@@ -78,12 +101,21 @@ def _partition(text: str | None, schema: Schema) -> tuple[tuple[str, str | None]
     return tuple((physical_name(f), partition_text(f, v)) for f, v in known if f is not None)
 
 
-def _maps(rows: Sequence[tuple[tuple[str, str | None], ...]]) -> pa.Array:
+def _maps(partitions: pa.Array, schema: Schema) -> pa.Array:
+    rows = [_partition(text, schema) for text in partitions.to_pylist()]
     offsets = list(accumulate(map(len, rows), initial=0))
-    keys = pa.array([k for row in rows for k, _ in row], pa.string())
-    items = pa.array([v for row in rows for _, v in row], pa.string())
+    keys = pa.array([k for row in rows for k, _ in row], _TEXT)
+    items = pa.array([v for row in rows for _, v in row], _TEXT)
     return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items)
 
 
-def _vector(text: str | None, root: str) -> dict[str, Any] | None:
-    return None if text is None else absolute_vector(orjson.loads(text), root)
+def _each(texts: pa.Array, kind: pa.DataType, made: Callable[[Any], Any]) -> pa.Array:
+    """What becomes of JSON that few files have, or none."""
+    if texts.null_count == len(texts):
+        return pa.nulls(len(texts), kind)
+    return pa.array([None if t is None else made(orjson.loads(t)) for t in texts.to_pylist()], kind)
+
+
+def _extra(name: str, told: Mapping[str, Any]) -> Any:
+    value = told.get(name)
+    return list(value.items()) if isinstance(value, Mapping) else value
