@@ -102,6 +102,10 @@ def _partition(text: str | None, schema: Schema) -> tuple[tuple[str, str | None]
 
 
 def _maps(partitions: pa.Array, schema: Schema) -> pa.Array:
+    if partitions.null_count == len(partitions):
+        nothing = pa.array([], _TEXT)
+        nowhere = pa.repeat(pa.scalar(0, pa.int32()), len(partitions) + 1)
+        return pa.MapArray.from_arrays(nowhere, nothing, nothing)
     rows = [_partition(text, schema) for text in partitions.to_pylist()]
     offsets = list(accumulate(map(len, rows), initial=0))
     keys = pa.array([k for row in rows for k, _ in row], _TEXT)
