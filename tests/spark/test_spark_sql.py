@@ -178,6 +178,28 @@ def test_rows_that_a_check_refuses_are_counted_and_shown_and_change_nothing(
 
 
 @BOTH
+@pytest.mark.parametrize(("check", "proven"), [("id >= 0", True), ("id + 0 >= 0", False)])
+def test_a_check_that_the_statistics_of_new_files_prove_takes_no_job(
+    spark: SparkSession, lake: lw.Lake, table_format: str, check: str, proven: bool
+) -> None:
+    table = make(lake, "orders", table_format, constraints={"positive": check})
+    tx = lake.transaction(spark=spark)
+    tx.append("orders", spark.range(10, 13))
+    group = f"{table_format} {check}"
+    spark.sparkContext.setJobGroup(group, "the commit's own jobs")
+
+    tx.commit()
+
+    jobs = spark.sparkContext.statusTracker().getJobIdsForGroup(group)
+    assert bool(jobs) is not proven
+    assert len(names(table)) == 7
+    tx = lake.transaction(spark=spark)
+    tx.sql("INSERT INTO orders VALUES (20, 'x', 0), (NULL, 'y', 0)")
+    with pytest.raises(ConstraintViolation, match="1 row violates"):
+        tx.commit()
+
+
+@BOTH
 def test_a_violation_that_is_repaired_before_the_commit_passes(
     spark: SparkSession, lake: lw.Lake, table_format: str
 ) -> None:

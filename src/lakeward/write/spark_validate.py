@@ -1,8 +1,8 @@
 """Validation of what Spark staged: the same checks as for rows from Python, run where the rows are.
 
 Only the rows that the transaction adds are looked at, in one pass over the columns that the checks
-name. What comes to the driver is how many rows violate each check, and a few of them. A required
-column of which every file says that it lacks no value is not looked at.
+name. What comes to the driver is how many rows violate each check, and a few of them. What the
+statistics of the new files already prove, as that no value is below zero, is not looked at.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from lakeward.errors import ConstraintViolation
 from lakeward.formats.delta.changes import difference
 from lakeward.formats.delta.publication import commit_path
 from lakeward.model.definition import Definition
+from lakeward.model.expression import Expression
 from lakeward.model.file import DataFile
 from lakeward.model.render import render
 from lakeward.model.types import Field
 from lakeward.model.where import parse
 from lakeward.read.parts import Parts
+from lakeward.read.plan import file_always_matches
 from lakeward.write.branch import DeltaBranch
 from lakeward.write.iceberg_branch import IcebergBranch
 from lakeward.write.validate import SAMPLE
@@ -51,9 +53,14 @@ def check_rows(
     """
     new = [f for f in added if f.path.startswith(f"{branch.directory}/")]
     required = [f for f in definition.schema if not f.nullable and _may_lack(f, new)]
-    if new and (definition.constraints or required):
+    open_checks = {
+        name: text
+        for name, text in definition.constraints.items()
+        if not _proven(parse(text, definition.schema), new)
+    }
+    if open_checks or required:
         rows = _rows(parts, session, branch, new)
-        checks = _checks(definition.constraints, definition) | _present(required)
+        checks = _checks(open_checks, definition) | _present(required)
         _refuse(rows, checks, str(branch.head.name))
 
 
@@ -118,6 +125,11 @@ def _may_lack(field: Field, files: Iterable[DataFile]) -> bool:
         elif file.stats is None or file.stats.nulls.get(field.id) != 0:
             return True
     return False
+
+
+def _proven(check: Expression, files: Iterable[DataFile]) -> bool:
+    """Whether the statistics of files say that a check holds for every row of them."""
+    return all(file_always_matches(check, file) for file in files)
 
 
 def _refuse(rows: DataFrame, checks: Mapping[str, _Check], table: str) -> None:
