@@ -21,6 +21,8 @@ STATUSES: Final = ("placed", "paid", "shipped", "cancelled")
 DAYS: Final = 30
 _FIRST_DAY: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _DAY_US: Final = 86_400_000_000
+# Spark gives row groups to tasks, so a few large ones leave cores with nothing to do.
+_ROW_GROUP: Final = 65_536
 
 ORDERS: Final = pa.schema(
     [
@@ -85,7 +87,7 @@ class Shop:
             place = self.landing / directory
             place.mkdir(parents=True, exist_ok=True)
             aside = place / f".{name}"
-            pq.write_table(rows, aside)
+            pq.write_table(rows, aside, row_group_size=_ROW_GROUP)
             aside.replace(place / name)
             out.append(place / name)
         return out

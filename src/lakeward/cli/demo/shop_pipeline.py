@@ -71,23 +71,29 @@ def gold_daily_sales(
     """What was sold each day and where; only days with news are counted again."""
     return changed.sparkSession.sql(
         """
-        WITH days AS (
+        WITH people AS (
+            SELECT c.customer_id, c.country, m.customer_id IS NOT NULL AS moved
+            FROM {customers} AS c
+            LEFT JOIN (SELECT DISTINCT customer_id FROM {moved}) AS m
+                ON c.customer_id = m.customer_id
+        ),
+        counted AS (
+            SELECT to_date(o.ordered_at) AS day, p.country, bool_or(p.moved) AS moved,
+                count(o.cents) FILTER (WHERE o.status <> 'cancelled') AS orders,
+                sum(o.quantity) FILTER (WHERE o.status <> 'cancelled') AS pieces,
+                sum(o.cents) FILTER (WHERE o.status <> 'cancelled') AS cents
+            FROM {orders} AS o JOIN people AS p ON o.customer_id = p.customer_id
+            GROUP BY ALL
+        ),
+        days AS (
             SELECT to_date(ordered_at) AS day FROM {changed}
             UNION
-            SELECT to_date(o.ordered_at) FROM {orders} AS o LEFT SEMI JOIN {moved} AS m
-                ON o.customer_id = m.customer_id
-        ),
-        sold AS (
-            SELECT to_date(o.ordered_at) AS day, c.country, count(o.cents) AS orders,
-                sum(o.quantity) AS pieces, sum(o.cents) AS cents
-            FROM {orders} AS o JOIN {customers} AS c ON o.customer_id = c.customer_id
-            WHERE o.status <> 'cancelled'
-            GROUP BY ALL
+            SELECT day FROM counted WHERE moved
         )
-        SELECT days.day, countries.country, coalesce(sold.orders, 0) AS orders,
-            coalesce(sold.pieces, 0) AS pieces, coalesce(sold.cents, 0) AS cents
-        FROM days CROSS JOIN (SELECT DISTINCT country FROM {customers}) AS countries
-        LEFT JOIN sold ON sold.day = days.day AND sold.country = countries.country
+        SELECT days.day, countries.country, coalesce(counted.orders, 0) AS orders,
+            coalesce(counted.pieces, 0) AS pieces, coalesce(counted.cents, 0) AS cents
+        FROM days CROSS JOIN (SELECT DISTINCT country FROM people) AS countries
+        LEFT JOIN counted ON counted.day = days.day AND counted.country = countries.country
         """,
         changed=changed,
         moved=moved,
