@@ -20,7 +20,6 @@ T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 _WAITING: Final = 1
 """How many jobs may wait for the one that is being done."""
-_STRIDE: Final = 16
 _PAUSE_SECONDS: Final = 0.0005
 
 
@@ -84,10 +83,9 @@ def unhurried(source: Iterable[T]) -> Iterator[T]:
     if not isinstance(threading.current_thread(), _Thread):
         yield from source
         return
-    for number, item in enumerate(source, start=1):
+    for item in source:
         yield item
-        if number % _STRIDE == 0:
-            time.sleep(_PAUSE_SECONDS)
+        time.sleep(_PAUSE_SECONDS)
 
 
 class _Thread(threading.Thread):

@@ -10,13 +10,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
+import pyarrow as pa
+
 from lakeward.errors import FileMissing, ForeignCommit, LakewardError
 from lakeward.formats.delta.checkpoint import (
-    checkpoint_bytes,
+    checkpoint_of,
     checkpoint_path,
     last_checkpoint_bytes,
     last_checkpoint_path,
+    removes_of,
 )
+from lakeward.formats.delta.columns import adds_of
 from lakeward.formats.delta.protocol import is_writable
 from lakeward.formats.delta.publication import commit_bytes, commit_path
 from lakeward.log import commits, definitions, files, heads
@@ -34,6 +38,7 @@ from lakeward.write.record import Ratified
 _LOG = logging.getLogger(__name__)
 _TOMBSTONES_MS = 7 * 24 * 3600 * 1000
 _NOTE_EVERY = 100
+_AT_ONCE = 256
 
 
 def publish_member(parts: Parts, member: Ratified, behind: Behind | None = None) -> None:
@@ -124,10 +129,16 @@ def write_checkpoint(parts: Parts, head: Head, version: int, definition: Definit
         gone = files.removed_between(session, head.table_id, -1 if cut is None else cut, version)
         times = {v: commits.one(session, head.table_id, v) for v in {f.removed for f in gone}}
         tombstones = [(f, c.timestamp_ms) for f in gone if (c := times[f.removed]) is not None]
-        live = list(unhurried(files.at(session, head.table_id, version)))
+        live = [line for some in files.lines_at(session, head.table_id, version) for line in some]
         applications = commits.app_transactions_at(session, head.table_id, version)
     # Rendered after the session, which would keep the store's own log from being tidied up.
-    data, actions = checkpoint_bytes(head, definition, unhurried(live), tombstones, applications)
+    starts = unhurried(range(0, len(live), _AT_ONCE))
+    adds = [adds_of(live[n : n + _AT_ONCE], definition.schema) for n in starts]
+    removes = removes_of(tombstones, definition.schema)
+    data, actions = checkpoint_of(head, definition, adds, removes, applications)
+    del live, adds, removes
+    # Arrow keeps what it was given, and this thread may never come back for it.
+    pa.default_memory_pool().release_unused()
     storage.put(checkpoint_path(head.location, version), data)
     reach("checkpoint.written")
     pointer = last_checkpoint_path(head.location)

@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.formats.delta.columns import absolute_adds
+from lakeward.formats.delta.columns import absolute_adds, adds_of
 from lakeward.model.file import LINE_SEPARATOR
 from lakeward.model.schema import Schema
 
 SCHEMA = Schema.of({"id": "int64", "day": "string"})
 
 
-def line(path: str, partition: str = "", vector: str = "") -> str:
+def line(path: str, partition: str = "", vector: str = "", extra: str = "") -> str:
     stats = '{"min":{"1":3},"max":{"1":4},"nulls":{"1":0}}'
-    return LINE_SEPARATOR.join([path, "10", "2", "77", partition, stats, vector, ""])
+    return LINE_SEPARATOR.join([path, "10", "2", "77", partition, stats, vector, extra])
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,24 @@ def test_files_of_partitions_and_files_of_none_stand_side_by_side() -> None:
     found = absolute_adds(lines, SCHEMA, "/t", as_spark=False).to_pylist()
 
     assert [f["partitionValues"] for f in found] == [[], [("day", "monday")], [("day", None)]]
+
+
+def test_files_of_a_log_of_their_own_are_spelled_as_it_spells_them() -> None:
+    vector = '{"storageType":"u","pathOrInlineDv":"x","offset":1,"sizeInBytes":9,"cardinality":1}'
+    adopted = '{"path":"its%20own","tags":{"made":"by hand"},"baseRowId":7}'
+    lines = [
+        line("plain"),
+        line("with space", vector=vector),
+        line("its own", extra=adopted),
+        line("other", extra='{"baseRowId":9}'),
+    ]
+
+    found = adds_of(lines, SCHEMA).to_pylist()
+
+    assert [f["path"] for f in found] == ["plain", "with%20space", "its%20own", "other"]
+    assert [f["path"] for f in adds_of(lines[:1], SCHEMA).to_pylist()] == ["plain"]
+    assert found[1]["deletionVector"]["pathOrInlineDv"] == "x"
+    assert "tightBounds" in found[1]["stats"]
+    assert "tightBounds" not in found[0]["stats"]
+    assert [f["baseRowId"] for f in found] == [None, None, 7, 9]
+    assert found[2]["tags"] == [("made", "by hand")]

@@ -14,6 +14,7 @@ from lakeward.formats.delta.publication import LOG_DIRECTORY, add, app_transacti
 from lakeward.model.commit import AppTransaction, Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
+from lakeward.model.schema import Schema
 
 _AT_ONCE: Final = 256
 STRINGS: Final = pa.map_(pa.string(), pa.string())
@@ -112,8 +113,12 @@ def checkpoint_bytes(
     """
     schema = definition.schema
     adds = _arrays((add(f.file, schema, changed=False) for f in files), ADD)
-    removes = _arrays((remove(f, at, schema, changed=False) for f, at in tombstones), _REMOVE)
-    return checkpoint_of(head, definition, adds, removes, applications)
+    return checkpoint_of(head, definition, adds, removes_of(tombstones, schema), applications)
+
+
+def removes_of(tombstones: Iterable[tuple[LoggedFile, int]], schema: Schema) -> list[pa.Array]:
+    """Files removed of late, each with the time of its removal, as `remove` actions."""
+    return _arrays((remove(f, at, schema, changed=False) for f, at in tombstones), _REMOVE)
 
 
 def checkpoint_of(

@@ -15,7 +15,7 @@ from pyarrow import csv
 from lakeward.formats.delta.bulk_stats import stats_texts
 from lakeward.formats.delta.checkpoint import ADD, VECTOR
 from lakeward.formats.delta.schema import physical_name
-from lakeward.formats.delta.values import partition_text
+from lakeward.formats.delta.values import log_path, partition_text
 from lakeward.formats.delta.vectors import absolute_vector, address
 from lakeward.model.file import LINE_SEPARATOR
 from lakeward.model.schema import Schema
@@ -38,6 +38,17 @@ _PLAIN: Final = r"^[A-Za-z0-9_.=-][A-Za-z0-9_./=-]*$"
 _EXTRA: Final = ("tags", "baseRowId", "defaultRowCommitVersion", "clusteringProvider")
 
 
+def adds_of(lines: Sequence[str], schema: Schema) -> pa.StructArray:
+    """The files of a table as the `add` actions of its own log.
+
+    Args:
+        lines: The files, as `lakeward.log.files.lines_at` gives them.
+        schema: The table's columns.
+    """
+    found = _parsed(lines)
+    return _adds(found, schema, _written(found["path"], found["extra"]), lambda vector: vector)
+
+
 def absolute_adds(
     lines: Sequence[str], schema: Schema, root: str, *, as_spark: bool
 ) -> pa.StructArray:
@@ -50,15 +61,25 @@ def absolute_adds(
         as_spark: How addresses are spelled; see `address`.
     """
     found = _parsed(lines)
+    paths = _addresses(found["path"], root, as_spark=as_spark)
+    return _adds(found, schema, paths, lambda vector: absolute_vector(vector, root))
+
+
+def _adds(
+    found: Mapping[str, pa.Array],
+    schema: Schema,
+    paths: pa.Array,
+    vector: Callable[[dict[str, Any]], Any],
+) -> pa.StructArray:
     has_vector = pc.is_valid(found["vector"])
     columns: dict[str, pa.Array] = {
-        "path": _addresses(found["path"], root, as_spark=as_spark),
+        "path": paths,
         "partitionValues": _maps(found["partition"], schema),
         "size": found["size"],
         "modificationTime": found["written"],
-        "dataChange": pa.repeat(False, len(lines)),
+        "dataChange": pa.repeat(False, len(paths)),
         "stats": stats_texts(found["stats"], found["rows"], has_vector, schema),
-        "deletionVector": _each(found["vector"], VECTOR, lambda v: absolute_vector(v, root)),
+        "deletionVector": _each(found["vector"], VECTOR, vector),
     }
     for name in _EXTRA:
         columns[name] = _each(found["extra"], ADD.field(name).type, partial(_extra, name))
@@ -90,6 +111,14 @@ def _addresses(paths: pa.Array, root: str, *, as_spark: bool) -> pa.Array:
     if pc.all(pc.match_substring_regex(paths, _PLAIN)).as_py():
         return pc.binary_join_element_wise(address("", root, as_spark=as_spark), paths, "")
     return pa.array([address(p, root, as_spark=as_spark) for p in paths.to_pylist()], _TEXT)
+
+
+def _written(paths: pa.Array, extras: pa.Array) -> pa.Array:
+    plain = pc.all(pc.match_substring_regex(paths, _PLAIN)).as_py()
+    if plain and extras.null_count == len(extras):
+        return paths
+    both = zip(paths.to_pylist(), extras.to_pylist(), strict=True)
+    return pa.array([log_path(p, None if e is None else orjson.loads(e)) for p, e in both], _TEXT)
 
 
 @lru_cache(maxsize=4096)

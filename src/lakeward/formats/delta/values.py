@@ -40,8 +40,13 @@ def written_path(file: DataFile) -> str:
     Readers tell files apart by this spelling, so an adopted file is removed under the one that its
     own writer chose, which `extra` holds where it is not ours.
     """
-    kept = file.extra.get("path") if file.extra else None
-    return str(kept) if kept else encode_path(file.path)
+    return log_path(file.path, file.extra)
+
+
+def log_path(path: str, extra: Mapping[str, Any] | None) -> str:
+    """The same of a file's path and what its log entry had besides."""
+    kept = extra.get("path") if extra else None
+    return str(kept) if kept else encode_path(path)
 
 
 def decode_path(path: str) -> str:
