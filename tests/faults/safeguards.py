@@ -136,6 +136,30 @@ SAFEGUARDS: Final = (
         "sqlite",
     ),
     Safeguard(
+        "R1: vectors of rows that an update, a delete or a merge marked are kept",
+        (
+            Edit(
+                "write/transaction.py",
+                "            for path in stored_paths(f)\n",
+                "            for path in [f.path]\n",
+            ),
+        ),
+        "test_row_kills.py",
+        "sqlite",
+    ),
+    Safeguard(
+        "R1: whoever runs a killed change of rows again writes files of other names",
+        (Edit("write/stage.py", "lambda: secrets.token_hex(2)", 'lambda: "dead"'),),
+        "test_row_kills.py",
+        "sqlite",
+    ),
+    Safeguard(
+        "R1: a change of rows is in the log with its change files or not at all",
+        (Edit("write/member.py", "        change.told.extend(done.told)\n", ""),),
+        "test_row_kills.py",
+        "sqlite",
+    ),
+    Safeguard(
         "R2: a commit locks the heads of its tables (PostgreSQL)",
         (_UNLOCKED,),
         "test_many_writers.py",

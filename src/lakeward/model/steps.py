@@ -34,6 +34,10 @@ STEPS: Final = (
 BRANCH_STEPS: Final = ("branch.opened", "branch.worked", "branch.netted")
 """Steps of transactions that other engines work in, which come before those of the commit."""
 
+ROW_STEPS: Final = ("rows.found", "rows.rewritten", "rows.written", "rows.marked", "rows.told")
+"""Steps of changes of rows, between the files that these write: all rows found, a file written
+again, new rows written, files marked, change files written."""
+
 _observer: Callable[[str], None] | None = None
 
 

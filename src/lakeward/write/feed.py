@@ -25,6 +25,7 @@ from lakeward.formats.delta.changes import (
     with_change_type,
 )
 from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.steps import reach
 from lakeward.read.plan import file_always_matches
 from lakeward.read.scan import read_files
 from lakeward.storage.base import Storage
@@ -55,6 +56,7 @@ class Feed:
         if not rows:
             return []
         written = self.stager.stage(rows, Checks(str(self.stager.head.name), {}), complete=True)
+        reach("rows.told")
         return [DataFile(f.path, f.size, None, 0, f.partition) for f in written]
 
     def write_changes(self, *, before: pa.Table, after: pa.Table, gone: pa.Table) -> list[DataFile]:

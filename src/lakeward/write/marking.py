@@ -20,6 +20,7 @@ from lakeward.formats.delta.vectors import file_name, new_name, vector_path
 from lakeward.formats.iceberg.definition import FORMAT_VERSION
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.steps import reach
 from lakeward.read.scan import is_numbered
 from lakeward.write.options import MERGE_ON_READ, vector_fraction
 from lakeward.write.stage import Stager
@@ -64,6 +65,7 @@ def mark(stager: Stager, gone: Sequence[tuple[LoggedFile, pa.Array]]) -> list[Da
     found = [earlier.of(file) | bitmap.bitmap(positions) for file, positions in gone]
     data, descriptors = bitmap.vector_bytes(name, found)
     stager.create(file_name(name), data)
+    reach("rows.marked")
     return [_marked(file.file, vector) for (file, _), vector in zip(gone, descriptors, strict=True)]
 
 

@@ -16,6 +16,7 @@ from lakeward.engines.arrow import keys as arrow_keys
 from lakeward.engines.arrow.masked import POSITION
 from lakeward.model.expression import Expression
 from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.steps import reach
 from lakeward.read.plan import file_always_matches
 from lakeward.read.scan import is_numbered, read_numbered
 from lakeward.storage.base import Storage
@@ -147,4 +148,6 @@ class Removal:
         if kept.num_rows == rows.num_rows:
             return []
         self.before_writing()
-        return [Replaced(file, tuple(rewrite.write_again(self.stager, kept)))]
+        written = rewrite.write_again(self.stager, kept)
+        reach("rows.rewritten")
+        return [Replaced(file, tuple(written))]

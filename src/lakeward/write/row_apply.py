@@ -21,6 +21,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.steps import reach
 from lakeward.write.marking import is_marked_by, mark
 from lakeward.write.row_changes import RowChanges, merge_metrics, update_metrics
 from lakeward.write.row_find import Found
@@ -100,6 +101,7 @@ def carried_out(
     looked = zip(files, _each(work.look, files), strict=True)
     touched = [(file, found) for file, found in looked if not found.is_empty]
     before_writing()
+    reach("rows.found")
     definition = work.change.definition
     marked, rest = list[tuple[LoggedFile, Found]](), list[tuple[LoggedFile, Found]]()
     for file, found in touched:
@@ -115,6 +117,7 @@ def carried_out(
         told += work.feed.write_new(new)
     nothing = Checks(work.plan.table, {})
     added = work.stager.stage([*coming, new], nothing, complete=True)
+    reach("rows.written")
     replaced += _marked(work, marked)
     given = work.plan.source.num_rows
     return Done(tuple(replaced), tuple(added), new.num_rows, given, tuple(told))
@@ -131,6 +134,7 @@ def _rewritten(work: RowWork, file: LoggedFile, found: Found, told: list[DataFil
         return Replaced(file, (), after.num_rows, deleted)
     nothing = Checks(work.plan.table, {})
     written = work.stager.stage([rows.kept(), after], nothing, complete=True)
+    reach("rows.rewritten")
     told += work.told(rows)
     copied = rows.whole.num_rows - len(found.gone)
     return Replaced(file, tuple(written), after.num_rows, deleted, copied)
