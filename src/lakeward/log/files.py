@@ -20,7 +20,7 @@ from lakeward.log.codec import FILE_COLUMNS, file_of, file_row, loads, partition
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement
 from lakeward.log.tables import file, file_stat
-from lakeward.model.file import LINE_SEPARATOR, LIVE, LoggedFile
+from lakeward.model.file import LINE_SEPARATOR, LIVE, Lines, LoggedFile
 from lakeward.model.types import Field
 from lakeward.model.values import MAX_KEY, MIN_KEY, Value, order_key, width_level
 
@@ -45,10 +45,12 @@ LINE_COLUMNS: Final = (
     "deletion_vector",
     "extra",
 )
-_LINE: Final = " || :separator || ".join(f"coalesce(cast({c} AS TEXT), '')" for c in LINE_COLUMNS)
-_LINES_AT = Statement(
-    f"""SELECT {_LINE} FROM lakeward_file
-    WHERE table_id = :table_id AND removed_version > :version AND added_version <= :version"""  # noqa: S608  column names of our own
+_ORDINAL_BITS: Final = 32
+_IN_VERSION: Final = (
+    "table_id = :table_id AND removed_version > :version AND added_version <= :version"
+)
+_SOME_AT = Statement(
+    f"SELECT count(*) FROM (SELECT 1 FROM lakeward_file WHERE {_IN_VERSION} LIMIT :most) found"  # noqa: S608  text of our own
 )
 _ADDED = Statement(_OF_TABLE.where(file.c.added_version == bindparam("version")).order_by(*_ORDER))
 _REMOVED = Statement(
@@ -145,6 +147,26 @@ def _probe(dialect: str) -> Statement:
     return Statement(f"SELECT {columns} FROM {_meeting(dialect)} {look_up}")  # noqa: S608  our names
 
 
+def _lines(dialect: str) -> Statement:
+    """Some files after one, as lines of one text, how many, and the key of the last of them."""
+    if dialect == "sqlite":
+        # One call for all columns, which takes less than joining them one by one.
+        marks = LINE_SEPARATOR.join("%s" for _ in LINE_COLUMNS)
+        line = f"printf('{marks}', {', '.join(LINE_COLUMNS)})"
+        joined = "group_concat(line, char(10))"
+    else:
+        texts = (f"coalesce(cast({c} AS TEXT), '')" for c in LINE_COLUMNS)
+        line = f" || '{LINE_SEPARATOR}' || ".join(texts)
+        joined = "string_agg(line, chr(10))"
+    return Statement(
+        f"""SELECT {joined}, count(*), max((added_version << {_ORDINAL_BITS}) | ordinal) FROM (
+            SELECT {line} AS line, added_version, ordinal FROM lakeward_file
+            WHERE {_IN_VERSION} AND (added_version, ordinal) > (:last_version, :last_ordinal)
+            ORDER BY added_version, ordinal LIMIT :most
+        ) found"""  # noqa: S608  our names
+    )
+
+
 def _estimate(dialect: str) -> Statement:
     return Statement(
         f"SELECT count(*) FROM (SELECT 1 FROM {_meeting(dialect)} LIMIT :most) found"  # noqa: S608
@@ -156,6 +178,7 @@ _MEETS: Final = """s.table_id = :table_id AND s.field_id = :field_id AND s.level
 _IS_IN_VERSION: Final = """f.table_id = s.table_id AND f.added_version = s.added_version
     AND f.ordinal = s.ordinal AND f.removed_version > :version
     AND f.added_version <= :version AND f.added_version > :after"""
+_LINES_AT: Final = {dialect: _lines(dialect) for dialect in ("sqlite", "postgresql")}
 _PROBES: Final = {dialect: _probe(dialect) for dialect in ("sqlite", "postgresql")}
 _ESTIMATES: Final = {dialect: _estimate(dialect) for dialect in ("sqlite", "postgresql")}
 
@@ -168,15 +191,28 @@ def at(session: Session, table_id: int, version: int, *, after: int = -1) -> Ite
             yield file_of(row)
 
 
-def lines_at(session: Session, table_id: int, version: int) -> Iterator[list[str]]:
-    """The files of a version as lines of `LINE_COLUMNS`, in chunks and in no order: for very many.
+def are_at_most(session: Session, table_id: int, version: int, most: int) -> bool:
+    """Whether a version has so many files or fewer; not all are counted to tell."""
+    params = {"table_id": table_id, "version": version, "most": most + 1}
+    return int(session.row(_SOME_AT, params)[0]) <= most
 
-    A line for each, and nothing for a value that is missing: a value of its own costs more than all
-    the rest.
+
+def lines_at(session: Session, table_id: int, version: int, at_once: int) -> Iterator[Lines]:
+    """The files of a version as lines of `LINE_COLUMNS`, some at once: for very many.
+
+    A text for all of them, and in it nothing for a value that is missing: a value of its own costs
+    more than all the rest.
     """
-    params = {"table_id": table_id, "version": version, "separator": LINE_SEPARATOR}
-    for chunk in session.stream(_LINES_AT, params):
-        yield [line for (line,) in chunk]
+    params = {"table_id": table_id, "version": version, "most": at_once}
+    last = (-1, -1)
+    while True:
+        after = {"last_version": last[0], "last_ordinal": last[1]}
+        text, count, key = session.row(_LINES_AT[session.dialect], params | after)
+        if count:
+            yield Lines(text, count)
+        if count < at_once:
+            return
+        last = (key >> _ORDINAL_BITS, key & (1 << _ORDINAL_BITS) - 1)
 
 
 def in_range(

@@ -5,12 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from lakeward.model.values import Value
 
 LINE_SEPARATOR: Final = "\x1f"
 """Between the values of a file told in a line. Only the path, which is first, can have it."""
+
+
+class Lines(NamedTuple):
+    """Files told in a line each.
+
+    Attributes:
+        text: The lines. A path may have a line's end in it, and no other value can.
+        files: How many they tell of.
+    """
+
+    text: str
+    files: int
+
+
 LIVE: Final = 2**63 - 1
 """The removed-version of a file that nobody has removed: later than every version."""
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")

@@ -41,6 +41,8 @@ from lakeward.write.change import Change, Operation
 
 _CHANGE_FEED: Final = "delta.enableChangeDataFeed"
 
+_AT_ONCE: Final = 10_000
+
 
 @dataclass
 class DeltaBranch:
@@ -93,8 +95,7 @@ class DeltaBranch:
     ) -> DeltaBranch:
         """The same with all files of the version: quicker, where there are very many."""
         with parts.database.read() as session:
-            count, _, _ = files.totals(session, head.table_id, head.version)
-            few = count <= IN_ONE_COMMIT
+            few = files.are_at_most(session, head.table_id, head.version, IN_ONE_COMMIT)
             base = list(files.at(session, head.table_id, head.version)) if few else None
         if base is not None:
             return cls.open(parts, owner, head, definition, base)
@@ -104,7 +105,7 @@ class DeltaBranch:
             begun = first_checkpoint(
                 head,
                 branch_definition(definition),
-                files.lines_at(session, head.table_id, head.version),
+                files.lines_at(session, head.table_id, head.version, _AT_ONCE),
                 root=out.root,
                 owner=owner,
                 now_ms=now_ms(),

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lakeward.errors import FileMissing, ForeignCommit, LakewardError
 from lakeward.formats.delta.checkpoint import (
-    checkpoint_of,
+    Checkpoint,
     checkpoint_path,
     last_checkpoint_bytes,
     last_checkpoint_path,
@@ -129,14 +129,15 @@ def write_checkpoint(parts: Parts, head: Head, version: int, definition: Definit
         gone = files.removed_between(session, head.table_id, -1 if cut is None else cut, version)
         times = {v: commits.one(session, head.table_id, v) for v in {f.removed for f in gone}}
         tombstones = [(f, c.timestamp_ms) for f in gone if (c := times[f.removed]) is not None]
-        live = [line for some in files.lines_at(session, head.table_id, version) for line in some]
+        live = list(files.lines_at(session, head.table_id, version, _AT_ONCE))
         applications = commits.app_transactions_at(session, head.table_id, version)
     # Rendered after the session, which would keep the store's own log from being tidied up.
-    starts = unhurried(range(0, len(live), _AT_ONCE))
-    adds = [adds_of(live[n : n + _AT_ONCE], definition.schema) for n in starts]
     removes = removes_of(tombstones, definition.schema)
-    data, actions = checkpoint_of(head, definition, adds, removes, applications)
-    del live, adds, removes
+    made = Checkpoint(head, definition, removes, applications)
+    for lines in unhurried(live):
+        made.take(adds_of(lines, definition.schema))
+    data, actions = made.finish()
+    del live, made, removes
     # Arrow keeps what it was given, and this thread may never come back for it.
     pa.default_memory_pool().release_unused()
     storage.put(checkpoint_path(head.location, version), data)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lakeward.formats.delta.columns import absolute_adds, adds_of
-from lakeward.model.file import LINE_SEPARATOR
+from lakeward.model.file import LINE_SEPARATOR, Lines
 from lakeward.model.schema import Schema
 
 SCHEMA = Schema.of({"id": "int64", "day": "string"})
@@ -14,12 +14,17 @@ def line(path: str, partition: str = "", vector: str = "", extra: str = "") -> s
     return LINE_SEPARATOR.join([path, "10", "2", "77", partition, stats, vector, extra])
 
 
+def lines_of(lines: list[str]) -> Lines:
+    return Lines("\n".join(lines), len(lines))
+
+
 @pytest.mark.parametrize(
     ("path", "named"),
     [
         ("a/b.parquet", "file:///t/a/b.parquet"),
         ("with space", "file:///t/with%20space"),
         ("of\ntwo lines", "file:///t/of%0Atwo%20lines"),
+        ("\nof\n\nmany\n", "file:///t/%0Aof%0A%0Amany%0A"),
         ("of\rtwo", "file:///t/of%0Dtwo"),
         (f"with{LINE_SEPARATOR}separator", "file:///t/with%1Fseparator"),
         ('with "quote', "file:///t/with%20%22quote"),
@@ -29,7 +34,7 @@ def line(path: str, partition: str = "", vector: str = "", extra: str = "") -> s
 def test_a_path_is_read_from_its_line_whatever_is_in_it(path: str, named: str) -> None:
     lines = [line("plain"), line(path), line("last")]
 
-    found = absolute_adds(lines, SCHEMA, "/t", as_spark=False).to_pylist()
+    found = absolute_adds(lines_of(lines), SCHEMA, "/t", as_spark=False).to_pylist()
 
     assert [f["path"] for f in found] == ["file:///t/plain", named, "file:///t/last"]
     assert {(f["size"], f["modificationTime"]) for f in found} == {(10, 77)}
@@ -41,7 +46,7 @@ def test_a_path_is_read_from_its_line_whatever_is_in_it(path: str, named: str) -
 def test_files_of_partitions_and_files_of_none_stand_side_by_side() -> None:
     lines = [line("a"), line("b", partition='{"2":"monday"}'), line("c", partition='{"2":null}')]
 
-    found = absolute_adds(lines, SCHEMA, "/t", as_spark=False).to_pylist()
+    found = absolute_adds(lines_of(lines), SCHEMA, "/t", as_spark=False).to_pylist()
 
     assert [f["partitionValues"] for f in found] == [[], [("day", "monday")], [("day", None)]]
 
@@ -56,10 +61,10 @@ def test_files_of_a_log_of_their_own_are_spelled_as_it_spells_them() -> None:
         line("other", extra='{"baseRowId":9}'),
     ]
 
-    found = adds_of(lines, SCHEMA).to_pylist()
+    found = adds_of(lines_of(lines), SCHEMA).to_pylist()
 
     assert [f["path"] for f in found] == ["plain", "with%20space", "its%20own", "other"]
-    assert [f["path"] for f in adds_of(lines[:1], SCHEMA).to_pylist()] == ["plain"]
+    assert [f["path"] for f in adds_of(lines_of(lines[:1]), SCHEMA).to_pylist()] == ["plain"]
     assert found[1]["deletionVector"]["pathOrInlineDv"] == "x"
     assert "tightBounds" in found[1]["stats"]
     assert "tightBounds" not in found[0]["stats"]

@@ -18,8 +18,8 @@ import orjson
 
 from lakeward.errors import UnsupportedFeature
 from lakeward.formats.delta.checkpoint import (
+    Checkpoint,
     checkpoint_bytes,
-    checkpoint_of,
     last_checkpoint_bytes,
 )
 from lakeward.formats.delta.columns import absolute_adds
@@ -29,7 +29,7 @@ from lakeward.formats.delta.values import file_path
 from lakeward.formats.delta.vectors import absolute_vector, address
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
-from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.file import DataFile, Lines, LoggedFile
 
 BRANCHED: Final = "BRANCH"
 """The operation of commits that give a copy files of its table."""
@@ -179,7 +179,7 @@ def _checksum(lines: Sequence[dict[str, Any]]) -> bytes | None:
 def first_checkpoint(
     head: Head,
     definition: Definition,
-    chunks: Iterable[Sequence[str]],
+    chunks: Iterable[Lines],
     *,
     root: str,
     owner: str,
@@ -191,7 +191,7 @@ def first_checkpoint(
     Args:
         head: The table.
         definition: Of the copy.
-        chunks: The files, as lines of `lakeward.log.files.LINE_COLUMNS`.
+        chunks: The files, as `lakeward.log.files.lines_at` gives them.
         root: The table's full address.
         owner: What the copy is for; its id follows from it.
         now_ms: When it is made.
@@ -200,10 +200,12 @@ def first_checkpoint(
     copy = _copy_of(head, owner)
     as_spark = definition.properties.get(_VECTORS) == "true"
     into = partial(absolute_adds, schema=definition.schema, root=root, as_spark=as_spark)
+    out = Checkpoint(copy, definition, [], [])
     # Arrow works without Python's lock, while the next lines are fetched.
     with ThreadPoolExecutor(1, "lakeward-branch") as beside:
-        adds = [part.result() for part in [beside.submit(into, lines) for lines in chunks]]
-    data, actions = checkpoint_of(copy, definition, adds, [], [])
+        for taken in [beside.submit(lambda some: out.take(into(some)), lines) for lines in chunks]:
+            taken.result()
+    data, actions = out.finish()
     commit = _lines([{"commitInfo": _info(head, owner, now_ms, engine)}])
     return FirstCommit(1, commit, data, last_checkpoint_bytes(1, actions, len(data)))
 

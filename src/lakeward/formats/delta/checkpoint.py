@@ -76,13 +76,16 @@ _PROTOCOL: Final = pa.struct(
         ("writerFeatures", pa.list_(pa.string())),
     ]
 )
-_COLUMNS: Final = (
-    ("protocol", _PROTOCOL),
-    ("metaData", _METADATA),
-    ("txn", _TXN),
-    ("remove", _REMOVE),
-    ("add", ADD),
+_SCHEMA: Final = pa.schema(
+    [
+        ("protocol", _PROTOCOL),
+        ("metaData", _METADATA),
+        ("txn", _TXN),
+        ("remove", _REMOVE),
+        ("add", ADD),
+    ]
 )
+_ROW_GROUP: Final = 10_000
 
 
 def checkpoint_path(location: str, version: int) -> str:
@@ -112,8 +115,10 @@ def checkpoint_bytes(
         applications: The newest number of each application.
     """
     schema = definition.schema
-    adds = _arrays((add(f.file, schema, changed=False) for f in files), ADD)
-    return checkpoint_of(head, definition, adds, removes_of(tombstones, schema), applications)
+    out = Checkpoint(head, definition, removes_of(tombstones, schema), applications)
+    for adds in _arrays((add(f.file, schema, changed=False) for f in files), ADD):
+        out.take(adds)
+    return out.finish()
 
 
 def removes_of(tombstones: Iterable[tuple[LoggedFile, int]], schema: Schema) -> list[pa.Array]:
@@ -121,36 +126,62 @@ def removes_of(tombstones: Iterable[tuple[LoggedFile, int]], schema: Schema) -> 
     return _arrays((remove(f, at, schema, changed=False) for f, at in tombstones), _REMOVE)
 
 
-def checkpoint_of(
-    head: Head,
-    definition: Definition,
-    adds: Sequence[pa.Array],
-    removes: Sequence[pa.Array],
-    applications: Sequence[AppTransaction],
-) -> tuple[bytes, int]:
-    """The same of actions that are Arrow arrays already."""
-    parts: dict[str, Sequence[pa.Array]] = {
-        "protocol": [pa.array([dict(definition.protocol)], _PROTOCOL)],
-        "metaData": [
-            pa.array([_with_maps(metadata(head, definition), "configuration")], _METADATA)
-        ],
-        "txn": [pa.array([app_transaction(a) for a in applications], _TXN)],
-        "remove": removes,
-        "add": adds,
-    }
-    counts = {name: sum(map(len, arrays)) for name, arrays in parts.items()}
-    total = sum(counts.values())
-    columns, before = [], 0
-    for name, kind in _COLUMNS:
-        after = total - before - counts[name]
-        chunks = [pa.nulls(before, kind), *parts[name], pa.nulls(after, kind)]
-        columns.append(pa.chunked_array([c for c in chunks if len(c)] or [pa.nulls(0, kind)]))
-        before += counts[name]
-    table = pa.Table.from_arrays(columns, names=[name for name, _ in _COLUMNS])
-    sink = pa.BufferOutputStream()
-    # Paths and statistics do not repeat, so dictionaries of them would be waste.
-    pq.write_table(table.combine_chunks(), sink, compression="zstd", use_dictionary=False)
-    return sink.getvalue().to_pybytes(), total
+class Checkpoint:
+    """A checkpoint that takes files as they come, and keeps none of them but as bytes.
+
+    Args:
+        head: The table.
+        definition: As of the version.
+        removes: Files removed of late, as `remove` actions.
+        applications: The newest number of each application.
+    """
+
+    def __init__(
+        self,
+        head: Head,
+        definition: Definition,
+        removes: Sequence[pa.Array],
+        applications: Sequence[AppTransaction],
+    ) -> None:
+        self._sink = pa.BufferOutputStream()
+        # Paths and statistics do not repeat, so dictionaries of them would be waste.
+        self._writer = pq.ParquetWriter(
+            self._sink, _SCHEMA, compression="zstd", use_dictionary=False
+        )
+        self._actions = 0
+        self._waiting: list[pa.RecordBatch] = []
+        described = _with_maps(metadata(head, definition), "configuration")
+        self._put("protocol", pa.array([dict(definition.protocol)], _PROTOCOL))
+        self._put("metaData", pa.array([described], _METADATA))
+        self._put("txn", pa.array([app_transaction(a) for a in applications], _TXN))
+        for some in removes:
+            self._put("remove", some)
+
+    def take(self, adds: pa.Array) -> None:
+        """Take files, as `add` actions."""
+        self._put("add", adds)
+        if sum(batch.num_rows for batch in self._waiting) >= _ROW_GROUP:
+            self._flush()
+
+    def finish(self) -> tuple[bytes, int]:
+        """Its bytes, and how many actions are in it."""
+        self._flush()
+        self._writer.close()
+        return self._sink.getvalue().to_pybytes(), self._actions
+
+    def _put(self, kind: str, actions: pa.Array) -> None:
+        if len(actions):
+            columns = [
+                actions if f.name == kind else pa.nulls(len(actions), f.type) for f in _SCHEMA
+            ]
+            self._waiting.append(pa.RecordBatch.from_arrays(columns, schema=_SCHEMA))
+            self._actions += len(actions)
+
+    def _flush(self) -> None:
+        if self._waiting:
+            # One row group of it.
+            self._writer.write_table(pa.Table.from_batches(self._waiting).combine_chunks())
+            self._waiting = []
 
 
 def last_checkpoint_bytes(version: int, actions: int, size: int) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from itertools import accumulate
 from typing import Any, Final
@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from lakeward.errors import CorruptTable
 from lakeward.formats.delta.bulk_stats import stats_texts
 from lakeward.formats.delta.checkpoint import ADD, VECTOR
 from lakeward.formats.delta.schema import physical_name
 from lakeward.formats.delta.values import log_path, partition_text
 from lakeward.formats.delta.vectors import absolute_vector, address
-from lakeward.model.file import LINE_SEPARATOR
+from lakeward.model.file import LINE_SEPARATOR, Lines
 from lakeward.model.schema import Schema
 
 _TEXT: Final = pa.string()
@@ -38,7 +39,7 @@ _PLAIN: Final = r"^[A-Za-z0-9_.=-][A-Za-z0-9_./=-]*$"
 _EXTRA: Final = ("tags", "baseRowId", "defaultRowCommitVersion", "clusteringProvider")
 
 
-def adds_of(lines: Sequence[str], schema: Schema) -> pa.StructArray:
+def adds_of(lines: Lines, schema: Schema) -> pa.StructArray:
     """The files of a table as the `add` actions of its own log.
 
     Args:
@@ -49,9 +50,7 @@ def adds_of(lines: Sequence[str], schema: Schema) -> pa.StructArray:
     return _adds(found, schema, _written(found["path"], found["extra"]), lambda vector: vector)
 
 
-def absolute_adds(
-    lines: Sequence[str], schema: Schema, root: str, *, as_spark: bool
-) -> pa.StructArray:
+def absolute_adds(lines: Lines, schema: Schema, root: str, *, as_spark: bool) -> pa.StructArray:
     """The files of a table under their full addresses, as `add` actions of another log.
 
     Args:
@@ -86,7 +85,7 @@ def _adds(
     return pa.StructArray.from_arrays([columns[f.name] for f in ADD], fields=list(ADD))
 
 
-def _parsed(lines: Sequence[str]) -> dict[str, pa.Array]:
+def _parsed(lines: Lines) -> dict[str, pa.Array]:
     """The columns of lines, by Arrow's own reader where every line is one to it."""
     options = csv.ParseOptions(delimiter=LINE_SEPARATOR, quote_char=False, escape_char=False)
     wanted = csv.ConvertOptions(
@@ -94,16 +93,35 @@ def _parsed(lines: Sequence[str]) -> dict[str, pa.Array]:
     )
     reading = csv.ReadOptions(column_names=_COLUMNS.names, use_threads=False)
     try:
-        found = csv.read_csv(pa.py_buffer("\n".join(lines).encode()), reading, options, wanted)
+        found = csv.read_csv(pa.py_buffer(lines.text.encode()), reading, options, wanted)
     except pa.ArrowInvalid:
         found = None
-    if found is None or found.num_rows != len(lines):
-        # A path with a control character in it; all that follows a path is free of them.
-        split = [line.rsplit(LINE_SEPARATOR, len(_COLUMNS) - 1) for line in lines]
-        texts = [[value or None for value in column] for column in zip(*split, strict=True)]
+    if found is None or found.num_rows != lines.files:
+        texts = [[value or None for value in column] for column in zip(*_split(lines), strict=True)]
         both = zip(_COLUMNS, texts, strict=True)
         return {f.name: pa.array(t, _TEXT).cast(f.type) for f, t in both}
     return {name: found.column(name).combine_chunks() for name in _COLUMNS.names}
+
+
+def _split(lines: Lines) -> list[list[str]]:
+    """The values of lines among which is a path with a control character in it.
+
+    All that follows a path is free of them, so a line ends where enough values follow.
+    """
+    values = len(_COLUMNS)
+    out, begun = [], ""
+    for piece in lines.text.split("\n"):
+        begun += piece
+        found = begun.rsplit(LINE_SEPARATOR, values - 1)
+        if len(found) == values and not any("\n" in value for value in found[1:]):
+            out.append(found)
+            begun = ""
+        else:
+            begun += "\n"
+    if begun or len(out) != lines.files:
+        what = f"The log tells of {lines.files} files in {len(out)} lines."
+        raise CorruptTable(what, hint="Look for paths with line ends and separators in them.")
+    return out
 
 
 def _addresses(paths: pa.Array, root: str, *, as_spark: bool) -> pa.Array:
