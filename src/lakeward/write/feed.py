@@ -52,11 +52,10 @@ class Feed:
 
     def write(self, changes: Iterable[tuple[str, pa.Table]]) -> list[DataFile]:
         """Write rows, each with the kind of its change."""
-        rows = [self._told(kind, table) for kind, table in changes if table.num_rows]
-        if not rows:
-            return []
+        rows = (self._told(kind, table) for kind, table in changes if table.num_rows)
         written = self.stager.stage(rows, Checks(str(self.stager.head.name), {}), complete=True)
-        reach("rows.told")
+        if written:
+            reach("rows.told")
         return [DataFile(f.path, f.size, None, 0, f.partition) for f in written]
 
     def write_changes(self, *, before: pa.Table, after: pa.Table, gone: pa.Table) -> list[DataFile]:

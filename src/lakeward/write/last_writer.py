@@ -76,10 +76,10 @@ def _take_out(member: Member, touched: pa.Table, known: int) -> None:
         condition = to_prune_by(where, change.definition)
         found = list(plan(session, table_id, version, condition, after=known))
     for file in sorted(found, key=lambda f: (f.added, f.ordinal)):
-        rows = rewrite.rows_of(member.parts.storage, change, file)
+        rows = pa.concat_tables(rewrite.rows_of(member.parts.storage, change, file))
         kept = keys.without(rows, touched)
         if kept.num_rows < rows.num_rows:
-            change.added.extend(rewrite.write_again(member.stager, kept))
+            change.added.extend(rewrite.write_again(member.stager, [kept]))
             change.remove(file)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import pyarrow as pa
@@ -126,7 +127,7 @@ class Removal:
                 out.append(Replaced(file, ()))
                 continue
             if not is_numbered(file, definition):
-                out += self._rewritten(file, going)
+                out += self._rewritten(file, going, looked=False)
                 continue
             gone = going.read(self.storage, self.change, file)[POSITION]
             if len(gone) and len(gone) == file.file.live_rows:
@@ -141,13 +142,13 @@ class Removal:
         out += [Replaced(file, (after,)) for (file, _), after in zip(marked, new, strict=True)]
         return out
 
-    def _rewritten(self, file: LoggedFile, going: Going) -> list[Replaced]:
-        """Write a file again, unless all its rows stay."""
-        rows = rewrite.rows_of(self.storage, self.change, file)
-        kept = going.kept(self.change, rows)
-        if kept.num_rows == rows.num_rows:
+    def _rewritten(self, file: LoggedFile, going: Going, *, looked: bool = True) -> list[Replaced]:
+        """Write a file again, unless nobody `looked` before and all its rows stay."""
+        rows = partial(rewrite.rows_of, self.storage, self.change, file)
+        if not looked and all(going.kept(self.change, r).num_rows == r.num_rows for r in rows()):
             return []
         self.before_writing()
+        kept = (going.kept(self.change, some) for some in rows())
         written = rewrite.write_again(self.stager, kept)
         reach("rows.rewritten")
         return [Replaced(file, tuple(written))]

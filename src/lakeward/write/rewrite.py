@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from lakeward.model.file import DataFile, LoggedFile
 from lakeward.read.scan import needs_engine, read_files
 from lakeward.storage.base import Storage
 from lakeward.write.change import Change
+from lakeward.write.row_parts import by_parts
 from lakeward.write.stage import Stager
 from lakeward.write.validate import Checks
 
@@ -24,8 +26,8 @@ def stage(stager: Stager, data: Any, checks: Checks | None = None) -> list[DataF
     return stager.stage(tables, checks or Checks.of(definition, table))
 
 
-def rows_of(storage: Storage, change: Change, file: LoggedFile) -> pa.Table:
-    """The rows of a file that is to be written again.
+def rows_of(storage: Storage, change: Change, file: LoggedFile) -> Iterator[pa.Table]:
+    """The rows of a file that is to be written again, part by part.
 
     Raises:
         UnsupportedFeature: They need another engine.
@@ -34,11 +36,10 @@ def rows_of(storage: Storage, change: Change, file: LoggedFile) -> pa.Table:
         what = f"Table {change.head.name} has mapped or widened columns."
         hint = "Change its rows with Spark, or replace whole partitions."
         raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
-    return read_files(storage, change.head, change.definition, [file]).read_all()
+    reader = read_files(storage, change.head, change.definition, [file])
+    return by_parts(reader, reader.schema)
 
 
-def write_again(stager: Stager, kept: pa.Table) -> list[DataFile]:
+def write_again(stager: Stager, kept: Iterable[pa.Table]) -> list[DataFile]:
     """Write rows again that were checked when they were new."""
-    if not kept.num_rows:
-        return []
-    return stager.stage([kept], Checks(str(stager.head.name), {}), trusted=True)
+    return stager.stage(kept, Checks(str(stager.head.name), {}), trusted=True)

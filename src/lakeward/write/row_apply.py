@@ -3,8 +3,8 @@
 Each file is looked at by itself, several at a time: of its rows only the columns that tell which of
 them change, and only row groups that may hold some. Then every file with such rows is either
 written again, or the rows that go are deleted in place, where the table asks for that and they are
-few; what comes in their place is written as a new file. Memory holds the data of a merge, the rows
-of a few files, and the rows that change in files that are marked.
+few; what comes in their place is written as a new file. Memory holds parts of a few files, and the
+places of rows that go from files that are marked.
 
 Rows that get new values are checked like rows that are appended, with what is generated from them
 computed anew; rows that stay are written as they were.
@@ -12,8 +12,9 @@ computed anew; rows that stay are written as they were.
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -31,7 +32,10 @@ from lakeward.write.validate import Checks
 T = TypeVar("T")
 R = TypeVar("R")
 _THREADS: Final = 4
-"""So many files are worked on at once; each is held in memory while it is."""
+"""So many files are worked on at once; a part of each is held in memory while it is."""
+_HELD: Final = 4_000_000
+"""So many rows are noted as changing when files are looked at; beyond that files are looked at
+again when they are written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,63 +102,110 @@ def carried_out(
     Raises:
         ConstraintViolation: A row would be changed twice, or new rows that the table refuses.
     """
-    looked = zip(files, _each(work.look, files), strict=True)
-    touched = [(file, found) for file, found in looked if not found.is_empty]
+    touched = list(_touched(work, files))
     before_writing()
     reach("rows.found")
     definition = work.change.definition
-    marked, rest = list[tuple[LoggedFile, Found]](), list[tuple[LoggedFile, Found]]()
-    for file, found in touched:
-        small = is_marked_by(definition, file, len(found.gone))
-        (marked if small else rest).append((file, found))
+    marked, rest = list[Touched](), list[Touched]()
+    for one in touched:
+        (marked if is_marked_by(definition, one.file, one.gone) else rest).append(one)
     told: list[DataFile] = []
-    replaced = list(_each(lambda pair: _rewritten(work, *pair, told), rest))
-    coming = list(_each(lambda pair: _renewed(work, *pair, told), marked))
-    new = work.inserted()
-    work.checks.look_at(new)
+    replaced = list(_each(lambda one: _rewritten(work, one, told), rest))
+    counts: list[int] = []
+    coming = _each(lambda one: _renewed(work, one, told), marked)
+    new = itertools.chain(coming, _new(work, told, counts))
+    added = work.stager.stage(new, Checks(work.plan.table, {}), complete=True)
     work.checks.settle()
-    if work.feed is not None:
-        told += work.feed.write_new(new)
-    nothing = Checks(work.plan.table, {})
-    added = work.stager.stage([*coming, new], nothing, complete=True)
     reach("rows.written")
     replaced += _marked(work, marked)
     given = work.plan.source.num_rows
-    return Done(tuple(replaced), tuple(added), new.num_rows, given, tuple(told))
+    return Done(tuple(replaced), tuple(added), sum(counts), given, tuple(told))
 
 
-def _rewritten(work: RowWork, file: LoggedFile, found: Found, told: list[DataFile]) -> Replaced:
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """A file with rows to change.
+
+    Attributes:
+        file: As it is.
+        gone: How many rows do not stay as they are.
+        found: These; None where they are looked for again, because memory holds enough of them.
+    """
+
+    file: LoggedFile
+    gone: int
+    found: Found | None
+
+    def found_by(self, work: RowWork) -> Found:
+        """The rows that change."""
+        return work.look(self.file) if self.found is None else self.found
+
+
+def _touched(work: RowWork, files: Sequence[LoggedFile]) -> Iterable[Touched]:
+    """Look at all files."""
+    held = 0
+    for file, found in zip(files, _each(work.look, files), strict=True):
+        if found.is_empty:
+            continue
+        gone = len(found.gone)
+        held += gone
+        yield Touched(file, gone, found if held <= _HELD else None)
+
+
+def _rewritten(work: RowWork, one: Touched, told: list[DataFile]) -> Replaced:
     """Write a file again, with what changes in it."""
+    file, found = one.file, one.found_by(work)
     deleted = len(found.deleted)
     if work.feed is None and deleted == file.rows:
         return Replaced(file, (), 0, deleted)
-    rows = work.rows(file, found)
+    copied = 0
+
+    def rows() -> Iterator[pa.Table]:
+        nonlocal copied
+        for part in work.parts(file, found):
+            after = work.checked(part.after)
+            copied += part.whole.num_rows - len(part.found.gone)
+            if not work.checks.violated:
+                told.extend(work.told(part))
+                yield part.kept()
+                yield after
+
+    written = work.stager.stage(rows(), Checks(work.plan.table, {}), complete=True)
+    reach("rows.rewritten")
+    return Replaced(file, tuple(written), one.gone - deleted, deleted, copied)
+
+
+def _renewed(work: RowWork, one: Touched, told: list[DataFile]) -> pa.Table:
+    """The rows that come in place of those that go from a file that stays."""
+    rows = work.changed(one.file, one.found_by(work))
     after = work.checked(rows.after)
     if work.checks.violated:
-        return Replaced(file, (), after.num_rows, deleted)
-    nothing = Checks(work.plan.table, {})
-    written = work.stager.stage([rows.kept(), after], nothing, complete=True)
-    reach("rows.rewritten")
-    told += work.told(rows)
-    copied = rows.whole.num_rows - len(found.gone)
-    return Replaced(file, tuple(written), after.num_rows, deleted, copied)
-
-
-def _renewed(work: RowWork, file: LoggedFile, found: Found, told: list[DataFile]) -> pa.Table:
-    """The rows that come in place of those that go from a file that stays."""
-    rows = work.changed(file, found)
-    after = work.checked(rows.after)
-    if not work.checks.violated:
-        told += work.told(rows)
+        return after.slice(0, 0)
+    told.extend(work.told(rows))
     return after
 
 
-def _marked(work: RowWork, files: Sequence[tuple[LoggedFile, Found]]) -> Iterable[Replaced]:
+def _new(work: RowWork, told: list[DataFile], counts: list[int]) -> Iterator[pa.Table]:
+    """The rows that are inserted; how many they are goes into `counts`."""
+    for rows in work.inserted():
+        work.checked(rows)
+        if work.checks.violated:
+            continue
+        if work.feed is not None:
+            told.extend(work.feed.write_new(rows))
+        counts.append(rows.num_rows)
+        yield rows
+
+
+def _marked(work: RowWork, files: Sequence[Touched]) -> Iterable[Replaced]:
     """Delete rows in place."""
-    after = mark(work.stager, [(file, pa.array(found.gone)) for file, found in files])
-    for (file, found), new in zip(files, after, strict=True):
-        deleted = len(found.deleted)
-        yield Replaced(file, (new,), len(found.gone) - deleted, deleted)
+    found = [one.found_by(work) for one in files]
+    after = mark(
+        work.stager, [(one.file, pa.array(f.gone)) for one, f in zip(files, found, strict=True)]
+    )
+    for one, rows, new in zip(files, found, after, strict=True):
+        deleted = len(rows.deleted)
+        yield Replaced(one.file, (new,), one.gone - deleted, deleted)
 
 
 def _each(do: Callable[[T], R], items: Sequence[T]) -> Iterable[R]:

@@ -43,8 +43,8 @@ class Found:
     """What a plan does to some rows, by their positions.
 
     Attributes:
-        deleted: Rows that go.
-        updated: Rows that get new values; none of them is there twice.
+        deleted: Rows that go, in order.
+        updated: Rows that get new values; each in order, and none of them is there twice.
     """
 
     deleted: Positions
@@ -59,6 +59,26 @@ class Found:
         """The same by other positions."""
         updated = tuple(replace(u, rows=place(u.rows)) for u in self.updated)
         return Found(place(self.deleted), updated)
+
+    def between(self, low: int, high: int) -> Found:
+        """What is done to rows from one position up to, and without, another."""
+        updated = []
+        for one in self.updated:
+            some = slice(*np.searchsorted(one.rows, [low, high]))
+            if some.stop > some.start:
+                partners = None if one.partners is None else one.partners[some]
+                updated.append(replace(one, rows=one.rows[some], partners=partners))
+        return Found(
+            self.deleted[slice(*np.searchsorted(self.deleted, [low, high]))], tuple(updated)
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Found]) -> Found:
+        """What is done to rows that follow each other."""
+        if len(parts) == 1:
+            return parts[0]
+        deleted = np.concatenate([np.empty(0, dtype=np.int64), *(p.deleted for p in parts)])
+        return cls(deleted, tuple(u for p in parts for u in p.updated))
 
     @property
     def is_empty(self) -> bool:
@@ -97,12 +117,13 @@ def find(plan: RowPlan, rows: pa.Table, seen: Mask) -> Found:
     return Found(gone, tuple(updated))
 
 
-def inserted(plan: RowPlan, seen: Mask) -> Iterable[tuple[BoundClause, pa.Table]]:
-    """The rows of the data without a partner that shall be inserted, by clause."""
-    rest = np.flatnonzero(~seen)
-    for clause, found in _first(plan.not_matched, plan.source, rest, plan):
+def inserted(plan: RowPlan, seen: Mask, some: slice) -> Iterable[tuple[BoundClause, pa.Table]]:
+    """The rows without a partner that shall be inserted, of some rows of the data, by clause."""
+    rest = np.flatnonzero(~seen[some])
+    rows = plan.source.slice(some.start, some.stop - some.start)
+    for clause, found in _first(plan.not_matched, rows, rest, plan):
         if len(found):
-            yield clause, plan.source.take(pa.array(found))
+            yield clause, picked(rows, found)
 
 
 def beside(
@@ -115,7 +136,8 @@ def beside(
     if partners is None:
         return rows
     names = sorted(set().union(*map(sources, expressions)))
-    taken = plan.source.select([source_name(n) for n in names]).take(pa.array(partners))
+    # Arrow would copy all chunks of a column into one first, to take any of its rows.
+    taken = picked(plan.source.select([source_name(n) for n in names]), partners)
     for name in taken.column_names:
         rows = rows.append_column(name, taken[name])
     return rows

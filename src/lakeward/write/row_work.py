@@ -7,8 +7,9 @@ are read of it, which is the same number in every reading.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -30,49 +31,13 @@ from lakeward.storage.base import Storage
 from lakeward.write.change import Change
 from lakeward.write.feed import Feed
 from lakeward.write.row_find import Found, Updated, beside, find, inserted
+from lakeward.write.row_parts import FileRows, by_parts
 from lakeward.write.row_plan import RowPlan
 from lakeward.write.stage import Stager
 from lakeward.write.validate import Checks
 
-_RUNS: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class FileRows:
-    """Rows of a file, and what becomes of them.
-
-    Attributes:
-        whole: All rows of the file, or those that change.
-        found: What changes, by positions among these rows.
-        after: The rows that were updated, as they become, in the order of `found`.
-    """
-
-    whole: pa.Table
-    found: Found
-    after: pa.Table
-
-    def kept(self) -> pa.Table:
-        """The rows that stay as they are."""
-        gone = self.found.gone
-        breaks = np.flatnonzero(np.diff(gone) > 1)
-        if len(breaks) < _RUNS:
-            # What lies between few runs of rows need not be copied.
-            starts = [0, *(gone[[*breaks, len(gone) - 1]] + 1).tolist()]
-            ends = [*gone[[0, *(breaks + 1)]].tolist(), self.whole.num_rows]
-            spans = zip(starts, ends, strict=True)
-            return pa.concat_tables([self.whole.slice(a, b - a) for a, b in spans])
-        stays = np.ones(self.whole.num_rows, dtype=bool)
-        stays[gone] = False
-        return self.whole.filter(pa.array(stays))
-
-    def before(self) -> pa.Table:
-        """The rows that were updated, as they were, in the order of `after`."""
-        places = [u.rows for u in self.found.updated]
-        return picked(self.whole, np.concatenate([np.empty(0, dtype=np.int64), *places]))
-
-    def deleted(self) -> pa.Table:
-        """The rows that are gone."""
-        return picked(self.whole, self.found.deleted)
+_NEW_ROWS: Final = 1_000_000
+"""So many rows of the data become rows of the table at once."""
 
 
 @dataclass
@@ -116,25 +81,26 @@ class RowWork:
             hint = "Change its rows with Spark, or replace whole partitions."
             raise UnsupportedFeature(what, hint=hint, table=str(self.change.head.name))
         names = [n for n in definition.schema.names if n in self.plan.needed]
-        rows = self._read(file, names, where=_scope(self.plan, file))
-        found = find(self.plan, rows, self.seen)
-        if found.is_empty:
-            return found
-        numbers = rows[POSITION].to_numpy()
-        return found.moved(lambda places: numbers[places])
+        parts = self._read(file, names, where=_scope(self.plan, file))
+        return Found.joined([self._look(rows) for rows in parts])
 
-    def rows(self, file: LoggedFile, found: Found) -> FileRows:
-        """All rows of a file, of which some change."""
+    def parts(self, file: LoggedFile, found: Found) -> Iterator[FileRows]:
+        """All rows of a file, of which some change, part by part."""
         definition, head = self.change.definition, self.change.head
         if file.file.deletion_vector is None or not is_numbered(file, definition):
             # There every row is read, so its position is its place.
-            whole = read_files(self.storage, head, definition, [file]).read_all()
-        else:
-            numbered = self._read(file, definition.schema.names)
-            numbers = numbered[POSITION].to_numpy()
-            whole = numbered.drop_columns([POSITION])
-            found = found.moved(lambda places: np.searchsorted(numbers, places))
-        return FileRows(whole, found, self._after(whole, found))
+            reader = read_files(self.storage, head, definition, [file])
+            start = 0
+            for rows in by_parts(reader, reader.schema):
+                some = found.between(start, start + rows.num_rows)
+                yield self._file_rows(rows, some.moved(partial(_less, start)))
+                start += rows.num_rows
+            return
+        for rows in self._read(file, definition.schema.names):
+            numbers = rows[POSITION].to_numpy()
+            low, high = (numbers[0], numbers[-1] + 1) if len(numbers) else (0, 0)
+            placed = found.between(low, high).moved(partial(_among, numbers))
+            yield self._file_rows(rows.drop_columns([POSITION]), placed)
 
     def changed(self, file: LoggedFile, found: Found) -> FileRows:
         """The rows of a file that change, with the columns that are needed of them."""
@@ -143,7 +109,7 @@ class RowWork:
         parts = [_chosen(batch, gone) for batch in reader]
         some = pa.Table.from_batches(parts, reader.schema)
         placed = found.moved(lambda places: np.searchsorted(gone, places))
-        return FileRows(some.drop_columns([POSITION]), placed, self._after(some, placed))
+        return self._file_rows(some.drop_columns([POSITION]), placed)
 
     def checked(self, rows: pa.Table) -> pa.Table:
         """Rows that are new or have new values, checked."""
@@ -157,14 +123,24 @@ class RowWork:
             return []
         return self.feed.write_changes(before=rows.before(), after=rows.after, gone=rows.deleted())
 
-    def inserted(self) -> pa.Table:
-        """The rows of the data that have no partner, as rows of the table."""
+    def inserted(self) -> Iterator[pa.Table]:
+        """The rows of the data that have no partner, as rows of the table, some at a time."""
         definition = self.change.definition
-        parts = [
-            completed(_new_rows(rows, clause.values, definition), definition, self.plan.table)
-            for clause, rows in inserted(self.plan, self.seen)
-        ]
-        return pa.concat_tables([definition.schema.arrow.empty_table(), *parts])
+        for start in range(0, self.plan.source.num_rows, _NEW_ROWS):
+            some = slice(start, start + _NEW_ROWS)
+            for clause, rows in inserted(self.plan, self.seen, some):
+                new = _new_rows(rows, clause.values, definition)
+                yield completed(new, definition, self.plan.table)
+
+    def _file_rows(self, rows: pa.Table, found: Found) -> FileRows:
+        return FileRows(rows, found, self._after(rows, found))
+
+    def _look(self, rows: pa.Table) -> Found:
+        found = find(self.plan, rows, self.seen)
+        if found.is_empty:
+            return found
+        numbers = rows[POSITION].to_numpy()
+        return found.moved(lambda places: numbers[places])
 
     def _read(
         self,
@@ -172,15 +148,20 @@ class RowWork:
         names: Sequence[str],
         *,
         where: Expression | None = None,
-    ) -> pa.Table:
+    ) -> Iterator[pa.Table]:
         """Rows with their positions, among them all for which a condition is true."""
         definition, head = self.change.definition, self.change.head
         if is_numbered(file, definition):
-            return self._reader(file, names, where=where).read_all()
+            numbered = self._reader(file, names, where=where)
+            yield from by_parts(numbered, numbered.schema)
+            return
         # Where nothing is asked of the rows, any column tells how many there are.
         columns = list(names) or definition.schema.names[:1]
-        rows = read_files(self.storage, head, definition, [file], columns=columns).read_all()
-        return rows.append_column(POSITION, pa.array(np.arange(rows.num_rows)))
+        reader = read_files(self.storage, head, definition, [file], columns=columns)
+        start = 0
+        for rows in by_parts(reader, reader.schema):
+            yield rows.append_column(POSITION, pa.array(np.arange(start, start + rows.num_rows)))
+            start += rows.num_rows
 
     def _reader(
         self,
@@ -239,6 +220,14 @@ def _scope(plan: RowPlan, file: LoggedFile) -> Expression | None:
         return None
     condition = known[0] if len(known) == 1 else Or(tuple(known))
     return None if file_always_matches(condition, file.file) else condition
+
+
+def _among(numbers: Positions, positions: Positions) -> Positions:
+    return np.searchsorted(numbers, positions)
+
+
+def _less(start: int, positions: Positions) -> Positions:
+    return positions - start
 
 
 def _chosen(rows: pa.RecordBatch, wanted: Positions) -> pa.RecordBatch:

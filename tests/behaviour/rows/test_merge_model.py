@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -13,7 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lakeward as lw
+from lakeward.engines.arrow import source
 from lakeward.errors import ConstraintViolation
+from lakeward.write import row_apply, row_parts, row_work
 from tests.behaviour.lakes import append
 
 Row: TypeAlias = dict[str, Any]
@@ -167,6 +170,17 @@ def _counted(rows: list[Row]) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row[n] for n in _SCHEMA.names) for row in rows)
 
 
+@contextmanager
+def small_parts() -> Iterator[None]:
+    """Work on two rows at a time, and note no row of a file until it is written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "_BATCH_ROWS", 2)
+        patch.setattr(row_parts, "PART_BYTES", 1)
+        patch.setattr(row_apply, "_HELD", 0)
+        patch.setattr(row_work, "_NEW_ROWS", 2)
+        yield
+
+
 @pytest.mark.apart
 @pytest.mark.local
 @settings(
@@ -177,6 +191,7 @@ def _counted(rows: list[Row]) -> Counter[tuple[Any, ...]]:
 @given(
     files=st.lists(_rows, min_size=1, max_size=3),
     in_place=st.booleans(),
+    by_parts=st.booleans(),
     data=_data,
     on=st.integers(0, len(_ON) - 1),
     chosen=st.tuples(*map(st.sampled_from, (_MATCHED, _NOT_MATCHED, _ALONE))).filter(
@@ -189,6 +204,7 @@ def test_a_merge_does_what_its_model_does(
     table_format: str,
     files: list[list[Row]],
     in_place: bool,
+    by_parts: bool,
     data: list[Row],
     on: int,
     chosen: tuple[Choice, Choice, Choice],
@@ -200,22 +216,23 @@ def test_a_merge_does_what_its_model_does(
     for rows in files:
         append(shared_lake, name, pa.Table.from_pylist(rows, schema=_SCHEMA))
     before = [row for rows in files for row in rows]
-    source = pa.Table.from_pylist(data, schema=_DATA)
+    rows_given = pa.Table.from_pylist(data, schema=_DATA)
     if not any(c.reads_op for c in chosen):
-        source = source.drop_columns(["op"])
+        rows_given = rows_given.drop_columns(["op"])
 
     tx = shared_lake.transaction()
     matched, not_matched, alone = (c.given for c in chosen)
     clauses = {"matched": matched, "not_matched": not_matched, "not_matched_by_source": alone}
-    try:
-        expected = _merged(before, data, on, chosen)
-    except TwiceError:
-        with pytest.raises(ConstraintViolation, match="Two rows of the data"):
-            tx.merge(name, source, on=_ON[on][0], **clauses)
-        assert _counted(table.to_arrow().to_pylist()) == _counted(before)
-        return
-    done = tx.merge(name, source, on=_ON[on][0], **clauses)
-    tx.commit()
+    with small_parts() if by_parts else nullcontext():
+        try:
+            expected = _merged(before, data, on, chosen)
+        except TwiceError:
+            with pytest.raises(ConstraintViolation, match="Two rows of the data"):
+                tx.merge(name, rows_given, on=_ON[on][0], **clauses)
+            assert _counted(table.to_arrow().to_pylist()) == _counted(before)
+            return
+        done = tx.merge(name, rows_given, on=_ON[on][0], **clauses)
+        tx.commit()
 
     assert _counted(table.to_arrow().to_pylist()) == _counted(expected)
     assert len(expected) == len(before) + (done.inserted or 0) - (done.deleted or 0)
