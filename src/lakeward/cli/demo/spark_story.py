@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from lakeward.cli.demo import expected, reader
+from lakeward.cli.demo import expected, reader, strangers
 from lakeward.cli.demo.batches import Shop
 from lakeward.cli.demo.shop_pipeline import pipeline
 from lakeward.cli.demo.story import Stage, Step
@@ -196,9 +195,12 @@ def let_strangers_read(stage: SparkStage) -> None:
         ("pyiceberg", store, expected.SALES_COLUMNS, sales),
     ]
     with ExitStack() as stack:
-        begun = [(e, d, _ask(stack, e, place, columns)) for e, place, columns, d in asked]
+        begun = [
+            (engine, digest, strangers.ask(stack, reader, engine, engine, place, *columns))
+            for engine, place, columns, digest in asked
+        ]
         for engine, digest, process in begun:
-            answer = _answer(process)
+            answer = strangers.answer(process, _PATIENCE_SECONDS)
             if "rows" not in answer:
                 stage.say(f"{engine}: {answer.get('absent') or answer.get('failed')}")
                 stage.check(f"{engine} answers", True, "absent" in answer)
@@ -262,37 +264,3 @@ def _count(stage: SparkStage, name: str) -> int:
 def _rows(table: Any, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
     found = table.to_arrow(columns=list(columns))
     return list(zip(*(c.to_pylist() for c in found.columns), strict=True))
-
-
-def _ask(
-    stack: ExitStack, engine: str, place: str, columns: tuple[str, ...]
-) -> subprocess.Popen[str]:
-    process = stack.enter_context(
-        subprocess.Popen(  # noqa: S603  our own script
-            [_python(engine), "-I", reader.__file__, engine, place, *columns],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-            text=True,
-        )
-    )
-    # Nobody waits for an answer when something else went wrong; one that has ended stays ended.
-    stack.callback(process.kill)
-    return process
-
-
-def _answer(process: subprocess.Popen[str]) -> dict[str, Any]:
-    try:
-        out, err = process.communicate(timeout=_PATIENCE_SECONDS)
-    except subprocess.TimeoutExpired:
-        return {"failed": f"no answer within {_PATIENCE_SECONDS} seconds"}
-    if process.returncode:
-        return {"failed": err.strip().rpartition("\n")[2] or f"code {process.returncode}"}
-    answer: dict[str, Any] = json.loads(out)
-    return answer
-
-
-def _python(engine: str) -> str:
-    """DuckDB's extensions want an environment of their own; `make peers` makes it beside ours."""
-    peers = Path(sys.prefix).parent / ".venv-peers" / "bin" / "python"
-    return str(peers) if engine.startswith("DuckDB") and peers.exists() else sys.executable

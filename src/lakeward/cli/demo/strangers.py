@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 from lakeward.cli.demo import stranger
@@ -17,20 +18,31 @@ _PATIENCE_SECONDS: Final = 60
 def read_with_all(location: str) -> list[tuple[str, dict[str, Any]]]:
     """What each engine reads from a table's directory, all of them at once."""
     with ExitStack() as stack:
-        asked = [(engine, _ask(stack, "read", engine, location)) for engine in stranger.READERS]
-        return [(engine, _answer(process)) for engine, process in asked]
+        asked = [
+            (engine, ask(stack, stranger, engine, "read", engine, location))
+            for engine in stranger.READERS
+        ]
+        return [(engine, answer(process)) for engine, process in asked]
 
 
 def write_to(location: str) -> dict[str, Any]:
     """What deltalake is told when it tries to write past the lake."""
     with ExitStack() as stack:
-        return _answer(_ask(stack, "write", "deltalake", location))
+        return answer(ask(stack, stranger, "deltalake", "write", "deltalake", location))
 
 
-def _ask(stack: ExitStack, task: str, engine: str, location: str) -> subprocess.Popen[str]:
+def ask(stack: ExitStack, script: ModuleType, engine: str, *words: str) -> subprocess.Popen[str]:
+    """Run a script where an engine is, apart from the lake; its answer can be waited for.
+
+    Args:
+        stack: The process is over when it ends.
+        script: What to run.
+        engine: The one that must be at hand.
+        words: What the script is told.
+    """
     process = stack.enter_context(
         subprocess.Popen(  # noqa: S603  our own script
-            [_python(engine), "-I", stranger.__file__, task, engine, location],
+            [_python(engine), "-I", str(script.__file__), *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
@@ -42,18 +54,19 @@ def _ask(stack: ExitStack, task: str, engine: str, location: str) -> subprocess.
     return process
 
 
-def _answer(process: subprocess.Popen[str]) -> dict[str, Any]:
+def answer(process: subprocess.Popen[str], patience: int = _PATIENCE_SECONDS) -> dict[str, Any]:
+    """What a process that was asked says, or why it `failed`."""
     try:
-        out, err = process.communicate(timeout=_PATIENCE_SECONDS)
+        out, err = process.communicate(timeout=patience)
     except subprocess.TimeoutExpired:
-        return {"failed": f"no answer within {_PATIENCE_SECONDS} seconds"}
+        return {"failed": f"no answer within {patience} seconds"}
     if process.returncode:
         return {"failed": err.strip().rpartition("\n")[2] or f"code {process.returncode}"}
-    answer: dict[str, Any] = json.loads(out)
-    return answer
+    said: dict[str, Any] = json.loads(out)
+    return said
 
 
 def _python(engine: str) -> str:
     """DuckDB's extensions want an environment of their own; `make peers` makes it beside ours."""
     peers = Path(sys.prefix).parent / ".venv-peers" / "bin" / "python"
-    return str(peers) if engine == "DuckDB" and peers.exists() else sys.executable
+    return str(peers) if engine.startswith("DuckDB") and peers.exists() else sys.executable
