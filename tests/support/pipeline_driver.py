@@ -6,16 +6,14 @@ batches that are missing, one at a time, and dies when it reaches the step for t
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from pathlib import Path
 
 import lakeward as lw
 from lakeward.cli.demo.batches import Shop
 from lakeward.cli.demo.shop_pipeline import pipeline
-from lakeward.model import steps
 from lakeward.spark import session
+from tests.support.processes import kill_myself_at
 from tests.support.sparks import CONF
 
 SCALE = 0.02
@@ -23,19 +21,11 @@ SCALE = 0.02
 
 def main(target: str, landing: str, batches: int, step: str, times: int) -> None:
     shop = Shop(Path(landing), SCALE)
-    left = times
-
-    def die(reached: str) -> None:
-        nonlocal left
-        left -= reached == step
-        if not left:
-            os.kill(os.getpid(), signal.SIGKILL)
-
     with lw.open(target) as lake:
         spark = session(lake, master="local[2]", **CONF)
         spark.sparkContext.setLogLevel("ERROR")
         if step:
-            steps.observe(die)
+            kill_myself_at(step, times)
         for number in range(batches):
             if not (shop.landing / "customers" / f"batch-{number:03d}.parquet").exists():
                 shop.deliver(number)

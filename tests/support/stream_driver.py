@@ -7,26 +7,16 @@ time.
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from typing import Any
 
 import lakeward as lw
-from lakeward.model import steps
 from lakeward.spark import session, sink
+from tests.support.processes import kill_myself_at
 from tests.support.sparks import CONF
 
 
 def main(target: str, landing: str, checkpoint: str, step: str, times: int) -> None:
-    left = times
-
-    def die(reached: str) -> None:
-        nonlocal left
-        left -= reached == step
-        if not left:
-            os.kill(os.getpid(), signal.SIGKILL)
-
     def write(tx: Any, rows: Any) -> None:
         tx.append("events", rows)
         tx.append("copies", rows)
@@ -35,7 +25,7 @@ def main(target: str, landing: str, checkpoint: str, step: str, times: int) -> N
         spark = session(lake, master="local[2]", **CONF)
         spark.sparkContext.setLogLevel("ERROR")
         if step:
-            steps.observe(die)
+            kill_myself_at(step, times)
         query = (
             spark.readStream.schema("id BIGINT, batch BIGINT")
             .option("maxFilesPerTrigger", 1)

@@ -6,13 +6,11 @@ step for the so-manieth time.
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 
+from lakeward.cli.demo.dying import die_at
 from lakeward.cli.demo.shop_pipeline import pipeline
 from lakeward.lake.lake import Lake
-from lakeward.model import steps
 from lakeward.spark import session
 
 
@@ -20,15 +18,7 @@ def main(target: str, landing: str, step: str, times: int) -> None:
     """Run, and die on the way."""
     lake = Lake(target, create=False)
     spark = session(lake)
-    left = times
-
-    def die(reached: str) -> None:
-        nonlocal left
-        left -= reached == step
-        if not left:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    steps.observe(die)
+    die_at(step, times)
     pipeline.run(lake, spark, landing=landing)
 
 
