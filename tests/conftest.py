@@ -47,7 +47,8 @@ def postgres_url(postgres_server: Postgres) -> Generator[str]:
 @pytest.fixture(scope="session")
 def s3_server() -> Generator[S3Server]:
     """An S3 server that all tests of this process share; do not kill it."""
-    from tests.support.s3 import S3Server, Unobtainable
+    from tests.support.s3 import S3Server
+    from tests.support.servers import Unobtainable
 
     try:
         server = S3Server()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def azurite() -> Generator[Azurite]:
     """Azure's blob storage, as far as it is needed."""
     from tests.support.azurite import Azurite
-    from tests.support.s3 import Unobtainable
+    from tests.support.servers import Unobtainable
 
     try:
         server = Azurite()

@@ -14,7 +14,8 @@ import lakeward as lw
 from lakeward.errors import StorageError
 from lakeward.storage.attach import PROBE
 from tests.support.faulty_store import Fault, FaultyStore
-from tests.support.s3 import S3Server, free_port, is_listening, on_disk
+from tests.support.s3 import S3Server, on_disk
+from tests.support.servers import free_port, is_listening
 
 pytestmark = pytest.mark.s3
 

@@ -10,14 +10,11 @@ import http.client
 import secrets
 import shutil
 import subprocess
-import tempfile
-import time
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
-from tests.support.s3 import Unobtainable, is_listening
+from tests.support.servers import Server, Unobtainable, is_listening
 
 VERSION: Final = "3.35.0"
 ACCOUNT: Final = "devstoreaccount1"
@@ -29,10 +26,9 @@ PORT: Final = 10000
 """Clients of an emulator look for it there."""
 _API: Final = "2021-08-06"
 _TOOLS: Final = Path(__file__).parents[2] / ".tools" / "azurite"
-_LOOKS: Final = 600
 
 
-class Azurite:
+class Azurite(Server):
     """A server of its own, in a temporary directory."""
 
     def __init__(self) -> None:
@@ -40,27 +36,13 @@ class Azurite:
         if is_listening(PORT):
             message = f"somebody listens at port {PORT} already"
             raise Unobtainable(message)
-        self._directory = Path(tempfile.mkdtemp(prefix="lakeward-azure-"))
-        self._process = subprocess.Popen(
-            [
-                *(program, "--silent", "--disableTelemetry", "--skipApiVersionCheck"),
-                *("--blobHost", "127.0.0.1", "--blobPort", str(PORT)),
-                *("--location", self._directory),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        for _ in range(_LOOKS):
-            if is_listening(PORT):
-                return
-            if self._process.poll() is not None:
-                break
-            time.sleep(0.05)
-        self.stop()
-        message = "Azurite did not start"
-        raise RuntimeError(message)
+        super().__init__("azure")
+        command: list[str | Path] = [
+            *(program, "--silent", "--disableTelemetry", "--skipApiVersionCheck"),
+            *("--blobHost", "127.0.0.1", "--blobPort", str(PORT)),
+            *("--location", self._directory),
+        ]
+        self._serve(command, PORT)
 
     def options(self) -> dict[str, str]:
         """The storage options that reach it."""
@@ -86,23 +68,6 @@ class Azurite:
         assert answer.status == http.HTTPStatus.CREATED, answer.read()
         connection.close()
         return name
-
-    def stop(self) -> None:
-        """Stop the server and forget its data."""
-        self._process.kill()
-        self._process.wait()
-        shutil.rmtree(self._directory, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
 
 def obtain() -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from contextlib import ExitStack
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from tests.support.servers import free_port
 from tests.support.sparks import JAVA_OPTIONS
 
 _PATIENCE_SECONDS: Final = 90.0
@@ -23,7 +23,7 @@ class Cluster:
     def __init__(self, directory: Path, *, workers: int = 2) -> None:
         self._directory = directory
         self._workers = workers
-        self._port = _free_port()
+        self._port = free_port()
         self._stack = ExitStack()
 
     @property
@@ -32,13 +32,13 @@ class Cluster:
         return f"spark://127.0.0.1:{self._port}"
 
     def __enter__(self) -> Self:
-        port, web = str(self._port), str(_free_port())
+        port, web = str(self._port), str(free_port())
         self._start("master.Master", "--host", "127.0.0.1", "--port", port, "--webui-port", web)
         self._wait("master.Master", "I have been elected leader")
         for number in range(self._workers):
             self._start(
                 "worker.Worker",
-                *("--host", "127.0.0.1", "--webui-port", str(_free_port())),
+                *("--host", "127.0.0.1", "--webui-port", str(free_port())),
                 *("--cores", "1", "--memory", "1g"),
                 *("--work-dir", str(self._directory / f"work-{number}"), self.master),
                 log=f"worker-{number}",
@@ -94,9 +94,3 @@ class Cluster:
 def _end(process: subprocess.Popen[bytes]) -> None:
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

