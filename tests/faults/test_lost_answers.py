@@ -16,11 +16,9 @@ import pytest
 
 import lakeward as lw
 from lakeward.errors import LakewardError, Locked, OutcomeUnknown, StoreError, StoreUnavailable
-from lakeward.log.postgres import PostgresDatabase
-from lakeward.log.sqlite import SqliteDatabase
 from tests.support import processes
 from tests.support.invariants import check_lake, transaction_ids
-from tests.support.losses import Loss, Losses, LossyProxy, lossy_sqlite
+from tests.support.losses import Loss, Losses, LossyProxy
 from tests.support.sizes import sizes
 from tests.support.target import LakeTarget
 
@@ -31,11 +29,6 @@ pytestmark = pytest.mark.slow
 
 TABLES = ("left", "right")
 _MOST = 200
-
-
-@pytest.fixture
-def losses() -> Losses:
-    return Losses()
 
 
 @pytest.fixture(params=[("delta", "delta"), ("delta", "iceberg")], ids="+".join)
@@ -53,35 +46,13 @@ def title(store: str, formats: tuple[str, str]) -> str:
 
 @pytest.fixture
 def lossy(
-    store: str,
-    formats: tuple[str, str],
-    lake_target: LakeTarget,
-    losses: Losses,
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
+    lake_target: LakeTarget, lossy_target: LakeTarget, formats: tuple[str, str]
 ) -> Generator[lw.Lake]:
     """The lake through a connection that may lose things, with two tables."""
     with lake_target.open() as lake:
         create_tables(lake, formats)
-    if store == "sqlite":
-        lossy_sqlite(monkeypatch, losses)
-        with lake_target.open() as lake:
-            yield lake
-        return
-    server: Postgres = request.getfixturevalue("postgres_server")
-    database = lake_target.url.split("?")[0].rpartition("/")[2]
-    with (
-        LossyProxy(server.socket, losses) as proxy,
-        LakeTarget(proxy.url(database), lake_target.warehouse).open() as lake,
-    ):
+    with lossy_target.open() as lake:
         yield lake
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients that give up soon."""
-    monkeypatch.setattr(PostgresDatabase, "patience_seconds", 0.5)
-    monkeypatch.setattr(SqliteDatabase, "patience_seconds", 0.5)
 
 
 @sizes("commits", short=50, full=1000)

@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,54 +20,21 @@ from lakeward.errors import (
     StoreError,
     TableNotFound,
 )
-from lakeward.log.postgres import PostgresDatabase
-from lakeward.log.sqlite import SqliteDatabase
 from lakeward.stream.sink import Sink
 from tests.support.invariants import Rows, check_lake
-from tests.support.losses import Loss, Losses, LossyProxy, lossy_sqlite
+from tests.support.losses import Loss, Losses
 from tests.support.sizes import sizes
 from tests.support.target import LakeTarget
-
-if TYPE_CHECKING:
-    from tests.support.postgres import Postgres
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def losses() -> Losses:
-    return Losses()
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients that give up soon."""
-    monkeypatch.setattr(PostgresDatabase, "patience_seconds", 0.3)
-    monkeypatch.setattr(SqliteDatabase, "patience_seconds", 0.3)
-
-
-@pytest.fixture
-def lossy(
-    store: str,
-    lake_target: LakeTarget,
-    losses: Losses,
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Generator[lw.Lake]:
+def lossy(lake_target: LakeTarget, lossy_target: LakeTarget) -> Generator[lw.Lake]:
     """The lake through a connection that may lose things."""
     with lake_target.open() as lake:
         lake.create("t", {"id": "int64"})
-    if store == "sqlite":
-        lossy_sqlite(monkeypatch, losses)
-        with lake_target.open() as lake:
-            yield lake
-        return
-    server: Postgres = request.getfixturevalue("postgres_server")
-    database = lake_target.url.split("?")[0].rpartition("/")[2]
-    with (
-        LossyProxy(server.socket, losses) as proxy,
-        LakeTarget(proxy.url(database), lake_target.warehouse).open() as lake,
-    ):
+    with lossy_target.open() as lake:
         yield lake
 
 

@@ -1,0 +1,47 @@
+"""A lake whose connection to its store may lose things, for the tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakeward.log.postgres import PostgresDatabase
+from lakeward.log.sqlite import SqliteDatabase
+from tests.support.losses import Losses, LossyProxy, lossy_sqlite
+from tests.support.target import LakeTarget
+
+if TYPE_CHECKING:
+    from tests.support.postgres import Postgres
+
+
+@pytest.fixture
+def losses() -> Losses:
+    return Losses()
+
+
+@pytest.fixture
+def lossy_target(
+    store: str,
+    lake_target: LakeTarget,
+    losses: Losses,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Generator[LakeTarget]:
+    """The lake through a connection that loses what `losses` says."""
+    if store == "sqlite":
+        lossy_sqlite(monkeypatch, losses)
+        yield lake_target
+        return
+    server: Postgres = request.getfixturevalue("postgres_server")
+    database = lake_target.url.split("?")[0].rpartition("/")[2]
+    with LossyProxy(server.socket, losses) as proxy:
+        yield LakeTarget(proxy.url(database), lake_target.warehouse)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that give up soon."""
+    monkeypatch.setattr(PostgresDatabase, "patience_seconds", 0.5)
+    monkeypatch.setattr(SqliteDatabase, "patience_seconds", 0.5)
