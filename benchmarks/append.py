@@ -21,7 +21,7 @@ from benchmarks.data import SCHEMA, rows
 from benchmarks.delta import DeltaWriter
 from benchmarks.ducklake import DuckLake
 from benchmarks.result import Result, Settings, faster
-from benchmarks.rounds import by_name, interleave
+from benchmarks.rounds import best, by_name, check_arrived, interleave
 from benchmarks.scratch import fresh
 
 ROWS = 100
@@ -64,12 +64,10 @@ def run(settings: Settings) -> Result:
             duck.count(),
             lite.count(),
         }
-    if counts != {ROWS * (rounds + warm_up) * (TURN + 1)}:
-        message = f"not every row arrived: {counts}"
-        raise RuntimeError(message)
+    check_arrived(counts, ROWS * (rounds + warm_up) * (TURN + 1))
     times = by_name(series)
-    delta = min((s for s in series if s.who.startswith("deltalake")), key=lambda s: s.median)
-    ducklake = min((s for s in series if s.who.startswith("DuckLake")), key=lambda s: s.median)
+    delta = best(series, "deltalake")
+    ducklake = best(series, "DuckLake")
     return Result(
         "append",
         f"append + commit of {ROWS} rows, one writer",

@@ -18,7 +18,7 @@ from benchmarks import pyiceberg_writer
 from benchmarks.data import SCHEMA, rows
 from benchmarks.pyiceberg_writer import IcebergWriter
 from benchmarks.result import Claim, Quantity, Result, Series, Settings, faster
-from benchmarks.rounds import Contender, by_name, interleave
+from benchmarks.rounds import Contender, best, by_name, check_arrived, interleave
 from benchmarks.scratch import fresh
 
 ROWS = 100
@@ -55,8 +55,8 @@ def run(settings: Settings) -> Result:
         for _ in range(few):
             for name in ("alone", "beside"):
                 ours(name)()
-            for peer in peers.values():
-                peer.append(data)
+            for writer in peers.values():
+                writer.append(data)
         for _ in range(many):
             ours("old")()
         contenders = {
@@ -69,20 +69,18 @@ def run(settings: Settings) -> Result:
         series = interleave(contenders, rounds=rounds, warm_up=warm_up, turn=TURN, writes=True)
         counts = {lake.table(n).totals().rows for n in ("alone", "beside")}
         counts |= {peer.count() for peer in peers.values()}
-    if counts != {ROWS * (few + (rounds + warm_up) * (TURN + 1))}:
-        message = f"not every row arrived: {counts}"
-        raise RuntimeError(message)
+    check_arrived(counts, ROWS * (few + (rounds + warm_up) * (TURN + 1)))
     times = by_name(series)
     alone, old, both = [s for s in series if s.who.startswith("Lakeward")]
-    best = min((s for s in series if s.who.startswith("pyiceberg")), key=lambda s: s.median)
+    peer = best(series, "pyiceberg")
     return Result(
         "iceberg",
         f"append + commit of {ROWS} rows to Iceberg tables, one writer",
         series,
         [
-            faster("Iceberg append + commit, median", times["Lakeward"], best, times=5),
+            faster("Iceberg append + commit, median", times["Lakeward"], peer, times=5),
             _flat(alone, old, few, many),
-            faster("one Delta and one Iceberg table, one transaction", both, best, times=3),
+            faster("one Delta and one Iceberg table, one transaction", both, peer, times=3),
         ],
         (
             f"{rounds} rounds of {TURN} appends a turn, after {warm_up} rounds of warm-up.",

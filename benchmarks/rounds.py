@@ -66,3 +66,15 @@ def timed(action: Callable[[], object]) -> Contender:
 def by_name(series: list[Series]) -> dict[str, Series]:
     """Series by contender."""
     return {s.who: s for s in series}
+
+
+def best(series: list[Series], who: str) -> Series:
+    """The faster of a contender's ways, whose names begin with its own."""
+    return min((s for s in series if s.who.startswith(who)), key=lambda s: s.median)
+
+
+def check_arrived(counts: set[int | None], wanted: int) -> None:
+    """Refuse times of a run in which rows got lost, or arrived twice."""
+    if counts != {wanted}:
+        message = f"not every row arrived: {counts}, not {wanted}"
+        raise RuntimeError(message)

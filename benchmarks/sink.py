@@ -22,9 +22,10 @@ import lakeward as lw
 from benchmarks.data import SCHEMA, rows
 from benchmarks.delta import DeltaWriter
 from benchmarks.ducklake import DuckLake
+from benchmarks.epochs import Epochs
 from benchmarks.pyiceberg_writer import IcebergWriter, create
 from benchmarks.result import Claim, Quantity, Result, Series, Settings, below, more
-from benchmarks.rounds import by_name, interleave
+from benchmarks.rounds import by_name, check_arrived, interleave
 from benchmarks.scratch import fresh
 from benchmarks.spark_stream import micro_batches
 
@@ -85,37 +86,18 @@ def _epochs(lake: lw.Lake, place: Path, rounds: int, warm_up: int) -> tuple[list
     delta = DeltaWriter(place / "delta", reuse=True)
     create(place / "iceberg", SCHEMA)
     iceberg = IcebergWriter(place / "iceberg", reuse=True)
-    numbers = itertools.count(), itertools.count(), itertools.count()
-    commits: list[float] = []
+    numbers = itertools.count()
     with (
         lake.sink("t", writer_id="bench", schema=SCHEMA) as waiting,
         lake.sink("b", writer_id="bench", schema=SCHEMA) as submitting,
         DuckLake(place / "duck", "duckdb", data) as duck,
     ):
-
-        def one_by_one() -> float:
-            started = perf_counter()
-            for _ in range(TURN):
-                waiting.write(data)
-                before = perf_counter()
-                waiting.commit_epoch(next(numbers[0]))
-                commits.append(perf_counter() - before)
-            return (perf_counter() - started) / TURN
-
-        def behind() -> float:
-            started = perf_counter()
-            submitted = []
-            for _ in range(TURN):
-                submitting.write(data)
-                submitted.append(submitting.submit_epoch(next(numbers[1])))
-            submitted[-1].result()
-            return (perf_counter() - started) / TURN
-
+        ours, behind = Epochs(waiting, data, TURN), Epochs(submitting, data, TURN)
         contenders = {
-            _OURS: one_by_one,
-            _BEHIND: behind,
+            _OURS: ours.one_by_one,
+            _BEHIND: behind.submitted,
             _DELTA: lambda: (
-                sum(delta.append(data, epoch=next(numbers[2])) for _ in range(TURN)) / TURN
+                sum(delta.append(data, epoch=next(numbers)) for _ in range(TURN)) / TURN
             ),
             _DUCK: lambda: sum(duck.append() for _ in range(TURN)) / TURN,
             _ICEBERG: lambda: sum(iceberg.append(data) for _ in range(TURN)) / TURN,
@@ -125,10 +107,8 @@ def _epochs(lake: lw.Lake, place: Path, rounds: int, warm_up: int) -> tuple[list
     wanted = ROWS * (rounds + warm_up) * TURN
     tables = [lake.table(name).totals().rows for name in ("t", "b")]
     counts = {*tables, *others, DeltaTable(str(place / "delta")).count()}
-    if counts != {wanted}:
-        message = f"not every row arrived: {counts}"
-        raise RuntimeError(message)
-    return found, Series("commit_epoch alone", commits[warm_up * TURN :])
+    check_arrived(counts, wanted)
+    return found, Series("commit_epoch alone", ours.commits[warm_up * TURN :])
 
 
 def _producer(lake: lw.Lake, batches: int) -> tuple[Series, Quantity]:

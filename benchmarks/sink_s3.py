@@ -14,8 +14,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 import lakeward as lw
 from benchmarks.data import SCHEMA, rows
+from benchmarks.epochs import Epochs
 from benchmarks.result import Claim, Quantity, Result, Series, Settings, below, more
-from benchmarks.rounds import by_name, interleave
+from benchmarks.rounds import by_name, check_arrived, interleave
 from benchmarks.scratch import fresh
 
 ROWS = 10_000
@@ -33,8 +34,7 @@ def run(settings: Settings) -> Result:
     rounds, warm_up = settings.choose(20, 2), settings.choose(3, 1)
     data = rows(ROWS)
     place = fresh(settings.scratch / "sink-s3")
-    numbers = itertools.count(), itertools.count(), itertools.count()
-    commits: list[float] = []
+    numbers = itertools.count()
     with S3Server() as server:
         bucket, options = server.bucket(), server.options()
         # deltalake looks for the region and the address of credentials in the environment too.
@@ -49,41 +49,22 @@ def run(settings: Settings) -> Result:
             lake.sink("t", writer_id="bench", schema=SCHEMA) as waiting,
             lake.sink("b", writer_id="bench", schema=SCHEMA) as submitting,
         ):
-
-            def one_by_one() -> float:
-                started = perf_counter()
-                for _ in range(TURN):
-                    waiting.write(data)
-                    before = perf_counter()
-                    waiting.commit_epoch(next(numbers[0]))
-                    commits.append(perf_counter() - before)
-                return (perf_counter() - started) / TURN
-
-            def behind() -> float:
-                started = perf_counter()
-                submitted = []
-                for _ in range(TURN):
-                    submitting.write(data)
-                    submitted.append(submitting.submit_epoch(next(numbers[1])))
-                submitted[-1].result()
-                return (perf_counter() - started) / TURN
+            ours, behind = Epochs(waiting, data, TURN), Epochs(submitting, data, TURN)
 
             def theirs() -> float:
                 started = perf_counter()
                 for _ in range(TURN):
-                    counted = [Transaction("bench", next(numbers[2]))]
+                    counted = [Transaction("bench", next(numbers))]
                     properties = CommitProperties(app_transactions=counted)
                     write_deltalake(table, data, mode="append", commit_properties=properties)
                 return (perf_counter() - started) / TURN
 
-            contenders = {_OURS: one_by_one, _BEHIND: behind, _DELTA: theirs}
+            contenders = {_OURS: ours.one_by_one, _BEHIND: behind.submitted, _DELTA: theirs}
             series = interleave(contenders, rounds=rounds, warm_up=warm_up, writes=True)
             wanted = ROWS * (rounds + warm_up) * TURN
             counts = {lake.table(n).totals().rows for n in ("t", "b")} | {table.count()}
-    if counts != {wanted}:
-        message = f"not every row arrived: {counts}"
-        raise RuntimeError(message)
-    times, committed = by_name(series), Series("commit_epoch alone", commits[warm_up * TURN :])
+    check_arrived(counts, wanted)
+    times, committed = by_name(series), Series("commit_epoch alone", ours.commits[warm_up * TURN :])
     behind_rate, theirs_rate = _rate(times[_BEHIND]), _rate(times[_DELTA])
     return Result(
         "sink-s3",

@@ -12,7 +12,7 @@ import lakeward as lw
 from benchmarks.data import SCHEMA, rows
 from benchmarks.ducklake import DuckLake
 from benchmarks.result import Result, Settings, faster
-from benchmarks.rounds import by_name, interleave
+from benchmarks.rounds import best, by_name, check_arrived, interleave
 from benchmarks.scratch import fresh
 
 ROWS = 100
@@ -50,11 +50,9 @@ def run(settings: Settings) -> Result:
             duck.count(),
             lite.count(),
         }
-    if counts != {ROWS * (rounds + warm_up) * (TURN + 1)}:
-        message = f"not every row arrived: {counts}"
-        raise RuntimeError(message)
+    check_arrived(counts, ROWS * (rounds + warm_up) * (TURN + 1))
     times = by_name(series)
-    peer = min((s for s in series if s.who.startswith("DuckLake")), key=lambda s: s.median)
+    peer = best(series, "DuckLake")
     return Result(
         "tables",
         f"append of {ROWS} rows to each of two tables in one transaction",
