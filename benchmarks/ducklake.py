@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
+
+from lakeward.model.closing import Closing
 
 PROJECT = Path(__file__).resolve().parent.parent
 PYTHON = PROJECT / ".venv-peers" / "bin" / "python"
 
 
-class DuckLake:
+class DuckLake(Closing):
     """A DuckLake table in a worker process.
 
     Args:
@@ -56,17 +57,6 @@ class DuckLake:
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait(timeout=30)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _ask(self, what: str, **rest: Any) -> Any:
         to, back = self._process.stdin, self._process.stdout

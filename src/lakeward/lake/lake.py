@@ -12,8 +12,7 @@ from datetime import datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from lakeward.errors import InvalidInput, LakewardError
 from lakeward.lake.branch import Branch, branch_of
@@ -27,6 +26,7 @@ from lakeward.maintain import backup
 from lakeward.maintain.backup import StoreCopy
 from lakeward.maintain.rebuild import Rebuilt, rebuild
 from lakeward.model import arguments
+from lakeward.model.closing import Closing
 from lakeward.model.commit import TransactionState
 from lakeward.model.locks import TableLock, table_locks
 from lakeward.model.names import TableName
@@ -64,7 +64,7 @@ class Stats:
     entries: int
 
 
-class Lake:
+class Lake(Closing):
     """A log store plus a warehouse location. Use `lakeward.open` to get one.
 
     With `repair=False` nothing that an earlier process left undone is done, neither when it is
@@ -588,17 +588,6 @@ class Lake:
                 self.publish()
         self._keeper.close()
         self._parts.database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _begin(
         self,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from lakeward.model.closing import AsyncClosing
 from lakeward.stream.inlet import Inlet
 from lakeward.stream.metrics import SinkMetrics
 from lakeward.stream.result import EpochResult
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lakeward.stream.sink import Sink, SinkGroup
 
 
-class AsyncSink:
+class AsyncSink(AsyncClosing):
     """A `Sink` whose calls are awaited.
 
     A task that writes goes on at once while there is room, and otherwise lets other tasks run.
@@ -52,19 +52,8 @@ class AsyncSink:
         """Throw away what was not committed, and end the threads."""
         await asyncio.to_thread(self.sink.close)
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-
-class AsyncSinkGroup:
+class AsyncSinkGroup(AsyncClosing):
     """A `SinkGroup` whose calls are awaited; `group[name]` is the `AsyncSink` of a table."""
 
     def __init__(self, group: SinkGroup) -> None:
@@ -88,14 +77,3 @@ class AsyncSinkGroup:
     async def close(self) -> None:
         """Close the sinks."""
         await asyncio.to_thread(self.group.close)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()

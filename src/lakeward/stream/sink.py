@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
 from lakeward.errors import InvalidInput
+from lakeward.model.closing import Closing
 from lakeward.model.schema import Schema
 from lakeward.read.parts import Parts
 from lakeward.stream.aio import AsyncSink, AsyncSinkGroup
@@ -22,7 +22,7 @@ from lakeward.stream.source import Source
 from lakeward.write.transaction import Transaction
 
 
-class Sink:
+class Sink(Closing):
     """A stream of rows into one table, committed by epochs.
 
     What is written before `commit_epoch` is called is in that epoch, what is written later in the
@@ -190,19 +190,8 @@ class Sink:
             what = f"The sink for {self.name} is one of a group."
             raise InvalidInput(what, hint="Commit the epoch of the group.", table=self.name)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class SinkGroup:
+class SinkGroup(Closing):
     """Sinks whose epochs are committed together: in all their tables, or in none.
 
     Iterating gives the sinks; `group[name]` is the one of a table.
@@ -271,17 +260,6 @@ class SinkGroup:
     def close(self) -> None:
         """Close the sinks."""
         self._committer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _check_group(sinks: Sequence[Sink]) -> None:
