@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from lakeward.errors import InvalidInput, StorageError
-from lakeward.stream.source import Portion, Source
+from lakeward.stream.source import Portion, ReadOnce, Source
 
 _MAGIC: Final = b"ARROW1"
 
@@ -48,26 +48,13 @@ class ArrowFiles(Source):
                 raise StorageError(what, path=name) from error
 
 
-class ArrowStream(Source):
-    """Batches of a stream that is read once, such as standard input.
-
-    Args:
-        stream: To read bytes from.
-        replay: The stream is the same as the last time, from its beginning; what was committed of
-            it is skipped.
-    """
-
-    rewinds = False
-
-    def __init__(self, stream: BinaryIO, *, replay: bool = False) -> None:
-        self._stream = stream
-        self._replay = replay
+class ArrowStream(ReadOnce):
+    """Batches of a stream that is read once."""
 
     def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
         """Skip what was committed of it, if it is the same stream."""
         del schema, table  # batches bring their own
-        known = progress.get("batch", 0) if isinstance(progress, Mapping) else 0
-        self._skip = int(known) if self._replay else 0
+        self._skip = self._to_skip(progress, "batch")
 
     def portions(self) -> Iterator[Portion]:
         """One batch each, as they come."""

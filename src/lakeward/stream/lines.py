@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakeward.engines.arrow.json_lines import JsonLines
 from lakeward.errors import InvalidInput, StorageError
 from lakeward.stream.changes import CHANGE_TYPE, SEQUENCE
-from lakeward.stream.source import Portion, Source
+from lakeward.stream.source import Portion, ReadOnce, Source
 
 _BLOCK: Final = 2**20
 
@@ -63,27 +63,13 @@ class JsonFiles(Source):
             raise InvalidInput(what, hint=error.hint, path=name, line=error.line) from error
 
 
-class JsonStream(Source):
-    """Lines of a stream that is read once, such as standard input.
-
-    Args:
-        stream: To read bytes from.
-        replay: The stream is the same as the last time, from its beginning; what was committed of
-            it is skipped.
-    """
-
-    rewinds = False
-
-    def __init__(self, stream: BinaryIO, *, replay: bool = False) -> None:
-        self._stream = stream
-        self._replay = replay
-        self._taken = 0
+class JsonStream(ReadOnce):
+    """Lines of a stream that is read once."""
 
     def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
         """Skip what was committed of it, if it is the same stream."""
         self._lines = JsonLines(schema, table)
-        known = progress.get("bytes", 0) if isinstance(progress, Mapping) else 0
-        self._skip = int(known) if self._replay else 0
+        self._skip = self._to_skip(progress, "bytes")
 
     def portions(self) -> Iterator[Portion]:
         """Whole lines, as they come."""

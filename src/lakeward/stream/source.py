@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -55,3 +55,24 @@ class Source(ABC):
 
     def close(self) -> None:  # noqa: B027  few need it
         """Let go of files and connections."""
+
+
+class ReadOnce(Source):
+    """A stream that is read once, such as standard input.
+
+    Args:
+        stream: To read bytes from.
+        replay: The stream is the same as the last time, from its beginning; what was committed of
+            it is skipped.
+    """
+
+    rewinds = False
+
+    def __init__(self, stream: BinaryIO, *, replay: bool = False) -> None:
+        self._stream = stream
+        self._replay = replay
+
+    def _to_skip(self, progress: Any, unit: str) -> int:
+        """How much of the stream was committed before, by a position that counts in a unit."""
+        known = progress.get(unit, 0) if isinstance(progress, Mapping) else 0
+        return int(known) if self._replay else 0
