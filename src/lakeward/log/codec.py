@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -75,11 +75,7 @@ def info_of(transaction_id: str, operation: str, actor: str, text: str) -> Commi
     )
 
 
-FILE_COLUMNS = (
-    "table_id",
-    "added_version",
-    "ordinal",
-    "removed_version",
+LINE_COLUMNS: Final = (
     "path",
     "size",
     "row_count",
@@ -89,6 +85,8 @@ FILE_COLUMNS = (
     "deletion_vector",
     "extra",
 )
+"""What a file's row says of the file itself."""
+FILE_COLUMNS: Final = ("table_id", "added_version", "ordinal", "removed_version", *LINE_COLUMNS)
 
 
 def file_row(table_id: int, source: LoggedFile) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
-from lakeward.log.codec import FILE_COLUMNS, file_of, file_row, loads, partition_text
+from lakeward.log.codec import FILE_COLUMNS, LINE_COLUMNS, file_of, file_row, loads, partition_text
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement
 from lakeward.log.tables import file, file_stat
@@ -34,16 +34,6 @@ _AT = Statement(
         file.c.removed_version > bindparam("version"),
         file.c.added_version.between(bindparam("after") + 1, bindparam("version")),
     )
-)
-LINE_COLUMNS: Final = (
-    "path",
-    "size",
-    "row_count",
-    "modified_ms",
-    "partition",
-    "stats",
-    "deletion_vector",
-    "extra",
 )
 _ORDINAL_BITS: Final = 32
 _IN_VERSION: Final = (
