@@ -16,6 +16,7 @@ from lakeward.errors import CorruptTable, UnsupportedFeature
 from lakeward.formats.delta.branch import (
     IN_ONE_COMMIT,
     FirstCommit,
+    Origin,
     branch_definition,
     check_branchable,
     first_checkpoint,
@@ -102,15 +103,8 @@ class DeltaBranch:
         check_branchable(definition, str(head.name))
         out = cls(parts, head, definition, note(parts, owner, head))
         with parts.database.read() as session:
-            begun = first_checkpoint(
-                head,
-                branch_definition(definition),
-                files.lines_at(session, head.table_id, head.version, _AT_ONCE),
-                root=out.root,
-                owner=owner,
-                now_ms=now_ms(),
-                engine=parts.engine,
-            )
+            lines = files.lines_at(session, head.table_id, head.version, _AT_ONCE)
+            begun = first_checkpoint(out._origin(owner), lines)
         out._put(begun)
         return out
 
@@ -122,16 +116,11 @@ class DeltaBranch:
 
     def make(self, owner: str, base: Iterable[LoggedFile]) -> None:
         """Write the branch's first version into its directory, which is noted."""
-        begun = first_commit(
-            self.head,
-            branch_definition(self.definition),
-            base,
-            root=self.root,
-            owner=owner,
-            now_ms=now_ms(),
-            engine=self.parts.engine,
-        )
-        self._put(begun)
+        self._put(first_commit(self._origin(owner), base))
+
+    def _origin(self, owner: str) -> Origin:
+        definition = branch_definition(self.definition)
+        return Origin(self.head, definition, self.root, owner, now_ms(), self.parts.engine)
 
     def _put(self, begun: FirstCommit) -> None:
         storage, place = self.parts.storage, self._place

@@ -55,6 +55,44 @@ _NAMESPACE: Final = uuid.UUID("6a3b4f0e-5f0b-4a55-9a1e-6b1f6c0f6d3e")
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """What a copy is made from, and for whom.
+
+    Attributes:
+        head: The table.
+        definition: Of the copy.
+        root: The table's full address.
+        owner: What the copy is for; its id follows from it.
+        now_ms: When it is made.
+        engine: Who makes it.
+    """
+
+    head: Head
+    definition: Definition
+    root: str
+    owner: str
+    now_ms: int
+    engine: str
+
+    @property
+    def copy(self) -> Head:
+        """The table's head, as that of a table of its own."""
+        named = uuid.uuid5(_NAMESPACE, f"{self.head.uuid}/{self.owner}")
+        return replace(self.head, uuid=str(named))
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What the copy's first commit says of itself."""
+        return {
+            "timestamp": self.now_ms,
+            "operation": BRANCHED,
+            "operationParameters": {"version": str(self.head.version)},
+            "engineInfo": self.engine,
+            "txnId": self.owner,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class FirstCommit:
     """The files of a copy's log that make its first version.
 
@@ -120,30 +158,16 @@ def main_definition(found: Definition, before: Definition) -> Definition:
     )
 
 
-def first_commit(
-    head: Head,
-    definition: Definition,
-    files: Iterable[LoggedFile],
-    *,
-    root: str,
-    owner: str,
-    now_ms: int,
-    engine: str,
-) -> FirstCommit:
+def first_commit(origin: Origin, files: Iterable[LoggedFile]) -> FirstCommit:
     """The log that a copy begins with.
 
     Args:
-        head: The table.
-        definition: Of the copy.
+        origin: Of the copy.
         files: Of the table that the copy has; none for one that is only added to.
-        root: The table's full address.
-        owner: What the copy is for; its id follows from it.
-        now_ms: When it is made.
-        engine: Who makes it.
     """
-    copy = _copy_of(head, owner)
-    named = [replace(f, file=absolute(f.file, root, definition)) for f in files]
-    lines: list[dict[str, Any]] = [{"commitInfo": _info(head, owner, now_ms, engine)}]
+    copy, definition = origin.copy, origin.definition
+    named = [replace(f, file=absolute(f.file, origin.root, definition)) for f in files]
+    lines: list[dict[str, Any]] = [{"commitInfo": origin.info}]
     if len(named) <= IN_ONE_COMMIT:
         lines.append({"protocol": dict(definition.protocol)})
         lines.append({"metaData": metadata(copy, definition)})
@@ -176,37 +200,23 @@ def _checksum(lines: Sequence[dict[str, Any]]) -> bytes | None:
     )
 
 
-def first_checkpoint(
-    head: Head,
-    definition: Definition,
-    chunks: Iterable[Lines],
-    *,
-    root: str,
-    owner: str,
-    now_ms: int,
-    engine: str,
-) -> FirstCommit:
+def first_checkpoint(origin: Origin, chunks: Iterable[Lines]) -> FirstCommit:
     """The log that a copy with all files of a version begins with, from rows of the log.
 
     Args:
-        head: The table.
-        definition: Of the copy.
+        origin: Of the copy.
         chunks: The files, as `lakeward.log.files.lines_at` gives them.
-        root: The table's full address.
-        owner: What the copy is for; its id follows from it.
-        now_ms: When it is made.
-        engine: Who makes it.
     """
-    copy = _copy_of(head, owner)
+    definition = origin.definition
     as_spark = definition.properties.get(_VECTORS) == "true"
-    into = partial(absolute_adds, schema=definition.schema, root=root, as_spark=as_spark)
-    out = Checkpoint(copy, definition, [], [])
+    into = partial(absolute_adds, schema=definition.schema, root=origin.root, as_spark=as_spark)
+    out = Checkpoint(origin.copy, definition, [], [])
     # Arrow works without Python's lock, while the next lines are fetched.
     with ThreadPoolExecutor(1, "lakeward-branch") as beside:
         for taken in [beside.submit(lambda some: out.take(into(some)), lines) for lines in chunks]:
             taken.result()
     data, actions = out.finish()
-    commit = _lines([{"commitInfo": _info(head, owner, now_ms, engine)}])
+    commit = _lines([{"commitInfo": origin.info}])
     return FirstCommit(1, commit, data, last_checkpoint_bytes(1, actions, len(data)))
 
 
@@ -236,20 +246,6 @@ def absolute(file: DataFile, root: str, definition: Definition) -> DataFile:
         deletion_vector=absolute_vector(file.deletion_vector, root),
         extra={**extra, "path": place},
     )
-
-
-def _copy_of(head: Head, owner: str) -> Head:
-    return replace(head, uuid=str(uuid.uuid5(_NAMESPACE, f"{head.uuid}/{owner}")))
-
-
-def _info(head: Head, owner: str, now_ms: int, engine: str) -> dict[str, Any]:
-    return {
-        "timestamp": now_ms,
-        "operation": BRANCHED,
-        "operationParameters": {"version": str(head.version)},
-        "engineInfo": engine,
-        "txnId": owner,
-    }
 
 
 def _is_timing(key: str) -> bool:
