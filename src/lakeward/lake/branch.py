@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakeward.engines import datafusion
 from lakeward.errors import TableNotFound
 from lakeward.model.clock import to_datetime
 from lakeward.model.names import TableName
-from lakeward.model.render import to_sql
 from lakeward.model.schema import Schema
 from lakeward.model.where import parse
 from lakeward.read.parts import Parts
-from lakeward.read.scan import check_columns
+from lakeward.read.scan import check_columns, read_published
 from lakeward.write import named_branch
 from lakeward.write.branch_feed import Differ
 from lakeward.write.catalog_branch import CatalogBranch
@@ -95,13 +93,13 @@ class BranchTable:
         check_columns(columns, definition, self.name)
         if isinstance(self._branch, CatalogBranch):
             return self._branch.read(columns, where)
-        return datafusion.scan_delta(
+        return read_published(
+            self._parts.storage,
             self.location,
             self.version,
-            definition.schema.to_arrow(),
+            definition,
             columns=columns,
-            where=None if where is None else to_sql(parse(where, definition.schema)),
-            options=self._parts.storage.delta_options(),
+            where=None if where is None else parse(where, definition.schema),
         ).read_all()
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakeward.engines import datafusion
 from lakeward.engines.arrow import scan as arrow_scan
 from lakeward.engines.arrow.expression import to_arrow
 from lakeward.engines.iceberg import ScanFile, scan_iceberg
@@ -22,6 +23,7 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
 from lakeward.model.file import LoggedFile, is_full
+from lakeward.model.render import to_sql
 from lakeward.storage.base import Storage
 
 if TYPE_CHECKING:
@@ -81,6 +83,35 @@ def read_files(
         columns=columns,
         where=where,
         deleted=_vectors(storage, head).positions if has_vectors else None,
+    )
+
+
+def read_published(
+    storage: Storage,
+    location: str,
+    version: int,
+    definition: Definition,
+    *,
+    columns: Sequence[str] | None = None,
+    where: Expression | None = None,
+) -> pa.RecordBatchReader:
+    """The rows of a Delta table by its own log, whose columns may be mapped or widened.
+
+    Args:
+        storage: Where it is.
+        location: Its full address.
+        version: Which one of its log.
+        definition: At that version.
+        columns: Names in the order wanted; all when None.
+        where: Keeps rows for which it is true.
+    """
+    return datafusion.scan_delta(
+        location,
+        version,
+        definition.schema.to_arrow(),
+        columns=columns,
+        where=None if where is None else to_sql(where),
+        options=storage.delta_options(),
     )
 
 

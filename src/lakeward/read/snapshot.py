@@ -8,7 +8,6 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from lakeward.engines import datafusion
 from lakeward.errors import VersionNotFound
 from lakeward.formats.iceberg.summary import SNAPSHOT_ID
 from lakeward.log import commits, definitions, files
@@ -18,12 +17,11 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
 from lakeward.model.file import LoggedFile
-from lakeward.model.render import to_sql
 from lakeward.model.schema import Schema
 from lakeward.model.where import parse
 from lakeward.read.parts import Parts
 from lakeward.read.plan import plan, to_prune_by
-from lakeward.read.scan import check_columns, needs_engine, read_files
+from lakeward.read.scan import check_columns, needs_engine, read_files, read_published
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,15 @@ class TableSnapshot:
         expression = self._parsed(where)
         found = self.plan(expression)
         if needs_engine(self.definition):
-            return self._engine_reader(columns, expression)
+            location = self.parts.storage.uri(self.head.location)
+            return read_published(
+                self.parts.storage,
+                location,
+                self.version,
+                self.definition,
+                columns=columns,
+                where=expression,
+            )
         return read_files(
             self.parts.storage,
             self.head,
@@ -128,19 +134,6 @@ class TableSnapshot:
 
     def _parsed(self, where: str | None) -> Expression | None:
         return None if where is None else parse(where, self.schema)
-
-    def _engine_reader(
-        self, columns: Sequence[str] | None, where: Expression | None
-    ) -> pa.RecordBatchReader:
-        """Mapped and widened columns are read from the published table."""
-        return datafusion.scan_delta(
-            self.parts.storage.uri(self.head.location),
-            self.version,
-            self.schema.to_arrow(),
-            columns=columns,
-            where=None if where is None else to_sql(where),
-            options=self.parts.storage.delta_options(),
-        )
 
 
 def latest(parts: Parts, session: Session, head: Head) -> TableSnapshot:
