@@ -8,13 +8,14 @@ from lakeward.errors import AlreadyExists
 from lakeward.formats.delta.generated import derived_of, without_marks
 from lakeward.formats.delta.history import read_history
 from lakeward.formats.delta.protocol import ICT, ICT_PROPERTY, guarded, is_guarded, writer_features
-from lakeward.log import heads, transactions
+from lakeward.log import heads
 from lakeward.log.database import Session
-from lakeward.model.commit import Commit, CommitInfo, Head, Isolation, new_transaction_id
+from lakeward.model.commit import Commit, CommitInfo, Head, new_transaction_id
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
 from lakeward.write.adopted import insert_adopted
+from lakeward.write.new_table import register
 from lakeward.write.open_table import commit_open
 from lakeward.write.publish import checkpoint_if_due
 from lakeward.write.ratify import timestamp_after
@@ -56,14 +57,7 @@ def _guard(parts: Parts, head: Head) -> Head:
     """Commit the guard: arbitrated like any commit on an open table, so no foreign one is lost."""
     transaction_id = new_transaction_id()
     with parts.database.write() as session:
-        transactions.register(
-            session,
-            parts.database.clock_ms(session),
-            transaction_id=transaction_id,
-            actor=parts.actor,
-            isolation=Isolation.SNAPSHOT.value,
-            message=None,
-        )
+        register(parts, session, transaction_id)
 
     def build(session: Session, current: Head) -> Ratified:
         timestamp = timestamp_after([current])

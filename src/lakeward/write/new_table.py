@@ -99,7 +99,7 @@ def make_empty(
 
 
 def register(parts: Parts, session: Session, transaction_id: str) -> None:
-    """Register a transaction that begins and ends in one session."""
+    """Register a transaction of the lake's own, which ends at once."""
     transactions.register(
         session,
         parts.database.clock_ms(session),
