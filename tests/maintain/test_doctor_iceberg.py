@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from tests.behaviour.iceberg.strangers import Stranger
 from tests.behaviour.lakes import append, delete, ids
 from tests.maintain.damage import run_sql
 from tests.support.delete_files import delete_in_place
-from tests.support.iceberg import stranger_catalog
 from tests.support.processes import kill_myself_at, start
 
 NAME = "sales.orders"
@@ -26,12 +25,6 @@ NAME = "sales.orders"
 def store() -> str:
     """What is read are files, whatever the store."""
     return "sqlite"
-
-
-@pytest.fixture
-def stranger(lake: lw.Lake) -> Generator[Stranger]:
-    with Stranger(stranger_catalog(lake)) as found:
-        yield found
 
 
 @pytest.fixture

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 import pytest
 
 import lakeward as lw
 from lakeward.maintain.doctor import Severity, examine, mend
 from tests.behaviour.iceberg.strangers import Stranger, agree
 from tests.behaviour.lakes import append, ids
-from tests.support.iceberg import stranger_catalog
 
 NAME = "sales.orders"
-
-
-@pytest.fixture
-def stranger(lake: lw.Lake) -> Generator[Stranger]:
-    with Stranger(stranger_catalog(lake)) as found:
-        yield found
 
 
 @pytest.fixture

@@ -25,6 +25,15 @@ def table(shared_lake: lw.Lake, name: str) -> str:
     return name
 
 
+@pytest.fixture
+def other(shared_lake: lw.Lake, new_name: Callable[[], str]) -> str:
+    """A table that no strategy is for."""
+    name = new_name()
+    shared_lake.create(name, {"n": "int64"})
+    append(shared_lake, name, {"n": [1, 2]})
+    return name
+
+
 def _data(rows: Any) -> list[dict[str, Any]]:
     return [{"id": number, "v": text} for number, text in rows]
 
@@ -164,11 +173,8 @@ def test_others_may_come_again_while_it_is_settled(shared_lake: lw.Lake, table: 
 
 
 def test_only_the_table_that_lost_is_made_again(
-    shared_lake: lw.Lake, table: str, new_name: Callable[[], str]
+    shared_lake: lw.Lake, table: str, other: str
 ) -> None:
-    other = new_name()
-    shared_lake.create(other, {"n": "int64"})
-    append(shared_lake, other, {"n": [1, 2]})
     tx = shared_lake.transaction(on_conflict={table: BY_ID})
     tx.delete(other, where="n = 1")
     tx.delete(table, where="id = 1")
@@ -181,11 +187,8 @@ def test_only_the_table_that_lost_is_made_again(
 
 
 def test_a_table_without_a_strategy_still_conflicts(
-    shared_lake: lw.Lake, table: str, new_name: Callable[[], str]
+    shared_lake: lw.Lake, table: str, other: str
 ) -> None:
-    other = new_name()
-    shared_lake.create(other, {"n": "int64"})
-    append(shared_lake, other, {"n": [1, 2]})
     tx = shared_lake.transaction(on_conflict={table: BY_ID})
     tx.delete(other, where="n = 1")
     tx.delete(table, where="id = 1")

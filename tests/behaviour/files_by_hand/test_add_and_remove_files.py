@@ -18,20 +18,9 @@ from lakeward.errors import (
     SchemaMismatch,
     StorageError,
 )
+from tests.behaviour.files_by_hand.by_hand import add, put
 from tests.behaviour.lakes import append, ids, unchanged
 from tests.support.s3 import on_disk
-
-
-def _put(table: lw.Table, path: str, data: pa.Table) -> str:
-    target = on_disk(table.location) / path
-    target.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(data, target)
-    return path
-
-
-def _add(lake: lw.Lake, name: str, *paths: str) -> None:
-    with lake.transaction() as tx:
-        tx.add_files(name, paths)
 
 
 def _remove(lake: lw.Lake, name: str, *paths: str) -> None:
@@ -42,10 +31,10 @@ def _remove(lake: lw.Lake, name: str, *paths: str) -> None:
 def test_files_of_others_become_rows(shared_lake: lw.Lake, name: str) -> None:
     table = shared_lake.create(name, {"id": "int64", "v": "string"})
     append(shared_lake, name, [{"id": 1, "v": "ours"}])
-    first = _put(table, "in/one.parquet", pa.table({"id": [2, 3], "v": ["a", "b"]}))
-    second = _put(table, "two words.parquet", pa.table({"v": ["c"], "id": [4]}))
+    first = put(table, "in/one.parquet", pa.table({"id": [2, 3], "v": ["a", "b"]}))
+    second = put(table, "two words.parquet", pa.table({"v": ["c"], "id": [4]}))
 
-    _add(shared_lake, name, first, second)
+    add(shared_lake, name, first, second)
 
     assert ids(shared_lake, name) == [1, 2, 3, 4]
     assert table.version == 2
@@ -56,9 +45,9 @@ def test_files_of_others_become_rows(shared_lake: lw.Lake, name: str) -> None:
 
 def test_a_file_may_lack_a_nullable_column(shared_lake: lw.Lake, name: str) -> None:
     table = shared_lake.create(name, {"id": "int64", "v": "string"})
-    path = _put(table, "short.parquet", pa.table({"id": [1]}))
+    path = put(table, "short.parquet", pa.table({"id": [1]}))
 
-    _add(shared_lake, name, path)
+    add(shared_lake, name, path)
 
     assert table.to_arrow().to_pylist() == [{"id": 1, "v": None}]
     assert table.to_arrow(where="v IS NULL").num_rows == 1
@@ -69,11 +58,11 @@ def test_partition_values_come_from_the_path(shared_lake: lw.Lake, name: str) ->
     table = shared_lake.create(
         name, {"id": "int64", "day": "date", "kind": "string"}, partition_by=["day", "kind"]
     )
-    one = _put(table, "day=2026-01-02/kind=a%2Fb/x.parquet", pa.table({"id": [1]}))
+    one = put(table, "day=2026-01-02/kind=a%2Fb/x.parquet", pa.table({"id": [1]}))
     none = "day=__HIVE_DEFAULT_PARTITION__/kind= /x.parquet"
-    two = _put(table, none, pa.table({"id": [2]}))
+    two = put(table, none, pa.table({"id": [2]}))
 
-    _add(shared_lake, name, one, two)
+    add(shared_lake, name, one, two)
 
     assert table.to_arrow().sort_by("id").to_pylist() == [
         {"id": 1, "day": date(2026, 1, 2), "kind": "a/b"},
@@ -84,7 +73,7 @@ def test_partition_values_come_from_the_path(shared_lake: lw.Lake, name: str) ->
 
 def test_added_files_do_not_conflict_with_appends(shared_lake: lw.Lake, name: str) -> None:
     table = shared_lake.create(name, {"id": "int64"})
-    path = _put(table, "x.parquet", pa.table({"id": [1]}))
+    path = put(table, "x.parquet", pa.table({"id": [1]}))
 
     with shared_lake.transaction() as tx:
         tx.add_files(name, [path])
@@ -95,25 +84,25 @@ def test_added_files_do_not_conflict_with_appends(shared_lake: lw.Lake, name: st
 
 def test_the_same_file_is_added_once(shared_lake: lw.Lake, name: str) -> None:
     table = shared_lake.create(name, {"id": "int64"})
-    path = _put(table, "x.parquet", pa.table({"id": [1]}))
-    _add(shared_lake, name, path)
+    path = put(table, "x.parquet", pa.table({"id": [1]}))
+    add(shared_lake, name, path)
 
     with unchanged(shared_lake), pytest.raises(AlreadyExists, match=r"x\.parquet"):
-        _add(shared_lake, name, path)
-    other = _put(table, "y.parquet", pa.table({"id": [1]}))
+        add(shared_lake, name, path)
+    other = put(table, "y.parquet", pa.table({"id": [1]}))
     with unchanged(shared_lake), pytest.raises(AlreadyExists, match=r"y\.parquet"):
-        _add(shared_lake, name, other, other)
+        add(shared_lake, name, other, other)
     for other_spelling in (f"./{path}", f"in/../{path}"):
         with unchanged(shared_lake), pytest.raises(InvalidInput):
-            _add(shared_lake, name, other_spelling)
+            add(shared_lake, name, other_spelling)
 
 
 def test_a_file_that_two_transactions_add_is_added_once(shared_lake: lw.Lake, name: str) -> None:
     table = shared_lake.create(name, {"id": "int64"})
-    path = _put(table, "x.parquet", pa.table({"id": [1]}))
+    path = put(table, "x.parquet", pa.table({"id": [1]}))
     tx = shared_lake.transaction()
     tx.add_files(name, [path])
-    _add(shared_lake, name, path)
+    add(shared_lake, name, path)
 
     with pytest.raises(Conflict):
         tx.commit()
@@ -124,7 +113,7 @@ def test_a_file_that_two_transactions_add_is_added_once(shared_lake: lw.Lake, na
 
 def test_files_that_were_not_added_stay_where_they_are(shared_lake: lw.Lake, name: str) -> None:
     table = shared_lake.create(name, {"id": "int64"})
-    path = _put(table, "x.parquet", pa.table({"id": [1]}))
+    path = put(table, "x.parquet", pa.table({"id": [1]}))
 
     with shared_lake.transaction() as tx:
         tx.add_files(name, [path])
@@ -141,7 +130,7 @@ def test_a_removed_file_can_be_added_again(shared_lake: lw.Lake, name: str) -> N
 
     _remove(shared_lake, name, file.path)
     assert ids(shared_lake, name) == []
-    _add(shared_lake, name, file.path)
+    add(shared_lake, name, file.path)
 
     assert ids(shared_lake, name) == [1]
     assert [table.at(version=v).to_arrow().num_rows for v in range(4)] == [0, 1, 0, 1]
@@ -177,10 +166,10 @@ def test_files_that_do_not_fit_are_refused(
 ) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
     table = shared_lake.create(name, schema, constraints={"positive": "id > 0"})
-    path = _put(table, "bad.parquet", data)
+    path = put(table, "bad.parquet", data)
 
     with unchanged(shared_lake), pytest.raises(error) as caught:
-        _add(shared_lake, name, path)
+        add(shared_lake, name, path)
 
     assert name in str(caught.value)
     if column is not None:
@@ -206,7 +195,7 @@ def test_paths_outside_the_table_are_refused(shared_lake: lw.Lake, name: str, pa
     pq.write_table(pa.table({"id": [1]}), on_disk(table.location).parent / "x.parquet")
 
     with unchanged(shared_lake), pytest.raises(InvalidInput) as caught:
-        _add(shared_lake, name, path)
+        add(shared_lake, name, path)
 
     assert caught.value.hint
     assert name in str(caught.value)
@@ -215,14 +204,14 @@ def test_paths_outside_the_table_are_refused(shared_lake: lw.Lake, name: str, pa
 def test_what_is_no_parquet_file_is_refused(shared_lake: lw.Lake, name: str) -> None:
     table = shared_lake.create(name, {"id": "int64"})
     (on_disk(table.location) / "text.parquet").write_text("not parquet at all")
-    torn = on_disk(table.location) / _put(table, "torn.parquet", pa.table({"id": [1]}))
+    torn = on_disk(table.location) / put(table, "torn.parquet", pa.table({"id": [1]}))
     torn.write_bytes(torn.read_bytes()[:-20])
 
     with unchanged(shared_lake), pytest.raises(FileMissing, match="nowhere"):
-        _add(shared_lake, name, "nowhere.parquet")
+        add(shared_lake, name, "nowhere.parquet")
     for path in ("text.parquet", "torn.parquet", "_delta_log/00000000000000000000.json"):
         with unchanged(shared_lake), pytest.raises(StorageError) as caught:
-            _add(shared_lake, name, path)
+            add(shared_lake, name, path)
         assert caught.value.path == path
 
 
@@ -234,10 +223,10 @@ def test_paths_that_tell_no_partition_are_refused(
     shared_lake: lw.Lake, name: str, path: str
 ) -> None:
     table = shared_lake.create(name, {"id": "int64", "day": "date"}, partition_by=["day"])
-    _put(table, path, pa.table({"id": [1]}))
+    put(table, path, pa.table({"id": [1]}))
 
     with unchanged(shared_lake), pytest.raises(InvalidInput) as caught:
-        _add(shared_lake, name, path)
+        add(shared_lake, name, path)
 
     assert caught.value.column == "day"
 

@@ -5,31 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import lakeward as lw
 from lakeward.errors import InvalidInput, SchemaMismatch
+from tests.behaviour.files_by_hand.by_hand import add, put
 from tests.behaviour.lakes import append, ids, unchanged
 from tests.behaviour.published import document
 from tests.support.iceberg import stranger_arrow, stranger_catalog
-from tests.support.s3 import on_disk
 
 pytestmark = [pytest.mark.formats("iceberg"), pytest.mark.apart]
 
 _NESTED = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])
-
-
-def _put(table: lw.Table, path: str, data: pa.Table) -> str:
-    target = on_disk(table.location) / path
-    target.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(data, target)
-    return path
-
-
-def _add(lake: lw.Lake, name: str, *paths: str) -> None:
-    with lake.transaction() as tx:
-        tx.add_files(name, paths)
 
 
 def _numbered(name: str, kind: pa.DataType, number: int) -> pa.Field:
@@ -42,7 +29,7 @@ def test_files_without_field_ids_are_read_by_their_names_by_every_engine(
     table = shared_lake.create(name, {"id": "int64", "x": _NESTED})
     append(shared_lake, name, [{"id": 1, "x": {"a": 1, "b": ["u"]}}])
     rows = pa.table({"x": pa.array([{"a": 2, "b": ["v", None]}], _NESTED), "id": [2]})
-    _add(shared_lake, name, _put(table, "plain.parquet", rows))
+    add(shared_lake, name, put(table, "plain.parquet", rows))
     append(shared_lake, name, [{"id": 3, "x": None}])
 
     expected = [
@@ -62,7 +49,7 @@ def test_a_name_mapping_is_made_only_where_it_is_needed_and_is_no_change_of_defi
     before = table.definition
     assert "schema.name-mapping.default" not in document(shared_lake, name)["properties"]
 
-    _add(shared_lake, name, _put(table, "plain.parquet", pa.table({"id": [2]})))
+    add(shared_lake, name, put(table, "plain.parquet", pa.table({"id": [2]})))
 
     assert "schema.name-mapping.default" in document(shared_lake, name)["properties"]
     catalog = stranger_catalog(shared_lake)
@@ -76,9 +63,9 @@ def test_a_name_mapping_is_made_only_where_it_is_needed_and_is_no_change_of_defi
 def test_files_with_the_tables_own_field_ids_are_taken(shared_lake: lw.Lake, name: str) -> None:
     table = shared_lake.create(name, {"id": "int64", "v": "string"})
     schema = pa.schema([_numbered("v", pa.string(), 2), _numbered("id", pa.int64(), 1)])
-    path = _put(table, "numbered.parquet", pa.table({"v": ["x"], "id": [1]}, schema=schema))
+    path = put(table, "numbered.parquet", pa.table({"v": ["x"], "id": [1]}, schema=schema))
 
-    _add(shared_lake, name, path)
+    add(shared_lake, name, path)
 
     assert "schema.name-mapping.default" not in document(shared_lake, name)["properties"]
     assert stranger_arrow(shared_lake, name).to_pylist() == [{"id": 1, "v": "x"}]
@@ -99,10 +86,10 @@ def test_files_with_other_field_ids_are_refused(
     """A reader that goes by ids would read another column, or none."""
     table = shared_lake.create(name, {"id": "int64", "v": "string"})
     data = pa.table({"id": [1], "v": ["x"]}, schema=pa.schema(fields))
-    path = _put(table, "other.parquet", data)
+    path = put(table, "other.parquet", data)
 
     with unchanged(shared_lake), pytest.raises(SchemaMismatch, match="field id") as caught:
-        _add(shared_lake, name, path)
+        add(shared_lake, name, path)
     assert caught.value.path == path
 
 
@@ -116,10 +103,10 @@ def test_partition_values_come_from_the_rows_and_not_from_the_path(
         [datetime(2026, 1, 2, h, tzinfo=UTC) for h in (0, 23)], pa.timestamp("us", "UTC")
     )
     rows = pa.table({"id": [1, 2], "at": moments, "p": ["x", "x"]})
-    path = _put(table, "p=y/at_day=1999-01-01/two.parquet", rows)
-    none = _put(table, "none.parquet", pa.table({"id": [3]}))
+    path = put(table, "p=y/at_day=1999-01-01/two.parquet", rows)
+    none = put(table, "none.parquet", pa.table({"id": [3]}))
 
-    _add(shared_lake, name, path, none)
+    add(shared_lake, name, path, none)
 
     assert [f.path for f in table.files(where="p = 'x'")] == [path]
     assert table.files(where="p = 'y'") == []
@@ -135,8 +122,8 @@ def test_a_file_whose_rows_lie_in_several_partitions_is_refused(
     shared_lake: lw.Lake, name: str
 ) -> None:
     table = shared_lake.create(name, {"id": "int64", "p": "string"}, partition_by=["p"])
-    path = _put(table, "p=x/mixed.parquet", pa.table({"id": [1, 2], "p": ["x", "y"]}))
+    path = put(table, "p=x/mixed.parquet", pa.table({"id": [1, 2], "p": ["x", "y"]}))
 
     with unchanged(shared_lake), pytest.raises(InvalidInput, match="several partitions") as caught:
-        _add(shared_lake, name, path)
+        add(shared_lake, name, path)
     assert (caught.value.path, caught.value.column) == (path, "p")

@@ -76,6 +76,23 @@ def put(queue: Queue, count: int = 1, *, wait: bool = True) -> list[bool]:
     return [queue.put([ROW], 1, SIZE, wait=wait) for _ in range(count)]
 
 
+def start_putting(
+    queue: Queue, expected: type[Exception]
+) -> tuple[threading.Thread, list[BaseException]]:
+    """A producer that waits in a thread of its own, and what it learned there."""
+    caught: list[BaseException] = []
+
+    def produce() -> None:
+        try:
+            put(queue)
+        except expected as error:
+            caught.append(error)
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    return producer, caught
+
+
 def test_rows_are_handed_on_by_number(queues: list[Queue], disk: Disk) -> None:
     epoch = new_epoch()
     queue = queue_of(queues, disk, epoch, rows=3)
@@ -193,16 +210,7 @@ def test_a_producer_that_waits_learns_of_a_failure(queues: list[Queue], disk: Di
     disk.error = OSError("no space")
     queue = queue_of(queues, disk, new_epoch(), held=SIZE)
     put(queue)
-    caught: list[BaseException] = []
-
-    def produce() -> None:
-        try:
-            put(queue)
-        except EpochFailed as error:
-            caught.append(error)
-
-    producer = threading.Thread(target=produce)
-    producer.start()
+    producer, caught = start_putting(queue, EpochFailed)
     assert disk.waiting.wait(30)
     disk.passing.set()
     producer.join(30)
@@ -215,16 +223,7 @@ def test_a_producer_that_waits_learns_that_the_queue_is_closed(
     disk.passing.clear()
     queue = queue_of(queues, disk, new_epoch(), held=SIZE)
     put(queue)
-    caught: list[BaseException] = []
-
-    def produce() -> None:
-        try:
-            put(queue)
-        except SinkClosed as error:
-            caught.append(error)
-
-    producer = threading.Thread(target=produce)
-    producer.start()
+    producer, caught = start_putting(queue, SinkClosed)
     assert disk.waiting.wait(30)
     closer = threading.Thread(target=queue.close)
     closer.start()
