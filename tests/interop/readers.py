@@ -9,13 +9,14 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol
 
 import polars as pl
 import pyarrow as pa
 from datafusion import SessionContext
 from deltalake import DeltaTable, QueryBuilder
+
+from lakeward.model.closing import Closing
 
 PEERS_PYTHON = Path(__file__).parents[2] / ".venv-peers" / "bin" / "python"
 _WORKER = Path(__file__).with_name("duckdb_worker.py")
@@ -90,7 +91,7 @@ class Polars:
         return _sorted(frame.filter(condition).select("id").collect().to_arrow())
 
 
-class DuckDb:
+class DuckDb(Closing):
     """DuckDB's delta extension, in a process of its own under `.venv-peers`.
 
     Args:
@@ -145,15 +146,8 @@ class DuckDb:
         answer = json.loads(self._process.stdout.readline())
         assert "error" not in answer, answer["error"]
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Let the process end."""
         with self._process:
             assert self._process.stdin is not None
             self._process.stdin.close()

@@ -15,8 +15,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
+
+from lakeward.model.closing import Closing
 
 
 class Fault(Enum):
@@ -37,7 +38,7 @@ Decide = Callable[[str, str], Fault | None]
 """What goes wrong with a request, by its method and path."""
 
 
-class FaultyStore:
+class FaultyStore(Closing):
     """A server on this machine that passes requests on to another one."""
 
     def __init__(self, upstream: int, *, silence_seconds: float = 1.0) -> None:
@@ -136,15 +137,8 @@ class FaultyStore:
                 self.happened[fault] += 1
             return fault
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Answer nobody any more."""
         self._server.shutdown()
         self._server.server_close()
 

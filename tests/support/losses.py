@@ -15,12 +15,12 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import pytest
 
 from lakeward.model import steps
+from lakeward.model.closing import Closing
 
 _RESET: Final = struct.pack("ii", 1, 0)
 _ANSWER_SECONDS: Final = 0.5
@@ -82,7 +82,7 @@ class Losses:
             self._pending = self._at_commit()
 
 
-class LossyProxy:
+class LossyProxy(Closing):
     """Stands between clients and a PostgreSQL server."""
 
     def __init__(self, upstream: Path, losses: Losses) -> None:
@@ -109,15 +109,8 @@ class LossyProxy:
         """Let the server be reachable again."""
         self._gone = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Take no more connections, and end those that are there."""
         # Closing alone does not wake a thread that waits in accept.
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)

@@ -37,7 +37,7 @@ class Postgres(Server):
             self._wheel.ensure_pgdata_inited()
             self.start()
         except BaseException:
-            self.stop()
+            self.close()
             raise
 
     @property

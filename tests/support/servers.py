@@ -12,8 +12,9 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final
+
+from lakeward.model.closing import Closing
 
 PATIENCE_SECONDS: Final = 60.0
 _LOOKS: Final = 1200
@@ -23,7 +24,7 @@ class Unobtainable(Exception):
     """A server cannot run on this machine; the reason says what is missing."""
 
 
-class Server:
+class Server(Closing):
     """A process, and a directory for what it keeps and says.
 
     Args:
@@ -37,23 +38,12 @@ class Server:
         self._directory = Path(tempfile.mkdtemp(prefix=f"lakeward-{name}-")).resolve()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Stop the server and forget its data."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(self.farewell)
             self._process.wait(PATIENCE_SECONDS)
         shutil.rmtree(self._directory, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def _launch(
         self, command: Sequence[str | Path], *, user: str | None = None, mortal: bool = False
@@ -91,7 +81,7 @@ class Server:
                 time.sleep(0.05)
             raise self._silent()
         except BaseException:
-            self.stop()
+            self.close()
             raise
 
     def _silent(self) -> RuntimeError:

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
 import lakeward as lw
 from lakeward.log import catalog
+from lakeward.model.closing import Closing
 from lakeward.model.names import TableName
 from tests.behaviour.samples import exact_rows
 from tests.interop.readers import as_ours
 
 
-class Stranger:
+class Stranger(Closing):
     """pyiceberg on the catalog of a lake, which it opens by SQLAlchemy's URL."""
 
     def __init__(self, found: SqlCatalog) -> None:
         self.catalog = found
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Let go of its connections."""
         self.catalog.engine.dispose()
 
     def table(self, name: str) -> Any:
