@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from lakeward.errors import InvalidExpression
 from lakeward.model.assign import assign
-from lakeward.model.bind import Names, bind, bind_value, condition
+from lakeward.model.bind import bind, bind_value
+from lakeward.model.binder import Names, condition
 from lakeward.model.expression import Expression
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field
