@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import lakeward as lw
 from lakeward.lake.branch import Branch, BranchTable
-from lakeward.lake.lake import Stats
 from lakeward.lake.snapshot import LakeSnapshot
 from lakeward.log.audit import AuditEntry
 from lakeward.maintain.backup import StoreCopy
@@ -24,6 +23,7 @@ from lakeward.model.types import Field
 from lakeward.read.diff import Diff, SchemaChange
 from lakeward.read.history import Version
 from lakeward.read.snapshot import TableSnapshot, Totals
+from lakeward.read.stats import Stats
 from lakeward.read.transactions import TransactionRecord
 from lakeward.stream.aio import AsyncSink, AsyncSinkGroup
 from lakeward.stream.consume import Consumed

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakeward.errors import TableNotFound
+from lakeward.log import branches
 from lakeward.model.clock import to_datetime
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
@@ -185,3 +186,10 @@ def branch_of(
         return Branch(parts, begin, named_branch.get(parts, name))
     wanted = [TableName.parse(t) for t in ([tables] if isinstance(tables, str) else tables)]
     return Branch(parts, begin, named_branch.create(parts, name, wanted))
+
+
+def branches_of(parts: Parts, begin: Callable[..., Any]) -> list[Branch]:
+    """The named branches, by name."""
+    with parts.database.read() as session:
+        names = dict.fromkeys(b.name for b in branches.named(session) if b.name is not None)
+    return [Branch(parts, begin, named_branch.get(parts, name)) for name in names]

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lakeward.errors import InvalidInput, LakewardError
-from lakeward.lake.branch import Branch, branch_of
+from lakeward.errors import LakewardError
+from lakeward.lake import opening
+from lakeward.lake.branch import Branch, branch_of, branches_of
 from lakeward.lake.snapshot import LakeSnapshot
 from lakeward.lake.table import Table
-from lakeward.log import branches, commits, files, heads, locks, pins, transactions
-from lakeward.log.catalog import CATALOG
-from lakeward.log.connect import connect
-from lakeward.log.database import Database
+from lakeward.lake.transactions import Transactions
+from lakeward.log import heads, locks
 from lakeward.maintain import backup
 from lakeward.maintain.backup import StoreCopy
 from lakeward.maintain.rebuild import Rebuilt, rebuild
@@ -31,37 +25,25 @@ from lakeward.model.commit import TransactionState
 from lakeward.model.locks import TableLock, table_locks
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
+from lakeward.read.stats import Stats, stats
 from lakeward.read.transactions import TransactionRecord, record, records
-from lakeward.storage.attach import attach
-from lakeward.storage.base import Storage
 from lakeward.stream.opening import opened_sink
 from lakeward.stream.queue import Limits
 from lakeward.stream.sink import Sink, SinkGroup
 from lakeward.write import create as tables
 from lakeward.write.adopt import adopt
 from lakeward.write.behind import Behind
-from lakeward.write.branch_directory import sweep
 from lakeward.write.clone import clone
 from lakeward.write.hooks import Hooks
 from lakeward.write.lease import LeaseKeeper
 from lakeward.write.locking import PATIENCE_SECONDS
 from lakeward.write.outcome import Outcome, outcome
-from lakeward.write.publish import publish_backlog, recover
-from lakeward.write.rerun import reruns
+from lakeward.write.publish import publish_owed
 from lakeward.write.retry import Retry
-from lakeward.write.strategy import OnConflict, Strategies
-from lakeward.write.transaction import CommitResult, Transaction, checked_isolation
+from lakeward.write.strategy import OnConflict
+from lakeward.write.transaction import CommitResult, Transaction
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """How much the log holds, of all tables and versions."""
-
-    tables: int
-    versions: int
-    entries: int
 
 
 class Lake(Closing):
@@ -84,21 +66,17 @@ class Lake(Closing):
         actor: str | None = None,
         repair: bool = True,
     ) -> None:
-        arguments.optional_text(actor, "actor")
-        target = arguments.place(target, "target")
-        place, given = _warehouse(target, warehouse), _options(storage_options)
-        storage, database = _opened(target, place, given, create=arguments.flag(create, "create"))
-        self._parts = Parts(database, storage, actor or _actor(), _engine())
-        self._keeper = LeaseKeeper(database)
+        self._parts = opening.opened(target, warehouse, storage_options, create=create, actor=actor)
+        self._keeper = LeaseKeeper(self._parts.database)
         self._behind = Behind()
         self.hooks = Hooks()
+        self._transactions = Transactions(self._parts, self._keeper, self._behind, self.hooks)
         self._repair = repair
         try:
             if repair:
-                self._clean()
-                recover(self._parts)
+                opening.repair(self._parts)
         except BaseException:
-            database.close()
+            self._parts.database.close()
             raise
 
     def __repr__(self) -> str:
@@ -119,16 +97,7 @@ class Lake(Closing):
             engine: `delta` for delta-rs, and for Polars and others that build on it; `iceberg` for
                 pyiceberg; `spark` for the settings of a session.
         """
-        storage = self._parts.storage
-        known = {
-            "delta": storage.delta_options,
-            "iceberg": storage.iceberg_properties,
-            "spark": storage.spark_conf,
-        }
-        if engine not in known:
-            what = f"How {engine!r} spells storage options is not known."
-            raise InvalidInput(what, hint=f"Engines are {', '.join(known)}.")
-        return known[engine]()
+        return self._parts.storage.options_for(engine)
 
     @property
     def parts(self) -> Parts:
@@ -219,19 +188,15 @@ class Lake(Closing):
         """
         parsed = TableName.parse(name)
         place = arguments.place(location, "location")
-        own = catalog == CATALOG
-        if own and place != str(parsed):
-            what = f"A table of the lake's own catalog keeps its name there, {place}."
-            raise InvalidInput(what, hint="Give that name twice.", table=str(parsed))
         adopt(
             self._parts,
             parsed,
-            None if own else place,
+            place,
             guard=arguments.flag(guard, "guard"),
             drift=drift,
             take_over=arguments.flag(take_over, "take_over"),
             format=arguments.optional_text(format, "format"),
-            catalog=None if own or catalog is None else arguments.mapping(catalog, "catalog"),
+            catalog=catalog,
         )
         return Table(self._parts, parsed)
 
@@ -290,7 +255,7 @@ class Lake(Closing):
         Raises:
             Locked: Others held one of the tables to the end.
         """
-        return self._begin(
+        return self._transactions.begin(
             isolation=isolation,
             spark=spark,
             message=message,
@@ -330,28 +295,17 @@ class Lake(Closing):
             Conflict: It lost every time, or `on_conflict` did not want it to be run again.
             Locked: Others held a table for longer than it waited.
         """
-        if not callable(fn):
-            what = f"`fn` must be a function of a transaction, not {type(fn).__name__}."
-            raise InvalidInput(what, hint="Write lake.run(lambda tx: ...).")
-        strategies = Strategies.of(on_conflict, checked_isolation(isolation), reruns=True)
-        attempts = reruns(self._parts, retry, strategies)
-        for attempt in attempts:
-            with attempt:
-                with self._begin(
-                    isolation=isolation,
-                    spark=spark,
-                    message=message,
-                    transaction_id=transaction_id,
-                    attempts=attempt.retry_state.attempt_number,
-                    on_conflict=on_conflict,
-                    reruns=True,
-                    locks=locks,
-                    lock_timeout=lock_timeout,
-                ) as tx:
-                    fn(tx)
-                return tx.commit()
-        message = "unreachable"
-        raise AssertionError(message)
+        return self._transactions.run(
+            fn,
+            retry=retry,
+            on_conflict=on_conflict,
+            isolation=isolation,
+            spark=spark,
+            message=message,
+            transaction_id=transaction_id,
+            locks=locks,
+            lock_timeout=lock_timeout,
+        )
 
     def sink(
         self,
@@ -408,7 +362,7 @@ class Lake(Closing):
         given: dict[str, Any] = {} if format is None else {"format": format}
         return opened_sink(
             self._parts,
-            partial(self._begin, isolation="read_committed", message=message),
+            partial(self._transactions.begin, isolation="read_committed", message=message),
             partial(
                 self.create,
                 name,
@@ -479,13 +433,11 @@ class Lake(Closing):
             AlreadyExists: There is one, and tables were given.
             UnsupportedFeature: One of the tables cannot be branched.
         """
-        return branch_of(self._parts, self._begin, name, tables)
+        return branch_of(self._parts, self._transactions.begin, name, tables)
 
     def branches(self) -> list[Branch]:
         """The named branches, by name."""
-        with self._parts.database.read() as session:
-            names = dict.fromkeys(b.name for b in branches.named(session) if b.name is not None)
-        return [self.branch(name) for name in names]
+        return branches_of(self._parts, self._transactions.begin)
 
     def snapshot(self, *, at: datetime | str | int | None = None) -> LakeSnapshot:
         """One consistent cut over all tables: every transaction is in it as a whole or not at all.
@@ -543,9 +495,7 @@ class Lake(Closing):
             ForeignCommit: Somebody else's file is in the way.
         """
         self._behind.wait()
-        with self._parts.database.read() as session:
-            owed = heads.unpublished(session)
-        return {str(h.name): publish_backlog(self._parts, h) for h in owed}
+        return publish_owed(self._parts)
 
     def backup(self, target: str | Path) -> StoreCopy:
         """Copy the store while others go on writing; a file that exists is left alone."""
@@ -574,11 +524,7 @@ class Lake(Closing):
     def stats(self) -> Stats:
         """How much the log holds."""
         with self._parts.database.read() as session:
-            return Stats(
-                tables=len(heads.all_heads(session)),
-                versions=commits.count(session),
-                entries=commits.count(session) + files.count(session),
-            )
+            return stats(session)
 
     def close(self) -> None:
         """Give connections back. Nothing is lost without it."""
@@ -589,109 +535,6 @@ class Lake(Closing):
         self._keeper.close()
         self._parts.database.close()
 
-    def _begin(
-        self,
-        *,
-        isolation: str,
-        message: str | None,
-        spark: Any = None,
-        transaction_id: str | None = None,
-        attempts: int = 1,
-        on_conflict: OnConflict | None = None,
-        reruns: bool = False,
-        locks: Mapping[str, str] | None = None,
-        lock_timeout: float = PATIENCE_SECONDS,
-    ) -> Transaction:
-        begun = _transaction(spark)(
-            self._parts,
-            self._keeper,
-            self._behind,
-            isolation=isolation,
-            message=message,
-            transaction_id=transaction_id,
-            attempts=attempts,
-            on_conflict=on_conflict,
-            reruns=reruns,
-            hooks=self.hooks,
-            lock_timeout=lock_timeout,
-        )
-        try:
-            begun.lock_all(locks or {})
-        except BaseException:
-            begun.rollback()
-            raise
-        return begun
-
-    def _clean(self) -> None:
-        """Close what dead processes left open."""
-        database = self._parts.database
-        with database.read() as session:
-            now = database.clock_ms(session)
-            stale = any(r.lease_until_ms < now for r in transactions.still_open(session))
-            stale = stale or pins.any_stale(session, now)
-        if stale:
-            with database.write() as session:
-                transactions.expire(session, now)
-                pins.expire(session, now)
-                locks.sweep(session)
-        sweep(self._parts)
-
-
-def _transaction(spark: Any) -> Callable[..., Transaction]:
-    """What makes a transaction: one that Spark works in, or one that needs no Spark."""
-    if spark is None:
-        return Transaction
-    from lakeward.write.spark_transaction import SparkTransaction
-
-    return partial(SparkTransaction, spark=spark)
-
-
-def _opened(
-    target: str, place: str, given: Mapping[str, Any], *, create: bool
-) -> tuple[Storage, Database]:
-    """A warehouse and a store; where one of them cannot be opened, the other is not made."""
-    if create:
-        return attach(place, given), connect(target)
-    database = connect(target, create=False)
-    try:
-        return attach(place, given), database
-    except BaseException:
-        database.close()
-        raise
-
-
-def _warehouse(target: str, warehouse: str | Path | None) -> str:
-    place = target if warehouse is None else arguments.place(warehouse, "warehouse")
-    if warehouse is None and place.startswith("postgres") and "://" in place:
-        what = "A lake on a database server needs a warehouse for its files."
-        raise InvalidInput(what, hint="Give warehouse=, or --warehouse on the command line.")
-    return place
-
-
-def _options(given: Mapping[str, str] | None) -> dict[str, Any]:
-    if given is not None and not isinstance(given, Mapping):
-        # What it is may be a secret.
-        what = (
-            f"`storage_options` must be a mapping of names to values, not {type(given).__name__}."
-        )
-        raise InvalidInput(what, parameter="storage_options")
-    return arguments.mapping(given, "storage_options")
-
 
 def _path(value: str | Path, parameter: str) -> Path:
     return Path(arguments.place(value, parameter))
-
-
-def _actor() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = f"uid {os.getuid()}"
-    return f"{user}@{socket.gethostname()}"
-
-
-def _engine() -> str:
-    try:
-        return f"Lakeward/{version('lakeward')}"
-    except PackageNotFoundError:
-        return "Lakeward"

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeward.errors import InvalidInput
 from lakeward.storage.helper import Pending
 
 
@@ -180,6 +181,22 @@ class Storage(ABC):
     def spark_conf(self) -> dict[str, str]:
         """What a Spark session needs to open files here; it holds credentials."""
         return {}
+
+    def options_for(self, engine: str) -> dict[str, str]:
+        """What an engine needs to open files here, in its own words; it holds credentials.
+
+        Raises:
+            InvalidInput: It is not known how the engine spells it.
+        """
+        known = {
+            "delta": self.delta_options,
+            "iceberg": self.iceberg_properties,
+            "spark": self.spark_conf,
+        }
+        if engine not in known:
+            what = f"How {engine!r} spells storage options is not known."
+            raise InvalidInput(what, hint=f"Engines are {', '.join(known)}.")
+        return known[engine]()
 
     def scheme_filesystem(self, scheme: str) -> pa.fs.FileSystem | None:  # noqa: ARG002
         """A filesystem for pyarrow whose paths are full names without their scheme.

@@ -11,6 +11,7 @@ from lakeward.formats.delta.publication import LOG_DIRECTORY
 from lakeward.formats.iceberg.elsewhere import pointer_in
 from lakeward.formats.iceberg.newest import Candidates, document_number
 from lakeward.log import catalog as own_catalog
+from lakeward.model import arguments
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
@@ -26,13 +27,13 @@ FORMATS: Final = (None, "delta", iceberg.FORMAT)
 def adopt(
     parts: Parts,
     name: TableName,
-    location: str | Path | None,
+    location: str | Path,
     *,
     guard: bool,
     drift: str = "adopt",
     take_over: bool = False,
     format: str | None = None,  # noqa: A002  the name users know
-    catalog: Mapping[str, str] | None = None,
+    catalog: Mapping[str, str] | str | None = None,
 ) -> Head:
     """Take an existing table into the lake.
 
@@ -40,14 +41,16 @@ def adopt(
         parts: The lake's.
         name: What the lake shall call it.
         location: Its directory; of an Iceberg table a metadata file, too, or its name in the
-            catalog. None for a table of that name that others made in the lake's own catalog.
+            catalog, which in the lake's own one must be what the lake shall call it.
         guard: Keep other writers out of a Delta table from now on: one commit on it says so.
         drift: On a table that others can write, `adopt` or `refuse` what they commit later.
         take_over: Take the table even if a lake keeps it, because that lake is gone.
         format: `delta` or `iceberg`, where both lie at the location.
-        catalog: Properties of the Iceberg catalog that has the table, as pyiceberg takes them.
+        catalog: Properties of the Iceberg catalog that has the table, as pyiceberg takes them;
+            `lakeward` for a table that others made in the lake's own.
 
     Raises:
+        InvalidInput: Something asked for makes no sense. Nothing was changed.
         TableNotFound: There is no table.
         CorruptTable: Its log or metadata cannot be understood. Nothing was changed.
         AlreadyExists: The lake has it, or another lake keeps it.
@@ -59,7 +62,12 @@ def adopt(
     if format not in FORMATS:
         what = f"Tables of format {format!r} cannot be adopted."
         raise InvalidInput(what, hint="Use 'delta' or 'iceberg'.")
-    document = _document(parts, name, location, format, catalog)
+    own = catalog == own_catalog.CATALOG
+    if own and str(location) != str(name):
+        what = f"A table of the lake's own catalog keeps its name there, {location}."
+        raise InvalidInput(what, hint="Give that name twice.", table=str(name))
+    known = None if own or catalog is None else arguments.mapping(catalog, "catalog")
+    document = _document(parts, name, None if own else location, format, known)
     if document is not None:
         return adopt_iceberg(parts, name, document, drift=drift, take_over=take_over)
     place = relative_location(parts.storage, str(location))

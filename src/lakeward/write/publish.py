@@ -109,6 +109,17 @@ def publish_again(parts: Parts, head: Head, versions: Iterable[int]) -> None:
             _publish_range(parts, head, version, version)
 
 
+def publish_owed(parts: Parts) -> dict[str, int]:
+    """Publish what is owed of all tables; how many versions of each were looked at.
+
+    Raises:
+        ForeignCommit: Somebody else's file is in the way.
+    """
+    with parts.database.read() as session:
+        owed = heads.unpublished(session)
+    return {str(h.name): publish_backlog(parts, h) for h in owed}
+
+
 def recover(parts: Parts) -> None:
     """Publish what others ratified and did not publish; what cannot be is only reported."""
     with parts.database.read() as session:

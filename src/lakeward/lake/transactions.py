@@ -1,0 +1,127 @@
+"""How a lake begins transactions, and runs functions in them until they commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from lakeward.errors import InvalidInput
+from lakeward.read.parts import Parts
+from lakeward.write.behind import Behind
+from lakeward.write.hooks import Hooks
+from lakeward.write.lease import LeaseKeeper
+from lakeward.write.locking import PATIENCE_SECONDS
+from lakeward.write.rerun import reruns as attempts_of
+from lakeward.write.retry import Retry
+from lakeward.write.strategy import OnConflict, Strategies
+from lakeward.write.transaction import CommitResult, Transaction, checked_isolation
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """What all transactions of a lake share.
+
+    Attributes:
+        parts: The lake's.
+        keeper: Renews their leases.
+        behind: Does what their callers need not wait for.
+        hooks: See their commits.
+    """
+
+    parts: Parts
+    keeper: LeaseKeeper
+    behind: Behind
+    hooks: Hooks
+
+    def begin(
+        self,
+        *,
+        isolation: str,
+        message: str | None,
+        spark: Any = None,
+        transaction_id: str | None = None,
+        attempts: int = 1,
+        on_conflict: OnConflict | None = None,
+        reruns: bool = False,
+        locks: Mapping[str, str] | None = None,
+        lock_timeout: float = PATIENCE_SECONDS,
+    ) -> Transaction:
+        """A transaction that holds its locks; see `Lake.transaction`.
+
+        Args:
+            isolation: Its level.
+            message: Why.
+            spark: Makes it one that Spark works in.
+            transaction_id: By which it is known; a new one unless given.
+            attempts: How often its function was begun, this time included.
+            on_conflict: What to do where others were faster.
+            reruns: Whether its function can be run again.
+            locks: Tables to hold from the start.
+            lock_timeout: How many seconds to wait for each of them.
+        """
+        begun = _kind(spark)(
+            self.parts,
+            self.keeper,
+            self.behind,
+            isolation=isolation,
+            message=message,
+            transaction_id=transaction_id,
+            attempts=attempts,
+            on_conflict=on_conflict,
+            reruns=reruns,
+            hooks=self.hooks,
+            lock_timeout=lock_timeout,
+        )
+        try:
+            begun.lock_all(locks or {})
+        except BaseException:
+            begun.rollback()
+            raise
+        return begun
+
+    def run(
+        self,
+        fn: Callable[[Transaction], Any],
+        *,
+        retry: Retry | None,
+        on_conflict: OnConflict | None,
+        isolation: str,
+        **options: Any,
+    ) -> CommitResult:
+        """Run a function and commit, again from the start when others were in the way.
+
+        Args:
+            fn: Called with a fresh transaction each time.
+            retry: How often and how patiently; as the table's policy says unless given.
+            on_conflict: What to do where others were faster.
+            isolation: The level of each transaction.
+            **options: What else `begin` takes.
+        """
+        if not callable(fn):
+            what = f"`fn` must be a function of a transaction, not {type(fn).__name__}."
+            raise InvalidInput(what, hint="Write lake.run(lambda tx: ...).")
+        strategies = Strategies.of(on_conflict, checked_isolation(isolation), reruns=True)
+        for attempt in attempts_of(self.parts, retry, strategies):
+            with attempt:
+                with self.begin(
+                    isolation=isolation,
+                    attempts=attempt.retry_state.attempt_number,
+                    on_conflict=on_conflict,
+                    reruns=True,
+                    **options,
+                ) as tx:
+                    fn(tx)
+                return tx.commit()
+        message = "unreachable"
+        raise AssertionError(message)
+
+
+def _kind(spark: Any) -> Callable[..., Transaction]:
+    """What makes a transaction: one that Spark works in, or one that needs no Spark."""
+    if spark is None:
+        return Transaction
+    from lakeward.write.spark_transaction import SparkTransaction
+
+    return partial(SparkTransaction, spark=spark)
