@@ -87,7 +87,7 @@ SAFEGUARDS: Final = (
     ),
     Safeguard(
         "R1, R5: whoever opens the lake publishes what is owed",
-        (Edit("lake/lake.py", "recover(self._parts)", "recover"),),
+        (Edit("lake/opening.py", "recover(parts)", "recover"),),
         "test_kill.py test_publication.py",
         "killed_at or torn",
     ),
