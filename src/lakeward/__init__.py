@@ -69,6 +69,7 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
     create: bool = True,
     repair: bool = True,
     actor: str | None = None,
+    merge_memory: int | None = None,
 ) -> Lake:
     """Open a lake, making it when it is missing.
 
@@ -84,6 +85,9 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
         create: Make a lake when there is none.
         repair: Publish what is owed and close what dead processes left open.
         actor: Who works with the lake; the login name and host unless said otherwise.
+        merge_memory: How many bytes the data of a merge may take in memory, with the index of its
+            keys; what is larger is kept in a temporary file. What the environment says in
+            `LAKEWARD_MERGE_MEMORY` unless given, or else a quarter of the machine's memory.
     """
     from lakeward.lake.lake import Lake
 
@@ -94,6 +98,7 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
         create=create,
         repair=repair,
         actor=actor,
+        merge_memory=merge_memory,
     )
 
 

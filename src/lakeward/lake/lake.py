@@ -65,8 +65,16 @@ class Lake(Closing):
         create: bool = True,
         actor: str | None = None,
         repair: bool = True,
+        merge_memory: int | None = None,
     ) -> None:
-        self._parts = opening.opened(target, warehouse, storage_options, create=create, actor=actor)
+        self._parts = opening.opened(
+            target,
+            warehouse,
+            storage_options,
+            create=create,
+            actor=actor,
+            merge_memory=merge_memory,
+        )
         self._keeper = LeaseKeeper(self._parts.database)
         self._behind = Behind()
         self.hooks = Hooks()

@@ -19,6 +19,7 @@ from lakeward.read.parts import Parts
 from lakeward.storage.attach import attach
 from lakeward.storage.base import Storage
 from lakeward.write.branch_directory import sweep
+from lakeward.write.merge_memory import allowed as merge_memory_allowed
 from lakeward.write.publish import recover
 
 
@@ -29,6 +30,7 @@ def opened(
     *,
     create: bool,
     actor: str | None,
+    merge_memory: int | None,
 ) -> Parts:
     """The parts of a lake, as `lakeward.open` is asked for them.
 
@@ -38,9 +40,10 @@ def opened(
     """
     arguments.optional_text(actor, "actor")
     target = arguments.place(target, "target")
+    memory = merge_memory_allowed(merge_memory)
     place, given = _warehouse(target, warehouse), _options(storage_options)
     storage, database = _connected(target, place, given, create=arguments.flag(create, "create"))
-    return Parts(database, storage, actor or _actor(), _engine())
+    return Parts(database, storage, actor or _actor(), _engine(), memory)
 
 
 def repair(parts: Parts) -> None:

@@ -22,6 +22,7 @@ class Parts:
         storage: The files.
         actor: Who; recorded with everything that is done.
         engine: What program; recorded with commits.
+        merge_memory: So many bytes the data of a merge may take in memory.
         memory: Iceberg metadata that was read or written before.
         counters: What happened through this lake object so far.
     """
@@ -30,6 +31,7 @@ class Parts:
     storage: Storage
     actor: str
     engine: str
+    merge_memory: int
     memory: Memory = field(default_factory=Memory, repr=False)
     counters: Counters = field(default_factory=Counters)
     _definitions: dict[tuple[int, int], Definition] = field(default_factory=dict, repr=False)

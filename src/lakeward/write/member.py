@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -250,8 +251,8 @@ class Member:
         may_match = [self._matcher(scope) for scope in plan.scopes]
         staged = (f for f in change.added if any(may(f) for may in may_match))
         own = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(staged)]
-        work = RowWork(self.parts.storage, self.stager, change, plan)
-        done = carried_out(work, [*found.values(), *own], self.before_writing)
+        with closing(RowWork(self.parts.storage, self.stager, change, plan)) as work:
+            done = carried_out(work, [*found.values(), *own], self.before_writing)
         for replaced in done.replaced:
             change.added.extend(replaced.files)
             if replaced.file in own:

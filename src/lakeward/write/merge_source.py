@@ -1,49 +1,68 @@
-"""The data of a merge: its columns made to fit the table's before anything is looked at."""
+"""The data of a merge: its columns made to fit the table's before anything is looked at.
+
+Data that takes more memory than it may, with an index of its keys, goes to a temporary file as it
+comes. Its keys are then looked up block by block.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from lakeward.engines.arrow.conform import conform
 from lakeward.engines.arrow.input import tables_of
+from lakeward.engines.arrow.spill import Spill
 from lakeward.errors import InvalidInput, SchemaMismatch
 from lakeward.model.schema import Schema
+
+_INDEX_BYTES: Final = 200
+"""What an index takes for each row, measured: it and the tables by which files are asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Rows to be merged, all of them in memory.
+    """Rows to be merged, in memory or in a temporary file.
 
     Attributes:
         rows: With the types of `schema`.
         schema: Columns that the table has too have its types; others have their own.
         extra: The names of those others.
+        block_rows: An index has so many of their keys at a time; None for all of them.
+        spill: Holds the rows, where memory does not.
     """
 
     rows: pa.Table
     schema: Schema
     extra: tuple[str, ...]
+    block_rows: int | None = None
+    spill: Spill | None = None
 
 
-def source_of(data: Any, schema: Schema, table: str) -> Source:
+def source_of(data: Any, schema: Schema, table: str, memory: int) -> Source:
     """The rows that a user gives.
+
+    Args:
+        data: In any form that `append` takes.
+        schema: Of the table.
+        table: Its name, for errors.
+        memory: So many bytes the rows and an index of their keys may take.
 
     Raises:
         InvalidInput: Rows cannot be made of it.
         SchemaMismatch: A column does not fit the table's of the same name.
     """
-    parts = [*tables_of(data, _expected(data, schema), table)]
-    if not parts:
-        parts = [schema.arrow.empty_table()]
-    try:
-        rows = pa.concat_tables(parts)
-    except pa.ArrowException as error:
-        what = f"The batches of data for {table} have different columns: {error}."
-        raise SchemaMismatch(what, hint="Give them one schema.", table=table) from error
+    coming = tables_of(data, _expected(data, schema), table)
+    held, size = list[pa.Table](), 0
+    for part in coming:
+        held.append(part)
+        size += part.nbytes + part.num_rows * _INDEX_BYTES
+        if size > memory:
+            break
+    rows = _together(held or [schema.arrow.empty_table()], table)
     names = rows.column_names
     twice = next((n for n in names if names.count(n) > 1), None)
     if twice is not None:
@@ -55,7 +74,31 @@ def source_of(data: Any, schema: Schema, table: str) -> Source:
     # What is required is asked of the rows that are written, not of those that are given.
     fields = tuple(replace(f, nullable=True, default=None) for f in known)
     found = Schema(fields, schema.last_id)
-    return Source(conform(rows, found, table), found, extra)
+    if size <= memory:
+        return Source(conform(rows, found, table), found, extra)
+    block_rows = max(1, memory * rows.num_rows // size)
+    if isinstance(data, pa.Table):
+        # The user holds it anyway, so that a copy elsewhere would save nothing.
+        return Source(conform(rows, found, table), found, extra, block_rows)
+    spill = Spill(found.arrow)
+    empty = rows.slice(0, 0)
+    del rows
+    with ExitStack() as on_failure:
+        on_failure.callback(spill.close)
+        while held:
+            spill.write(conform(_together([empty, held.pop(0)], table), found, table))
+        for part in coming:
+            spill.write(conform(_together([empty, part], table), found, table))
+        on_failure.pop_all()
+    return Source(spill.finish(), found, extra, block_rows, spill)
+
+
+def _together(parts: list[pa.Table], table: str) -> pa.Table:
+    try:
+        return pa.concat_tables(parts)
+    except pa.ArrowException as error:
+        what = f"The batches of data for {table} have different columns: {error}."
+        raise SchemaMismatch(what, hint="Give them one schema.", table=table) from error
 
 
 def _expected(data: Any, schema: Schema) -> pa.Schema:

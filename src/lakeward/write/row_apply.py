@@ -17,15 +17,20 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 import pyarrow as pa
 
+from lakeward.engines.arrow.matching import KeyIndex
+from lakeward.model.expression import conjuncts
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.steps import reach
+from lakeward.read.plan import file_may_match, to_prune_by
 from lakeward.write.marking import is_marked_by, mark
 from lakeward.write.row_changes import RowChanges, merge_metrics, update_metrics
 from lakeward.write.row_find import Found
+from lakeward.write.row_scope import scopes_of
 from lakeward.write.row_work import RowWork
 from lakeward.write.validate import Checks
 
@@ -102,6 +107,7 @@ def carried_out(
     Raises:
         ConstraintViolation: A row would be changed twice, or new rows that the table refuses.
     """
+    _match(work, files)
     touched = list(_touched(work, files))
     before_writing()
     reach("rows.found")
@@ -141,6 +147,25 @@ class Touched:
         return work.look(self.file) if self.found is None else self.found
 
 
+def _match(work: RowWork, files: Sequence[LoggedFile]) -> None:
+    """Find the partners of all rows, where the data has blocks: each block in all files."""
+    plan = work.plan
+    also = () if plan.also is None else tuple(conjuncts(plan.also))
+    for start, keys in plan.blocks or ():
+        (scope,) = scopes_of(plan.keys, keys, also, ())
+        condition = to_prune_by(scope, work.change.definition)
+        some = [f for f in files if condition is None or file_may_match(condition, f.file)]
+        match = partial(work.match, index=KeyIndex(keys), start=start, scope=scope)
+        for _ in _each(match, some):
+            pass
+        _rest(work)
+
+
+def _rest(work: RowWork) -> None:
+    if work.plan.spill is not None:
+        work.plan.spill.release()
+
+
 def _touched(work: RowWork, files: Sequence[LoggedFile]) -> Iterable[Touched]:
     """Look at all files."""
     held = 0
@@ -172,6 +197,7 @@ def _rewritten(work: RowWork, one: Touched, told: list[DataFile]) -> Replaced:
 
     written = work.stager.stage(rows(), Checks(work.plan.table, {}), complete=True)
     reach("rows.rewritten")
+    _rest(work)
     return Replaced(file, tuple(written), one.gone - deleted, deleted, copied)
 
 
@@ -195,6 +221,7 @@ def _new(work: RowWork, told: list[DataFile], counts: list[int]) -> Iterator[pa.
             told.extend(work.feed.write_new(rows))
         counts.append(rows.num_rows)
         yield rows
+        _rest(work)
 
 
 def _marked(work: RowWork, files: Sequence[Touched]) -> Iterable[Replaced]:

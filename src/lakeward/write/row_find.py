@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeward.engines.arrow.evaluate import Mask, computed, holds
-from lakeward.engines.arrow.matching import Pairs, Positions
+from lakeward.engines.arrow.matching import KeyIndex, Pairs, Positions
 from lakeward.engines.arrow.picking import picked
 from lakeward.errors import ConstraintViolation
 from lakeward.model.expression import Expression
@@ -86,13 +86,14 @@ class Found:
         return not len(self.deleted) and not self.updated
 
 
-def find(plan: RowPlan, rows: pa.Table, seen: Mask) -> Found:
+def find(plan: RowPlan, rows: pa.Table, seen: Mask, known: Pairs | None = None) -> Found:
     """What a plan does to rows of the table.
 
     Args:
         plan: What shall be done.
         rows: Some of the table's, with the columns that the plan needs.
         seen: Noted for each row of the data: whether it has a partner.
+        known: The pairs of rows with the same key, where the data has blocks.
 
     Raises:
         ConstraintViolation: A row would be changed by two rows of the data.
@@ -100,8 +101,8 @@ def find(plan: RowPlan, rows: pa.Table, seen: Mask) -> Found:
     deleted: list[Positions] = []
     updated: list[Updated] = []
     alone = None
-    if plan.index is not None:
-        pairs = _partners(plan, rows)
+    if plan.has_data:
+        pairs = _partners(plan, rows, known)
         seen[pairs.partners] = True
         chosen = _chosen(plan, rows, pairs)
         _check_once(plan, rows, pairs, [found for _, found in chosen])
@@ -143,11 +144,18 @@ def beside(
     return rows
 
 
-def _partners(plan: RowPlan, rows: pa.Table) -> Pairs:
-    assert plan.index is not None  # noqa: S101  the caller looked
+def same_keys(plan: RowPlan, index: KeyIndex, rows: pa.Table) -> Pairs:
+    """The pairs of rows of the table, and of those of an index, that have the same key."""
     wanted = {str(n): target for n, (target, _) in enumerate(plan.keys)}
     found = computed(rows, wanted, f"The key of {plan.table}")
-    pairs = plan.index.find(list(found.values()))
+    return index.find(list(found.values()))
+
+
+def _partners(plan: RowPlan, rows: pa.Table, known: Pairs | None) -> Pairs:
+    pairs = known
+    if pairs is None:
+        assert plan.index is not None  # noqa: S101  else the pairs are known
+        pairs = same_keys(plan, plan.index, rows)
     if plan.also is None or not len(pairs.rows):
         return pairs
     joined = _joined(plan, rows, pairs, [plan.also])
@@ -202,7 +210,8 @@ def _first(
 
 
 def _check_once(plan: RowPlan, rows: pa.Table, pairs: Pairs, chosen: Sequence[Positions]) -> None:
-    if plan.index is None or plan.index.is_unique or plan.is_plain_delete or not chosen:
+    is_unique = plan.index is not None and plan.index.is_unique
+    if is_unique or plan.is_plain_delete or not chosen:
         return
     taken = np.sort(pairs.rows[np.concatenate(chosen)])
     twice = np.unique(taken[1:][taken[1:] == taken[:-1]])

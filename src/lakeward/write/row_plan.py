@@ -10,11 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.engines.arrow.evaluate import computed
 from lakeward.engines.arrow.matching import KeyIndex
+from lakeward.engines.arrow.picking import picked
+from lakeward.engines.arrow.spill import Spill
 from lakeward.errors import ConstraintViolation, InvalidExpression, InvalidInput, SchemaMismatch
 from lakeward.model import arguments
 from lakeward.model.coercion import comparable
@@ -23,6 +26,7 @@ from lakeward.model.schema import Schema
 from lakeward.model.sides import SOURCE, TARGET, Sides, source_name, sources, targets
 from lakeward.model.when import Clause, Clauses, Does, key_names
 from lakeward.model.where import parse, parse_condition, parse_value
+from lakeward.write.key_blocks import KeyBlocks
 from lakeward.write.merge_source import Source
 from lakeward.write.row_scope import all_of, scopes_of
 
@@ -50,13 +54,15 @@ class RowPlan:
         table: Its name, for errors.
         source: The rows to be merged, by names that stand beside the table's columns.
         keys: Of each pair, what the table's side and the data's side of a key are.
-        index: The data's keys; None where there is no data.
+        index: The data's keys; None where there is no data, or where it has blocks.
         also: What must hold beside the keys for two rows to be partners.
         matched: For rows of the table with a partner.
         not_matched: For rows of the data without one.
         alone: For rows of the table without one.
         scopes: Conditions that rows satisfy which may be changed, or that may keep a row of the
             data from being inserted; None stands for every row.
+        blocks: The data's keys where they are too many for one index; None otherwise.
+        spill: Holds the rows, where memory does not.
     """
 
     table: str
@@ -68,6 +74,13 @@ class RowPlan:
     not_matched: tuple[BoundClause, ...]
     alone: tuple[BoundClause, ...]
     scopes: tuple[Expression | None, ...]
+    blocks: KeyBlocks | None = None
+    spill: Spill | None = None
+
+    @property
+    def has_data(self) -> bool:
+        """Whether rows may have partners; those of an update have none."""
+        return self.index is not None or self.blocks is not None
 
     @property
     def needed(self) -> set[str]:
@@ -135,17 +148,28 @@ def merge_plan(
     ]
     _check_used(source, [e for pair in keys for e in pair], also, [*matched, *not_matched], table)
     rows = source.rows.rename_columns([source_name(n) for n in source.rows.column_names])
-    found = computed(rows, {str(n): k for n, (_, k) in enumerate(keys)}, f"The key of {table}")
+    what = f"The key of {table}"
+    index, blocks = None, None
+    if source.block_rows is None:
+        wanted = {str(n): key for n, (_, key) in enumerate(keys)}
+        found = list(computed(rows, wanted, what).values())
+        index = KeyIndex(found)
+    else:
+        blocks = KeyBlocks(rows, [key for _, key in keys], source.block_rows, what)
+        found = blocks.bounds()
+    others = [c.condition for c in alone]
     return RowPlan(
         table,
         rows,
         tuple(keys),
-        KeyIndex(list(found.values())),
+        index,
         all_of(also),
         tuple(matched),
         tuple(not_matched),
         tuple(alone),
-        scopes_of(keys, list(found.values()), also, [c.condition for c in alone]),
+        scopes_of(keys, found, also, others, listed=index is not None),
+        blocks,
+        source.spill,
     )
 
 
@@ -178,7 +202,8 @@ def _check_key(names: Sequence[str], schema: Schema, source: Source, table: str)
 
 
 def _rows_without(rows: pa.Table, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = rows.filter(pc.is_null(rows[name])).slice(0, 5).to_pylist()
+    places = pc.indices_nonzero(pc.is_null(rows[name])).slice(0, 5)
+    found: list[dict[str, Any]] = picked(rows, places.to_numpy().astype(np.int64)).to_pylist()
     return found
 
 

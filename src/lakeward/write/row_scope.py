@@ -24,14 +24,17 @@ def scopes_of(
     found: Sequence[pa.ChunkedArray],
     also: Sequence[Expression],
     alone: Sequence[Expression | None],
+    *,
+    listed: bool = True,
 ) -> tuple[Expression | None, ...]:
     """Conditions for rows that may have a partner, and for those that may change without one.
 
     Args:
         keys: Of each pair, the table's side and the data's.
-        found: The data's keys.
+        found: The data's keys, or bounds of them.
         also: What must hold beside the keys.
         alone: For which rows without a partner something is done; None for all.
+        listed: Whether `found` has all keys.
     """
     if None in alone:
         return (None,)
@@ -40,7 +43,7 @@ def scopes_of(
         for (target, _), values in zip(keys, found, strict=True):
             match target:
                 case Column(field, ()):
-                    terms += _near(field, values)
+                    terms += _near(field, values, listed=listed and len(values) <= _LISTED)
     else:
         terms.append(Literal(False, Compare.type))
     conditions = [condition for condition in alone if condition is not None]
@@ -54,14 +57,14 @@ def all_of(terms: Sequence[Expression]) -> Expression | None:
     return terms[0] if terms else None
 
 
-def _near(field: Field, values: pa.ChunkedArray) -> list[Expression]:
+def _near(field: Field, values: pa.ChunkedArray, *, listed: bool) -> list[Expression]:
     """What is known of a column's values, if they are among some."""
     if pa.types.is_floating(values.type):
         return []
-    listed = values.unique().drop_null() if len(values) <= _LISTED else None
+    each = values.unique().drop_null() if listed else None
     try:
-        if listed is not None and len(listed):
-            known = [Literal(to_neutral(field.type, v), field.type) for v in listed.to_pylist()]
+        if each is not None and len(each):
+            known = [Literal(to_neutral(field.type, v), field.type) for v in each.to_pylist()]
             return [one_of(Column(field), tuple(known))]
         bounds: tuple[Value, Value] | None = None
         low, high = span(pa.table({"key": values}))["key"]

@@ -18,7 +18,7 @@ import pyarrow as pa
 from lakeward.engines.arrow.derived import completed
 from lakeward.engines.arrow.evaluate import Mask, computed
 from lakeward.engines.arrow.masked import POSITION
-from lakeward.engines.arrow.matching import Positions
+from lakeward.engines.arrow.matching import KeyIndex, Pairs, Positions
 from lakeward.engines.arrow.picking import picked
 from lakeward.errors import UnsupportedFeature
 from lakeward.model.definition import Definition
@@ -30,14 +30,15 @@ from lakeward.read.scan import is_numbered, needs_engine, read_files, read_numbe
 from lakeward.storage.base import Storage
 from lakeward.write.change import Change
 from lakeward.write.feed import Feed
-from lakeward.write.row_find import Found, Updated, beside, find, inserted
+from lakeward.write.key_blocks import FoundPairs, pairs_among
+from lakeward.write.row_find import Found, Updated, beside, find, inserted, same_keys
 from lakeward.write.row_parts import FileRows, by_parts
 from lakeward.write.row_plan import RowPlan
 from lakeward.write.stage import Stager
 from lakeward.write.validate import Checks
 
-_NEW_ROWS: Final = 1_000_000
-"""So many rows of the data become rows of the table at once."""
+_NEW_BYTES: Final = 64 * 2**20
+"""Rows of the data of this size become rows of the table at once."""
 
 
 @dataclass
@@ -52,6 +53,7 @@ class RowWork:
         seen: For each row of the data, whether it has a partner.
         checks: What new rows must satisfy.
         feed: Is told what changes, where the table has one.
+        pairs: The partners of rows, where the data has blocks.
     """
 
     storage: Storage
@@ -61,12 +63,19 @@ class RowWork:
     seen: Mask = field(init=False)
     checks: Checks = field(init=False)
     feed: Feed | None = field(init=False)
+    pairs: FoundPairs | None = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.seen = np.zeros(self.plan.source.num_rows, dtype=bool)
         self.checks = Checks.of(self.change.definition, self.plan.table)
         self.feed = Feed.of(self.stager)
+        self.pairs = None if self.plan.blocks is None else FoundPairs()
+
+    def close(self) -> None:
+        """Forget what was found; nothing can be looked for after that."""
+        if self.pairs is not None:
+            self.pairs.close()
 
     def look(self, file: LoggedFile) -> Found:
         """Which rows of a file change, by their positions.
@@ -81,8 +90,26 @@ class RowWork:
             hint = "Change its rows with Spark, or replace whole partitions."
             raise UnsupportedFeature(what, hint=hint, table=str(self.change.head.name))
         names = [n for n in definition.schema.names if n in self.plan.needed]
-        parts = self._read(file, names, where=_scope(self.plan, file))
-        return Found.joined([self._look(rows) for rows in parts])
+        known = None if self.pairs is None else self.pairs.of(file)
+        parts = self._read(file, names, where=_scope(self.plan.scopes, file))
+        return Found.joined([self._look(rows, known) for rows in parts])
+
+    def match(
+        self, file: LoggedFile, index: KeyIndex, start: int, scope: Expression | None
+    ) -> None:
+        """Note which rows of a file have the key of a row of a block of the data.
+
+        Args:
+            file: Of the table.
+            index: The keys of the block.
+            start: The block's first row.
+            scope: True for all rows that have one of its keys.
+        """
+        for rows in self._read(file, self._keys, where=_scope([scope], file)):
+            pairs = same_keys(self.plan, index, rows)
+            numbers = rows[POSITION].to_numpy()
+            if self.pairs is not None:
+                self.pairs.add(file, numbers[pairs.rows], pairs.partners + start)
 
     def parts(self, file: LoggedFile, found: Found) -> Iterator[FileRows]:
         """All rows of a file, of which some change, part by part."""
@@ -125,9 +152,10 @@ class RowWork:
 
     def inserted(self) -> Iterator[pa.Table]:
         """The rows of the data that have no partner, as rows of the table, some at a time."""
-        definition = self.change.definition
-        for start in range(0, self.plan.source.num_rows, _NEW_ROWS):
-            some = slice(start, start + _NEW_ROWS)
+        definition, count = self.change.definition, self.plan.source.num_rows
+        step = max(1, _NEW_BYTES * count // max(self.plan.source.nbytes, 1))
+        for start in range(0, count, step):
+            some = slice(start, start + step)
             for clause, rows in inserted(self.plan, self.seen, some):
                 new = _new_rows(rows, clause.values, definition)
                 yield completed(new, definition, self.plan.table)
@@ -135,11 +163,12 @@ class RowWork:
     def _file_rows(self, rows: pa.Table, found: Found) -> FileRows:
         return FileRows(rows, found, self._after(rows, found))
 
-    def _look(self, rows: pa.Table) -> Found:
-        found = find(self.plan, rows, self.seen)
+    def _look(self, rows: pa.Table, known: Pairs | None) -> Found:
+        numbers = rows[POSITION].to_numpy()
+        among = None if known is None else pairs_among(known, numbers)
+        found = find(self.plan, rows, self.seen, among)
         if found.is_empty:
             return found
-        numbers = rows[POSITION].to_numpy()
         return found.moved(lambda places: numbers[places])
 
     def _read(
@@ -193,6 +222,12 @@ class RowWork:
         return [n for n in schema.names if n in wanted]
 
     @property
+    def _keys(self) -> list[str]:
+        """The columns of the table that make its side of the keys."""
+        used = set().union(*(targets(target) for target, _ in self.plan.keys))
+        return [n for n in self.change.definition.schema.names if n in used]
+
+    @property
     def _generated(self) -> set[str]:
         definition = self.change.definition
         return {definition.schema.by_id[i].name for i in definition.derived if i > 0}
@@ -213,10 +248,10 @@ class RowWork:
         return completed(new, definition, table)
 
 
-def _scope(plan: RowPlan, file: LoggedFile) -> Expression | None:
-    """A condition for the rows of a file that may change; None where there is none to ask for."""
-    known = [scope for scope in plan.scopes if scope is not None]
-    if len(known) < len(plan.scopes):
+def _scope(scopes: Sequence[Expression | None], file: LoggedFile) -> Expression | None:
+    """A condition for the rows of a file in some scopes; None where there is none to ask for."""
+    known = [scope for scope in scopes if scope is not None]
+    if len(known) < len(scopes):
         return None
     condition = known[0] if len(known) == 1 else Or(tuple(known))
     return None if file_always_matches(condition, file.file) else condition

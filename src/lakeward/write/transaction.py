@@ -226,7 +226,8 @@ class Transaction:
 
         Args:
             name: The table.
-            data: The rows, in any form that `append` takes; they are held in memory.
+            data: The rows, in any form that `append` takes. What is larger than the lake's
+                `merge_memory` is kept in a temporary file meanwhile.
             on: The columns that make the key, or a condition such as
                 `target.id = source.id AND target.day >= source.since`.
             matched: What becomes of rows of the table that have a partner: `update` sets all
@@ -248,7 +249,8 @@ class Transaction:
             return RowChanges()
         with self._operation(name, reads=True) as member:
             schema = member.change.definition.schema
-            plan = merge_plan(schema, name, source_of(data, schema, name), on, clauses)
+            source = source_of(data, schema, name, self._parts.merge_memory)
+            plan = merge_plan(schema, name, source, on, clauses)
             return member.change_rows(plan, Operation("MERGE", merge_told(on, clauses)))
 
     def add_files(self, name: str, paths: Sequence[str]) -> None:
@@ -480,8 +482,11 @@ class Transaction:
     def _prepare(self) -> None:
         """Bring together what shall be committed, where that is not done as it is asked for."""
 
-    def _ended(self, *, committed: bool | None) -> None:
+    def _ended(self, *, committed: bool | None) -> None:  # noqa: ARG002  Spark asks for it
         """Let go of what the transaction worked with; None where nobody knows how it ended."""
+        for member in self._view.members.values():
+            # They have the data of merges, and nothing is done again from here on.
+            member.change.steps.clear()
 
     def _is_replay(self) -> bool:
         """Whether a transaction of this, self-chosen, id was ratified before: then all is done."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -171,13 +171,21 @@ def _counted(rows: list[Row]) -> Counter[tuple[Any, ...]]:
 
 
 @contextmanager
+def allowed(lake: lw.Lake, memory: int) -> Iterator[None]:
+    """Let merges take so much memory; one row's index takes more than a byte."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lake, "_parts", replace(lake.parts, merge_memory=memory))
+        yield
+
+
+@contextmanager
 def small_parts() -> Iterator[None]:
     """Work on two rows at a time, and note no row of a file until it is written."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(source, "_BATCH_ROWS", 2)
         patch.setattr(row_parts, "PART_BYTES", 1)
         patch.setattr(row_apply, "_HELD", 0)
-        patch.setattr(row_work, "_NEW_ROWS", 2)
+        patch.setattr(row_work, "_NEW_BYTES", 60)
         yield
 
 
@@ -192,6 +200,8 @@ def small_parts() -> Iterator[None]:
     files=st.lists(_rows, min_size=1, max_size=3),
     in_place=st.booleans(),
     by_parts=st.booleans(),
+    memory=st.sampled_from([2**30, 1, 500]),
+    streamed=st.booleans(),
     data=_data,
     on=st.integers(0, len(_ON) - 1),
     chosen=st.tuples(*map(st.sampled_from, (_MATCHED, _NOT_MATCHED, _ALONE))).filter(
@@ -205,6 +215,8 @@ def test_a_merge_does_what_its_model_does(
     files: list[list[Row]],
     in_place: bool,
     by_parts: bool,
+    memory: int,
+    streamed: bool,
     data: list[Row],
     on: int,
     chosen: tuple[Choice, Choice, Choice],
@@ -220,18 +232,19 @@ def test_a_merge_does_what_its_model_does(
     if not any(c.reads_op for c in chosen):
         rows_given = rows_given.drop_columns(["op"])
 
-    tx = shared_lake.transaction()
     matched, not_matched, alone = (c.given for c in chosen)
     clauses = {"matched": matched, "not_matched": not_matched, "not_matched_by_source": alone}
-    with small_parts() if by_parts else nullcontext():
+    with allowed(shared_lake, memory), small_parts() if by_parts else nullcontext():
+        tx = shared_lake.transaction()
+        given: Any = rows_given.to_reader(2) if streamed else rows_given
         try:
             expected = _merged(before, data, on, chosen)
         except TwiceError:
             with pytest.raises(ConstraintViolation, match="Two rows of the data"):
-                tx.merge(name, rows_given, on=_ON[on][0], **clauses)
+                tx.merge(name, given, on=_ON[on][0], **clauses)
             assert _counted(table.to_arrow().to_pylist()) == _counted(before)
             return
-        done = tx.merge(name, rows_given, on=_ON[on][0], **clauses)
+        done = tx.merge(name, given, on=_ON[on][0], **clauses)
         tx.commit()
 
     assert _counted(table.to_arrow().to_pylist()) == _counted(expected)

@@ -18,8 +18,8 @@ def tables_of(data: Any, schema: pa.Schema, table: str) -> Iterator[pa.Table]:
     """The rows as Arrow tables, one or many, in order; nothing is held longer than needed.
 
     Args:
-        data: A table, batch, reader, iterable of these, data frame, anything with the Arrow stream
-            interface, or a sequence or mapping of plain Python values.
+        data: A table, batch, reader, dataset, iterable of these, data frame, anything with the
+            Arrow stream interface, or a sequence or mapping of plain Python values.
         schema: What plain Python values are read as.
         table: For whom, to name in errors.
 
@@ -36,6 +36,9 @@ def tables_of(data: Any, schema: pa.Schema, table: str) -> Iterator[pa.Table]:
         return iter((_from_pandas(data),))
     if hasattr(data, "__arrow_c_stream__"):
         return _from_stream(data)
+    if hasattr(data, "scanner"):
+        # An Arrow dataset.
+        return _from_stream(data.scanner().to_reader())
     if hasattr(data, "__arrow_c_array__"):
         return iter((_from_array(data),))
     if isinstance(data, Mapping):

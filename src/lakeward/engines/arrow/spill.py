@@ -1,0 +1,120 @@
+"""Rows kept in a temporary file, read where they lie.
+
+The file has no name, so it is gone as soon as nobody holds its rows: after success, failure and a
+kill alike. Its pages are the system's to keep in memory or not.
+"""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from lakeward.errors import StorageError
+
+_BATCH: Final = 8 * 2**20
+"""Rows are written in batches of at least this size, whatever they come in."""
+
+
+class Spill:
+    """Takes rows of one schema, and then has them as a table that needs no memory.
+
+    Raises:
+        StorageError: The temporary directory does not take the rows.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._waiting: list[pa.Table] = []
+        self._size = 0
+        self._map: mmap.mmap | None = None
+        with _translated():
+            self._file = tempfile.TemporaryFile(prefix="lakeward-")  # noqa: SIM115  held by rows
+            self._writer = pa.ipc.new_file(self._file, schema)
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows."""
+        self._waiting.append(rows)
+        self._size += rows.nbytes
+        if self._size >= _BATCH:
+            self._flush()
+
+    def finish(self) -> pa.Table:
+        """All rows, in their order, in the file. Nothing can be added after that."""
+        self._flush()
+        with _translated():
+            self._writer.close()
+            self._file.flush()
+            self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._file.close()
+        return pa.ipc.open_file(pa.py_buffer(self._map)).read_all()
+
+    def close(self) -> None:
+        """Give up before all rows have come."""
+        self._file.close()
+
+    def release(self) -> None:
+        """Let go of pages that were read; they are read again where they are needed."""
+        if self._map is not None:
+            self._map.madvise(mmap.MADV_DONTNEED)
+
+    def _flush(self) -> None:
+        rows = pa.concat_tables([self._schema.empty_table(), *self._waiting]).combine_chunks()
+        self._waiting, self._size = [], 0
+        with _translated():
+            self._writer.write_table(rows)
+
+
+class Numbers:
+    """Arrays of whole numbers in a temporary file, by key. Any thread may use it.
+
+    Raises:
+        StorageError: The temporary directory does not take them.
+    """
+
+    def __init__(self) -> None:
+        with _translated():
+            self._file = tempfile.TemporaryFile(prefix="lakeward-", buffering=0)  # noqa: SIM115
+        self._places: dict[object, list[tuple[int, int]]] = {}
+        self._end = 0
+        self._lock = threading.Lock()
+
+    def add(self, key: object, data: bytes) -> None:
+        """Add bytes to what a key has."""
+        with self._lock, _translated():
+            self._file.seek(self._end)
+            left = memoryview(data)
+            while left:
+                left = left[self._file.write(left) :]
+            self._places.setdefault(key, []).append((self._end, len(data)))
+            self._end += len(data)
+
+    def of(self, key: object) -> list[bytes]:
+        """What was added to a key, in order."""
+        out = []
+        with self._lock, _translated():
+            for start, count in self._places.get(key, ()):
+                self._file.seek(start)
+                out.append(self._file.read(count))
+        return out
+
+    def close(self) -> None:
+        """Forget all of them."""
+        self._file.close()
+
+
+@contextmanager
+def _translated() -> Generator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        place = tempfile.gettempdir()
+        what = f"The data of a merge could not be kept in {place}: {error}."
+        hint = "Let TMPDIR name a directory with more space, or give the merge more memory."
+        raise StorageError(what, hint=hint, path=place) from error
