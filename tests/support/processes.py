@@ -30,7 +30,7 @@ CONTEXT.set_forkserver_preload(
         "pyarrow.parquet",
         "pyiceberg.manifest",
         "pyiceberg.table",
-        "sqlglot",
+        "sqlglot.dialects.databricks",
         "time_machine",
     ]
 )
