@@ -13,6 +13,7 @@ import pyarrow as pa
 import lakeward as lw
 from lakeward.log import tables
 from lakeward.log.statement import Statement
+from lakeward.storage.objects import ObjectStorage
 from tests.support.s3 import on_disk
 
 
@@ -47,10 +48,11 @@ def ids(lake: lw.Lake, name: str, *, where: str | None = None) -> list[Any]:
     return column(lake.table(name).to_arrow(columns=["id"], where=where))
 
 
-def data_files(lake: lw.Lake, name: str) -> set[str]:
-    """The Parquet files that lie below a table's location, whether the log knows them or not."""
+def data_files(lake: lw.Lake, name: str, pattern: str = "*.parquet") -> set[str]:
+    """The data files that lie below a table's location, whether the log knows them or not."""
+    _wait_for_uploads(lake)
     location = on_disk(lake.table(name).location)
-    found = {str(p.relative_to(location)) for p in location.rglob("*.parquet")}
+    found = {str(p.relative_to(location)) for p in location.rglob(pattern)}
     return {p for p in found if not p.startswith("_delta_log/")}
 
 
@@ -74,6 +76,14 @@ def unchanged(lake: lw.Lake) -> Generator[None]:
     before = picture(lake)
     yield
     assert picture(lake) == before
+
+
+def _wait_for_uploads(lake: lw.Lake) -> None:
+    storage = lake.parts.storage
+    if isinstance(storage, ObjectStorage):
+        uploads = storage._uploads
+        for name in list(uploads._under_way):
+            uploads.wait(name)
 
 
 def _store(lake: lw.Lake) -> dict[str, frozenset[Any]]:

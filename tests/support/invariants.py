@@ -139,7 +139,8 @@ def _check_files(lake: lw.Lake, head: Head) -> None:
     with lake.parts.database.read() as session:
         live = list(files.at(session, head.table_id, head.version))
     for file in live:
-        assert (root / file.path).stat().st_size == file.size, (head.name, file.path)
+        place = on_disk(file.path) if is_full(file.path) else root / file.path
+        assert place.stat().st_size == file.size, (head.name, file.path)
 
 
 def _check_audit(lake: lw.Lake, head: Head) -> None:

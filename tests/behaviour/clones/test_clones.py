@@ -26,6 +26,7 @@ from tests.behaviour.branches.working import upsert
 from tests.behaviour.lakes import append, column, data_files, delete, ids
 from tests.support.iceberg import stranger_catalog
 from tests.support.invariants import check_lake
+from tests.support.s3 import on_disk
 
 
 def _made(lake: lw.Lake) -> None:
@@ -125,7 +126,8 @@ def test_what_cannot_be_cloned_is_refused_before_anything_is_made(lake: lw.Lake)
 
 @pytest.mark.formats("delta")
 def test_deletion_vectors_are_shared_too(lake: lw.Lake, tmp_path: Path) -> None:
-    place = tmp_path / "with space"
+    # On an object store delta-rs escapes the name of a vector twice.
+    place = tmp_path / ("place" if "://" in lake.warehouse else "with space")
     write_deltalake(place, pa.table({"id": [1, 2, 3]}))
     (path,) = [p.name for p in place.glob("*.parquet")]
     delete_rows(place, 1, path, [1])
@@ -148,7 +150,8 @@ def test_very_many_files_come_with_a_checkpoint(
 
     made = lake.clone("a", "copy")
 
-    assert (Path(made.location) / "_delta_log" / f"{0:020}.checkpoint.parquet").exists()
+    log = on_disk(made.location) / "_delta_log"
+    assert (log / f"{0:020}.checkpoint.parquet").exists()
     assert ids(lake, "copy") == [1, 2, 3]
     assert examine(lake.parts).findings == ()
 
@@ -167,6 +170,7 @@ def test_a_clone_is_branched_like_any_table(lake: lw.Lake) -> None:
     check_lake(lake, ["a", "copy"])
 
 
+@pytest.mark.local
 @pytest.mark.formats("delta")
 def test_a_rebuilt_store_knows_what_clones_stand_on(lake: lw.Lake, tmp_path: Path) -> None:
     _made(lake)

@@ -34,8 +34,8 @@ def _all_but(*gone: int) -> list[int]:
     return [i for i in (*range(ROWS), *range(1000, 1000 + ROWS)) if i not in gone]
 
 
-def _vector_files(table: lw.Table) -> set[str]:
-    return {p.name for p in on_disk(table.location).glob("*.bin")}
+def _vector_files(lake: lw.Lake) -> set[str]:
+    return data_files(lake, "t", "*.bin")
 
 
 def test_few_rows_go_in_place_and_more_of_them_later(lake: lw.Lake) -> None:
@@ -45,7 +45,7 @@ def test_few_rows_go_in_place_and_more_of_them_later(lake: lw.Lake) -> None:
     delete(lake, "t", "id IN (3, 50, 1007)")
 
     assert data_files(lake, "t") == before
-    assert len(_vector_files(table)) == 1
+    assert len(_vector_files(lake)) == 1
     assert ids(lake, "t") == _all_but(3, 50, 1007)
     assert ids(lake, "t", where="v = 'v3' AND id < 60") == [
         i for i in range(60) if i % 7 == 3 and i not in (3, 50)
@@ -81,10 +81,10 @@ def test_many_rows_are_written_again_and_a_file_without_rows_is_dropped(lake: lw
     assert len(data_files(lake, "t") - before) == 1
     assert table.history()[0].metrics["numDeletedRows"] == 9
     delete(lake, "t", "id = 1000")
-    marked = _vector_files(table)
+    marked = _vector_files(lake)
     delete(lake, "t", "v >= 'v' AND id >= 1000")
 
-    assert _vector_files(table) == marked
+    assert _vector_files(lake) == marked
     assert table.history()[0].metrics["numDeletedRows"] == ROWS - 1
     (left,) = table.files()
     assert left.file.deletion_vector is None
@@ -106,12 +106,12 @@ def test_a_file_without_such_rows_is_not_touched(lake: lw.Lake) -> None:
 def test_the_table_says_how_many_rows_are_few(
     lake: lw.Lake, fraction: float, in_place: int
 ) -> None:
-    table = _made(lake, merge_on_read_fraction=fraction)
+    _made(lake, merge_on_read_fraction=fraction)
     if in_place:
         delete(lake, "t", f"id < {in_place}")
-        assert len(_vector_files(table)) == 1
+        assert len(_vector_files(lake)) == 1
     delete(lake, "t", f"id < {min(in_place + 1, 99)}")
-    assert len(_vector_files(table)) == (1 if in_place else 0)
+    assert len(_vector_files(lake)) == (1 if in_place else 0)
     assert min(ids(lake, "t")) == min(in_place + 1, 99)
 
 
@@ -124,7 +124,7 @@ def test_a_fraction_that_is_none_is_refused(lake: lw.Lake, fraction: object) -> 
 
 
 def test_a_transaction_sees_what_it_deleted_and_may_delete_more(lake: lw.Lake) -> None:
-    table = _made(lake)
+    _made(lake)
 
     with lake.transaction() as tx:
         tx.delete("t", where="id = 1")
@@ -139,20 +139,20 @@ def test_a_transaction_sees_what_it_deleted_and_may_delete_more(lake: lw.Lake) -
         ]
 
     assert ids(lake, "t") == [*_all_but(1, 2), *range(2001, 2020)]
-    assert len(_vector_files(table)) == 1, "the first vector was replaced before the commit"
+    assert len(_vector_files(lake)) == 1, "the first vector was replaced before the commit"
     check_lake(lake, ["t"])
 
 
 def test_what_is_rolled_back_leaves_nothing(lake: lw.Lake) -> None:
-    table = _made(lake)
+    _made(lake)
 
     tx = lake.transaction()
     tx.delete("t", where="id = 1")
-    assert len(_vector_files(table)) == 1
+    assert len(_vector_files(lake)) == 1
     assert "reclaimable" not in {f.code for f in examine(lake.parts).findings}
     tx.rollback()
 
-    assert _vector_files(table) == set()
+    assert _vector_files(lake) == set()
     assert ids(lake, "t") == _all_but()
 
 
@@ -271,7 +271,7 @@ def test_the_change_feed_tells_the_rows_that_went_and_no_others(lake: lw.Lake) -
     table = _made(lake, change_data_feed=True)
     delete(lake, "t", "id = 1")
     delete(lake, "t", "id IN (2, 1001)")
-    assert len(_vector_files(table)) == 2
+    assert len(_vector_files(lake)) == 2
     with lake.transaction() as tx:
         tx.delete("t", where="id = 3")
         tx.append("t", [{"id": 9000, "v": "new"}])
@@ -291,7 +291,7 @@ def test_the_change_feed_tells_the_rows_that_went_and_no_others(lake: lw.Lake) -
 def test_a_damaged_vector_is_told_and_no_row_comes_back(lake: lw.Lake, damage: str) -> None:
     table = _made(lake)
     delete(lake, "t", "id = 1")
-    (name,) = _vector_files(table)
+    (name,) = _vector_files(lake)
     path = on_disk(table.location) / name
     data = path.read_bytes()
     match damage:
