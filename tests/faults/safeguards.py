@@ -294,7 +294,7 @@ SAFEGUARDS: Final = (
     ),
     Safeguard(
         "R4: a table whose answer was lost is not made twice",
-        (Edit("write/create.py", "        if done:\n", "        if done is None:\n"),),
+        (Edit("write/make.py", "        if done:\n", "        if done is None:\n"),),
         "test_lost_answers.py",
         "each_single",
     ),
@@ -363,7 +363,7 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/ratify.py",
-                "    return max(now_ms(), *(h.timestamp_ms + 1 for h in current))\n",
+                "    return max([now_ms(), *(h.timestamp_ms + 1 for h in current)])\n",
                 "    return now_ms()\n",
             ),
         ),
