@@ -200,6 +200,33 @@ def test_a_check_that_the_statistics_of_new_files_prove_takes_no_job(
 
 
 @BOTH
+@pytest.mark.parametrize(
+    ("column", "check", "value"),
+    [
+        (
+            "timestamp",
+            "v <= TIMESTAMP '2020-01-01 00:00:00'",
+            "TIMESTAMP '2020-01-01 00:00:00.0005Z'",
+        ),
+        ("string", f"v <= '{'a' * 40}'", f"'{'a' * 40}b'"),
+        ("double", "v < 5", "double('NaN')"),
+        ("decimal(38, 10)", "v <= 1.0000000000", "CAST(1.0000000001 AS DECIMAL(38, 10))"),
+    ],
+)
+def test_what_statistics_round_away_is_still_refused(
+    spark: SparkSession, lake: lw.Lake, table_format: str, column: str, check: str, value: str
+) -> None:
+    table = lake.create("t", f"v {column}", format=table_format, constraints={"fits": check})
+    tx = lake.transaction(spark=spark)
+    tx.sql(f"INSERT INTO t VALUES ({value})")
+
+    with pytest.raises(ConstraintViolation, match="1 row violates"):
+        tx.commit()
+
+    assert table.version == 0
+
+
+@BOTH
 def test_a_violation_that_is_repaired_before_the_commit_passes(
     spark: SparkSession, lake: lw.Lake, table_format: str
 ) -> None:
