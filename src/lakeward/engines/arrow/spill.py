@@ -101,7 +101,14 @@ class Numbers:
         with self._lock, _translated():
             for start, count in self._places.get(key, ()):
                 self._file.seek(start)
-                out.append(self._file.read(count))
+                found = b""
+                # The system may give less than it is asked for.
+                while len(found) < count and (more := self._file.read(count - len(found))):
+                    found += more
+                if len(found) < count:
+                    message = f"{count} bytes were written and {len(found)} are left"
+                    raise OSError(message)
+                out.append(found)
         return out
 
     def close(self) -> None:
