@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable
+from typing import TypeVar
 
 from lakeward.errors import LakewardError, TransactionClosed
 from lakeward.log import locks, transactions
@@ -14,6 +15,8 @@ from lakeward.model.steps import reach
 from lakeward.read.parts import Parts
 from lakeward.write.lease import LeaseKeeper
 from lakeward.write.outcome import patiently
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 
@@ -43,14 +46,27 @@ class Registered:
         Raises:
             TransactionClosed: The transaction of this id was ratified.
         """
+        if not self.is_registered:
+            self.look(_at_nothing)
+
+    def look(self, question: Callable[[Session], T]) -> T:
+        """Ask the store something before writing; the first time in the session that registers.
+
+        What the question raises leaves the transaction as it was.
+
+        Raises:
+            TransactionClosed: The transaction of this id was ratified.
+        """
         if self.is_registered:
-            return
-        patiently(self._parts, self._register)
+            with self._parts.database.read() as session:
+                return question(session)
+        found = patiently(self._parts, lambda: self._register(question))
         self.is_registered = True
         self._keeper.hold_transaction(self._transaction_id)
         # A transaction that somebody forgot to end must not keep its lease as long as the process.
         weakref.finalize(self, self._keeper.let_go, self._transaction_id).atexit = False
         reach("transaction.opened")
+        return found
 
     def let_go(self) -> None:
         """Stop keeping the lease alive."""
@@ -76,31 +92,39 @@ class Registered:
             return False
         return state is not TransactionState.RATIFIED
 
-    def _register(self) -> None:
+    def _register(self, question: Callable[[Session], T]) -> T:
         # A power cut on this host ends the process too, and files of an id that nobody knows are
         # nobody's. A server that crashes alone must still know the transaction when it is back.
         with self._parts.database.write(durable=self._parts.database.is_remote) as session:
-            if transactions.register(
-                session,
-                self._parts.database.clock_ms(session),
-                transaction_id=self._transaction_id,
-                actor=self._parts.actor,
-                isolation=self._isolation.value,
-                message=self._message,
-            ):
-                return
-            found = transactions.get(session, self._transaction_id)
-            if found is None or found.state is TransactionState.OPEN:
-                return
-            if not self._reopen(session):
-                what = f"Transaction {self._transaction_id} is {found.state.value} already."
-                hint = "lake.outcome tells what it did."
-                raise TransactionClosed(
-                    what, hint=hint, transaction_id=self._transaction_id, state=found.state
-                )
+            self._open(session)
+            return question(session)
+
+    def _open(self, session: Session) -> None:
+        if transactions.register(
+            session,
+            self._parts.database.clock_ms(session),
+            transaction_id=self._transaction_id,
+            actor=self._parts.actor,
+            isolation=self._isolation.value,
+            message=self._message,
+        ):
+            return
+        found = transactions.get(session, self._transaction_id)
+        if found is None or found.state is TransactionState.OPEN:
+            return
+        if not self._reopen(session):
+            what = f"Transaction {self._transaction_id} is {found.state.value} already."
+            hint = "lake.outcome tells what it did."
+            raise TransactionClosed(
+                what, hint=hint, transaction_id=self._transaction_id, state=found.state
+            )
 
     def _reopen(self, session: Session) -> bool:
         # Others may hold by now what this id held when it ended.
         locks.release(session, self._transaction_id)
         now = self._parts.database.clock_ms(session)
         return transactions.reopen(session, self._transaction_id, now)
+
+
+def _at_nothing(_: Session) -> None:
+    pass

@@ -30,6 +30,8 @@ from lakeward.write.validate import Checks
 
 _OPEN_FILES: Final = 4
 """How many files' worth of rows may wait in memory, over all partitions."""
+_SMALL: Final = 16
+"""Which part of a file's worth may be guessed, once a file, where to measure takes longer."""
 
 
 @dataclass
@@ -123,7 +125,10 @@ class Stager:
     ) -> None:
         entry = waiting.setdefault(tuple(values.items()), _Waiting(values))
         limit = self.options.target_file_size
-        size = part.nbytes
+        size = part.get_total_buffer_size()
+        if entry.rows or size > limit // _SMALL:
+            # A slice has the buffers of what it was cut from.
+            size = part.nbytes
         rows_per_file = max(1, int(part.num_rows * limit / max(size, 1)))
         if part.num_rows <= rows_per_file:
             entry.add(part, size)

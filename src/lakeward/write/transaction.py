@@ -134,7 +134,7 @@ class Transaction:
         self._registered = Registered(
             parts, keeper, self.transaction_id, isolation=self.isolation, message=self.message
         )
-        self._view = View(parts, self.transaction_id, self.isolation, self._registered.ensure)
+        self._view = View(parts, self.transaction_id, self.isolation, self._registered)
         self._resolver = Resolver(parts, self.transaction_id, self._view, self._strategies)
         self._lock_timeout = arguments.number(lock_timeout, "lock_timeout")
         self._locks = TableLocks(parts, self.transaction_id, self._registered.ensure)

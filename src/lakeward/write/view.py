@@ -12,10 +12,11 @@ Adding rows does not look, so it fixes no cut.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from lakeward.errors import Conflict, TableNotFound
 from lakeward.log import heads
+from lakeward.log.database import Session
 from lakeward.model.commit import Head, Isolation
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
@@ -23,6 +24,11 @@ from lakeward.read.parts import Parts
 from lakeward.write import conflict
 from lakeward.write.drift import follow, follow_all, may_have_drifted
 from lakeward.write.member import Member
+from lakeward.write.registered import Registered
+
+Answer: TypeAlias = tuple[Head, Definition, bool]
+"""A table's head, its definition, and whether others may have changed it since."""
+Question: TypeAlias = Callable[[Session], Answer]
 
 _REPLANNED: Final = frozenset({conflict.Kind.ADDED, conflict.Kind.REMOVED})
 
@@ -35,7 +41,7 @@ class View:
         parts: Parts,
         transaction_id: str,
         isolation: Isolation,
-        before_writing: Callable[[], None],
+        registered: Registered,
     ) -> None:
         self.members: dict[TableName, Member] = {}
         self.missed: set[TableName] = set()
@@ -43,7 +49,7 @@ class View:
         self._parts = parts
         self._transaction_id = transaction_id
         self._isolation = isolation
-        self._before_writing = before_writing
+        self._registered = registered
         self._cut: dict[TableName, Head] | None = None
 
     def member(self, name: TableName, *, reads: bool) -> Member:
@@ -126,8 +132,10 @@ class View:
                 member.move(head)
 
     def _join(self, name: TableName) -> Member:
-        head, definition = self._found(name, self._cut)
-        return self._add(head, definition)
+        if self._cut is not None:
+            return self._add(*self._found(name, self._cut))
+        # Rows are about to be added.
+        return self._add(*self._found(name, None, ask=self._registered.look))
 
     def _newest(self, name: TableName) -> Member:
         head, definition = self._found(name, None, newest=True)
@@ -151,10 +159,16 @@ class View:
         return member
 
     def _found(
-        self, name: TableName, cut: dict[TableName, Head] | None, *, newest: bool = False
+        self,
+        name: TableName,
+        cut: dict[TableName, Head] | None,
+        *,
+        newest: bool = False,
+        ask: Callable[[Question], Answer] | None = None,
     ) -> tuple[Head, Definition]:
         """A table's head and definition; the newest ones take over what other engines committed."""
-        with self._parts.database.read() as session:
+
+        def question(session: Session) -> Answer:
             head = cut.get(name) if cut is not None else None
             if head is None:
                 head = heads.find(session, name)
@@ -162,16 +176,22 @@ class View:
                 self.missed.add(name)
                 raise heads.missing(name)
             definition = self._parts.definition(session, head)
-            stale = cut is None and (newest or may_have_drifted(session, head))
+            return head, definition, cut is None and (newest or may_have_drifted(session, head))
+
+        head, definition, stale = (ask or self._ask)(question)
         if stale:
             head = follow(self._parts, head)
             with self._parts.database.read() as session:
                 definition = self._parts.definition(session, head)
         return head, definition
 
+    def _ask(self, question: Question) -> Answer:
+        with self._parts.database.read() as session:
+            return question(session)
+
     def _add(self, head: Head, definition: Definition) -> Member:
         member = self.members[head.name] = Member.of(
-            self._parts, self._transaction_id, head, definition, self._before_writing
+            self._parts, self._transaction_id, head, definition, self._registered.ensure
         )
         return member
 
