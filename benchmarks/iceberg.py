@@ -67,9 +67,10 @@ def run(settings: Settings) -> Result:
             "pyiceberg (table loaded)": lambda: peers["loaded"].append(data),
         }
         series = interleave(contenders, rounds=rounds, warm_up=warm_up, turn=TURN, writes=True)
-        counts = {lake.table(n).totals().rows for n in ("alone", "beside")}
-        counts |= {peer.count() for peer in peers.values()}
-    check_arrived(counts, ROWS * (few + (rounds + warm_up) * (TURN + 1)))
+        counts = [lake.table(n).totals().rows for n in ("alone", "old", "beside")]
+        counts += [peer.count() for peer in peers.values()]
+    before = [few, many, few, few, few]
+    check_arrived(counts, [ROWS * (b + s.calls) for b, s in zip(before, series, strict=True)])
     times = by_name(series)
     alone, old, both = [s for s in series if s.who.startswith("Lakeward")]
     peer = best(series, "pyiceberg")

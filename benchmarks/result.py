@@ -24,10 +24,17 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The times that one contender took, in seconds, in the order of the rounds."""
+    """The times that one contender took, in seconds, in the order of the rounds.
+
+    Attributes:
+        who: The contender.
+        seconds: Those that count.
+        calls: How often it did the work in all, where somebody asks.
+    """
 
     who: str
     seconds: Sequence[float]
+    calls: int = 0
 
     @property
     def rounds(self) -> int:

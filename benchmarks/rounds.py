@@ -9,6 +9,8 @@ from time import perf_counter
 
 from benchmarks.result import Series
 
+_WARM_SECONDS = 0.02
+
 Contender = Callable[[], float]
 """Does the work once and says how many seconds it took."""
 
@@ -23,8 +25,8 @@ def interleave(
 ) -> list[Series]:
     """Let contenders take turns, so that whatever slows the machine slows all of them.
 
-    A turn of several begins with one that is not counted, so that nobody pays for caches which
-    another has filled.
+    A turn of several begins with a moment that is not counted, so that nobody pays for caches which
+    another has filled: the same time for all, whether one does the work in it once or ten times.
 
     Args:
         contenders: By name.
@@ -36,17 +38,28 @@ def interleave(
     """
     names = list(contenders)
     times: dict[str, list[float]] = {name: [] for name in names}
+    calls = dict.fromkeys(names, 0)
     for number in range(warm_up + rounds):
         first = number % len(names)
         for name in names[first:] + names[:first]:
             if writes:
                 os.sync()
             if turn > 1:
-                contenders[name]()
+                calls[name] += _warmed(contenders[name])
             taken = [contenders[name]() for _ in range(turn)]
+            calls[name] += turn
             if number >= warm_up:
                 times[name].extend(taken)
-    return [Series(name, times[name]) for name in names]
+    return [Series(name, times[name], calls[name]) for name in names]
+
+
+def _warmed(contender: Contender) -> int:
+    """Let a contender work for a moment; how often it did."""
+    began, count = perf_counter(), 0
+    while perf_counter() - began < _WARM_SECONDS:
+        contender()
+        count += 1
+    return count
 
 
 def timed(action: Callable[[], object]) -> Contender:
@@ -73,8 +86,8 @@ def best(series: list[Series], who: str) -> Series:
     return min((s for s in series if s.who.startswith(who)), key=lambda s: s.median)
 
 
-def check_arrived(counts: set[int | None], wanted: int) -> None:
+def check_arrived(found: object, wanted: object) -> None:
     """Refuse times of a run in which rows got lost, or arrived twice."""
-    if counts != {wanted}:
-        message = f"not every row arrived: {counts}, not {wanted}"
+    if found != wanted:
+        message = f"not every row arrived: {found}, not {wanted}"
         raise RuntimeError(message)

@@ -107,7 +107,7 @@ def _epochs(lake: lw.Lake, place: Path, rounds: int, warm_up: int) -> tuple[list
     wanted = ROWS * (rounds + warm_up) * TURN
     tables = [lake.table(name).totals().rows for name in ("t", "b")]
     counts = {*tables, *others, DeltaTable(str(place / "delta")).count()}
-    check_arrived(counts, wanted)
+    check_arrived(counts, {wanted})
     return found, Series("commit_epoch alone", ours.commits[warm_up * TURN :])
 
 

@@ -63,7 +63,7 @@ def run(settings: Settings) -> Result:
             series = interleave(contenders, rounds=rounds, warm_up=warm_up, writes=True)
             wanted = ROWS * (rounds + warm_up) * TURN
             counts = {lake.table(n).totals().rows for n in ("t", "b")} | {table.count()}
-    check_arrived(counts, wanted)
+    check_arrived(counts, {wanted})
     times, committed = by_name(series), Series("commit_epoch alone", ours.commits[warm_up * TURN :])
     behind_rate, theirs_rate = _rate(times[_BEHIND]), _rate(times[_DELTA])
     return Result(

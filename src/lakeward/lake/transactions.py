@@ -74,8 +74,10 @@ class Transactions:
             hooks=self.hooks,
             lock_timeout=lock_timeout,
         )
+        if not locks:
+            return begun
         try:
-            begun.lock_all(locks or {})
+            begun.lock_all(locks)
         except BaseException:
             begun.rollback()
             raise

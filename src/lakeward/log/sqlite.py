@@ -11,7 +11,7 @@ import fcntl
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -75,9 +75,11 @@ class SqliteDatabase(Database):
         """A session over one snapshot of the file."""
         return Reading(self)
 
-    def write(self, *, durable: bool = True) -> AbstractContextManager[Session]:
+    def write(
+        self, *, durable: bool = True, meanwhile: Callable[[], None] | None = None
+    ) -> AbstractContextManager[Session]:
         """A session that queues for the file's only writer."""
-        return Writing(self, durable=durable)
+        return Writing(self, durable=durable, meanwhile=meanwhile)
 
     @contextmanager
     def turn(self, table_id: int) -> Generator[None]:
@@ -187,8 +189,13 @@ class SqliteDatabase(Database):
         finally:
             self.unlock(name, handle)
 
-    def lock(self, name: str) -> int:
-        """Queue for a lock among the processes of this host; the handle that holds it."""
+    def lock(self, name: str, meanwhile: Callable[[], None] | None = None) -> int:
+        """Queue for a lock among the processes of this host; the handle that holds it.
+
+        Args:
+            name: The lock's.
+            meanwhile: Called before others are waited for.
+        """
         self._forget_parent()
         idle = self._handles.setdefault(name, deque())
         try:
@@ -196,6 +203,8 @@ class SqliteDatabase(Database):
         except IndexError:
             handle = self._open_lock(name)
         try:
+            if meanwhile is not None and not _is_had(handle):
+                meanwhile()
             fcntl.flock(handle, fcntl.LOCK_EX)
         except BaseException:
             # Nobody knows whether the lock was taken; closing the file gives it back.
@@ -223,6 +232,15 @@ class SqliteDatabase(Database):
             raise
         except sqlite3.Error as error:
             raise translate(error, self.label) from error
+
+
+def _is_had(handle: int) -> bool:
+    """Take a lock if it is free."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _make_directory(path: Path) -> None:

@@ -6,7 +6,7 @@ They are written out as classes, because a commit opens several and waits for ea
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from types import TracebackType
@@ -106,14 +106,17 @@ class Reading:
 class Writing:
     """A session that writes: the queue's lock, a transaction, and its end."""
 
-    __slots__ = ("_connection", "_database", "_durable", "_handle")
+    __slots__ = ("_connection", "_database", "_durable", "_handle", "_meanwhile")
 
-    def __init__(self, database: SqliteDatabase, *, durable: bool) -> None:
+    def __init__(
+        self, database: SqliteDatabase, *, durable: bool, meanwhile: Callable[[], None] | None
+    ) -> None:
         self._database = database
         self._durable = durable
+        self._meanwhile = meanwhile
 
     def __enter__(self) -> Session:
-        self._handle = self._database.lock(_WRITE_LOCK)
+        self._handle = self._database.lock(_WRITE_LOCK, self._meanwhile)
         try:
             self._connection = connection = self._database.borrow()
         except BaseException as error:

@@ -1,8 +1,8 @@
 """What a warehouse promises about its files.
 
-A file that was created or put is whole and safe when the call returns: it survives a power cut,
-and nobody ever sees a part of it under its final name. Paths are relative to the warehouse's root
-and use `/`; one that climbs out of the root is refused.
+A file that was put is whole and safe when the call returns: it survives a power cut, and nobody
+ever sees a part of it under its final name. A file that was created is so once it was waited for.
+Paths are relative to the warehouse's root and use `/`; one that climbs out of the root is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeward.errors import InvalidInput
-from lakeward.storage.helper import Pending
+from lakeward.storage.underway import Underway
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,16 @@ class StoredFile:
     modified_ms: int
 
 
-class Prepared:
+class Prepared(Underway):
     """A file that has no name yet: nobody sees it before `put`, and none is left by `discard`."""
 
     def __init__(self, storage: Storage, path: str, data: bytes) -> None:
         self.storage = storage
         self.path = path
         self.data = data
+
+    def wait(self) -> None:
+        """Its bytes are safe, or `put` makes them so."""
 
     def put(self) -> bool:
         """Give the file its name, as `Storage.put_if_absent` does."""
@@ -51,8 +54,8 @@ class Storage(ABC):
     """Whether a request takes so long that several are better made at once."""
 
     @abstractmethod
-    def create(self, path: str, data: Any) -> Pending:
-        """Write a new data file from a buffer, synced. Its name is safe when what is returned ends.
+    def create(self, path: str, data: Any) -> Underway:
+        """Write a new data file from a buffer. It is safe once what is returned was waited for.
 
         Raises:
             StorageError: It could not be written; nothing is left of it.
@@ -64,8 +67,8 @@ class Storage(ABC):
         Raises:
             StorageError: One could not be written.
         """
-        for pending in [self.create(path, data) for path, data in files]:
-            pending.wait()
+        for underway in [self.create(path, data) for path, data in files]:
+            underway.wait()
 
     @abstractmethod
     def settle(self, paths: Iterable[str]) -> None:

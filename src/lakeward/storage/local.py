@@ -6,7 +6,7 @@ import errno
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -17,12 +17,16 @@ import pyarrow.fs
 from lakeward.errors import CorruptTable, InvalidInput, LakewardError, UnsupportedFeature
 from lakeward.model.steps import reach
 from lakeward.storage.base import Prepared, Storage, StoredFile
-from lakeward.storage.helper import HELPER, Pending
+from lakeward.storage.syncing import Syncing
 from lakeward.storage.translation import translated
+from lakeward.storage.underway import Underway
 
 _NEW: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _TMPFILE: Final = getattr(os, "O_TMPFILE", 0)
 _NO_TMPFILE: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL)
+_SMALL_BYTES: Final = 64 * 1024
+"""Files up to this size take longer to be asked for than to be synced."""
 
 
 class LocalStorage(Storage):
@@ -33,8 +37,8 @@ class LocalStorage(Storage):
         self.root = self._root
         self._anonymous = bool(_TMPFILE) and Path("/proc/self/fd").exists()
 
-    def create(self, path: str, data: Any) -> Pending:
-        """Write a new data file; the directory that holds its name is synced meanwhile."""
+    def create(self, path: str, data: Any) -> Underway:
+        """Write a new data file; a large one is synced meanwhile, a small one with others."""
         target = self._full(path)
         with translated(path):
             try:
@@ -42,23 +46,24 @@ class LocalStorage(Storage):
             except FileNotFoundError:
                 self._make_directory(os.path.dirname(target))
                 handle = os.open(target, _NEW, 0o644)
+            written = _Written(path, target, handle, memoryview(data).nbytes)
             try:
                 reach("stage.file-created")
-                named = HELPER.begin(lambda: self.settle((path,)))
                 _write_all(handle, data)
-                os.fsync(handle)
                 reach("stage.file-written")
+                if written.size > _SMALL_BYTES:
+                    written.begin()
             except BaseException:
+                written.discard()
                 with suppress(OSError):
                     os.unlink(target)
                 raise
-            finally:
-                os.close(handle)
-        return named
+        return written
 
     def create_all(self, files: Iterable[tuple[str, bytes]]) -> None:
         """Write several new files, then sync them and the directories that hold their names."""
         begun: list[tuple[str, int]] = []
+        directories: list[int] = []
         try:
             for path, data in files:
                 with translated(path):
@@ -66,18 +71,17 @@ class LocalStorage(Storage):
                     reach("stage.file-created")
                     _write_all(begun[-1][1], data)
                     reach("stage.file-written")
-            paths = [path for path, _ in begun]
-            named = HELPER.begin(lambda: self.settle(paths))
-            for path, handle in begun:
-                with translated(path):
-                    os.fsync(handle)
-            named.wait()
+            for name in {os.path.dirname(self._full(path)) for path, _ in begun}:
+                with translated(name):
+                    directories.append(os.open(name, _DIRECTORY))
+            with translated(begun[0][0] if begun else ""):
+                Syncing([*(handle for _, handle in begun), *directories]).wait()
         except BaseException:
             with suppress(LakewardError):
                 self.delete(path for path, _ in begun)
             raise
         finally:
-            for _, handle in begun:
+            for handle in (*(h for _, h in begun), *directories):
                 os.close(handle)
 
     def settle(self, paths: Iterable[str]) -> None:
@@ -108,7 +112,7 @@ class LocalStorage(Storage):
             shutil.rmtree(self._full(directory))
 
     def prepare(self, path: str, data: bytes) -> Prepared:
-        """Write and sync a file without a name, in another thread."""
+        """Write a file without a name."""
         if not self._anonymous:
             return Prepared(self, path, data)
         return _Nameless(self, path, data, self._full(path))
@@ -273,6 +277,11 @@ class LocalStorage(Storage):
                     raise
                 self._anonymous = False
             else:
+                try:
+                    os.fsync(handle)
+                except BaseException:
+                    os.close(handle)
+                    raise
                 _name(handle, target)
                 return
         aside = _aside(target)
@@ -286,28 +295,82 @@ class LocalStorage(Storage):
         reach("publish.linked")
 
 
+class _Written(Underway):
+    """A new data file whose bytes and name are still to be made safe."""
+
+    __slots__ = ("_handles", "_syncing", "_target", "path", "size")
+
+    def __init__(self, path: str, target: str, handle: int, size: int) -> None:
+        self.path = path
+        self.size = size
+        self._target = target
+        self._handles = [handle]
+        self._syncing: Syncing | None = None
+
+    def take(self) -> Sequence[int]:
+        """The file and its directory, unless they are being synced."""
+        if self._syncing is not None:
+            return ()
+        with translated(self.path):
+            self._handles.append(os.open(os.path.dirname(self._target), _DIRECTORY))
+        return self._handles
+
+    def begin(self) -> None:
+        """Ask for both to be synced."""
+        self._syncing = Syncing(self.take())
+
+    def wait(self) -> None:
+        """Return when both are safe, which they are if they were taken."""
+        syncing, self._syncing = self._syncing, None
+        try:
+            if syncing is not None:
+                with translated(self.path):
+                    syncing.wait()
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Close what is open, safe or not."""
+        while self._handles:
+            os.close(self._handles.pop())
+
+    def __del__(self) -> None:
+        # A transaction that somebody forgot to end must not keep its files open.
+        self.discard()
+
+
 class _Nameless(Prepared):
-    """A file that is written and synced in another thread, and then waits for its name."""
+    """A file that is synced, and then gets its name."""
 
     def __init__(self, storage: LocalStorage, path: str, data: bytes, target: str) -> None:
         super().__init__(storage, path, data)
         self._target = target
         self._handle: int | None = None
-        self._written = HELPER.begin(self._write)
+        self._failed: OSError | None = None
+        self._syncing: Syncing | None = None
+        self._is_safe = False
+        try:
+            self._handle = _write_nameless(os.path.dirname(target), data)
+        except OSError as error:
+            self._failed = error
+
+    def take(self) -> Sequence[int]:
+        """The file, unless it was never written."""
+        self._is_safe = True
+        return () if self._handle is None else (self._handle,)
+
+    def begin(self) -> None:
+        """Ask for the file to be synced."""
+        self._syncing = Syncing(self.take())
 
     def put(self) -> bool:
         """Link the file, unless one of its name exists."""
-        try:
-            self._written.wait()
-        except OSError as error:
-            if error.errno not in (*_NO_TMPFILE, errno.ENOENT):
-                with translated(self.path):
-                    raise
-        if self._handle is None:
-            # Written aside after all, or in a directory that is still to be made.
-            return self.storage.put_if_absent(self.path, self.data)
-        handle, self._handle = self._handle, None
         with translated(self.path):
+            self._settle()
+            if self._handle is None:
+                # Written aside after all, or in a directory that is still to be made.
+                return self.storage.put_if_absent(self.path, self.data)
+            handle, self._handle = self._handle, None
             try:
                 _name(handle, self._target)
             except FileExistsError:
@@ -316,22 +379,24 @@ class _Nameless(Prepared):
 
     def discard(self) -> None:
         """Close the file, which nobody can open any more."""
-        with suppress(OSError):
-            self._written.wait()
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
 
-    def _write(self) -> None:
-        self._handle = _write_nameless(os.path.dirname(self._target), self.data)
+    def _settle(self) -> None:
+        if self._failed is not None and self._failed.errno not in (*_NO_TMPFILE, errno.ENOENT):
+            raise self._failed
+        if not self._is_safe:
+            self.begin()
+        if self._syncing is not None:
+            self._syncing.wait()
 
 
 def _write_nameless(directory: str, data: bytes) -> int:
-    """Write and sync a file that has no name; its handle, which keeps it alive."""
+    """Write a file that has no name; its handle, which keeps it alive."""
     handle = os.open(directory, _TMPFILE | os.O_WRONLY, 0o644)
     try:
         _write_all(handle, data)
-        os.fsync(handle)
     except BaseException:
         os.close(handle)
         raise
@@ -371,7 +436,7 @@ def _write_all(handle: int, data: Any) -> None:
 
 
 def _sync_directory(directory: str) -> None:
-    _sync(directory, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(directory, _DIRECTORY)
 
 
 def _sync(path: str, flags: int) -> None:

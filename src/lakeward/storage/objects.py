@@ -22,10 +22,10 @@ from lakeward.model.steps import reach
 from lakeward.storage import clients, spelling
 from lakeward.storage.asking import Asking, Taken
 from lakeward.storage.base import Storage, StoredFile
-from lakeward.storage.helper import Pending
 from lakeward.storage.object_files import TAIL, ObjectFile, ObjectFiles
 from lakeward.storage.options import StorageOptions
 from lakeward.storage.places import AZURE, ObjectPlace
+from lakeward.storage.underway import Pending
 from lakeward.storage.uploads import Uploads
 
 _CHUNK: Final = 16 * 2**20

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 from lakeward.errors import LakewardError
-from lakeward.storage.helper import Pending
+from lakeward.storage.underway import Pending
 
 _AT_ONCE: Final = 4
 """More would only wait in memory."""

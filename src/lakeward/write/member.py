@@ -288,10 +288,9 @@ class Member:
         condition = to_prune_by(scope, self.change.definition)
         return lambda file: condition is None or file_may_match(condition, file)
 
-    def settle(self) -> None:
-        """Bring to an end what depends on all that was done, and make the files safe."""
+    def finish(self) -> None:
+        """Bring to an end what depends on all that was done."""
         feed.settle(self.parts.storage, self.stager, self.change)
-        self.stager.settle()
 
     def check_writable(self) -> None:
         """Refuse a table that only another engine can write."""

@@ -41,6 +41,7 @@ def ratify_open(parts: Parts, intent: Intent) -> list[Ratified]:
         StorageError: The published file could not be written. Nothing was committed.
     """
     (change,) = intent.changes
+    intent.settle()
 
     def build(session: Session, head: Head) -> Ratified:
         honour_locks(parts, session, intent)

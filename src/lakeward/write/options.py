@@ -22,6 +22,12 @@ APPEND_ONLY: Final = "lakeward.append-only"
 CHECKPOINT_INTERVAL: Final = "delta.checkpointInterval"
 MERGE_ON_READ: Final = "delta.enableDeletionVectors"
 VECTOR_FRACTION: Final = "lakeward.mergeOnRead.fraction"
+_OF_FILES: Final = (
+    *(TARGET_FILE_SIZE, ICEBERG_TARGET_FILE_SIZE),
+    *(COMPRESSION, ICEBERG_COMPRESSION),
+    MERGE_ON_READ,
+)
+_DEFAULT: Final = ParquetOptions()
 _SMALL: Final = 0.1
 _IN_PLACE_ROWS: Final = 131_072
 """Where few rows are changed in place, few others should have to be read to find them."""
@@ -32,15 +38,16 @@ _CODECS: Final = ("snappy", "zstd", "gzip", "lz4", "brotli", "none", "uncompress
 
 def parquet_options(properties: Mapping[str, str]) -> ParquetOptions:
     """The options for writing a table's data files."""
-    default = ParquetOptions()
-    codec = _either(properties, COMPRESSION, ICEBERG_COMPRESSION) or default.compression
+    if properties.keys().isdisjoint(_OF_FILES):
+        return _DEFAULT
+    codec = _either(properties, COMPRESSION, ICEBERG_COMPRESSION) or _DEFAULT.compression
     codec = codec.lower()
     in_place = properties.get(MERGE_ON_READ) == "true"
     size = _either(properties, TARGET_FILE_SIZE, ICEBERG_TARGET_FILE_SIZE)
     return ParquetOptions(
         compression="none" if codec == "uncompressed" else codec,
-        target_file_size=default.target_file_size if size is None else size_bytes(size),
-        row_group_rows=_IN_PLACE_ROWS if in_place else default.row_group_rows,
+        target_file_size=_DEFAULT.target_file_size if size is None else size_bytes(size),
+        row_group_rows=_IN_PLACE_ROWS if in_place else _DEFAULT.row_group_rows,
     )
 
 

@@ -8,7 +8,7 @@ one transaction share theirs, so that a cut by time never splits a transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TypeAlias
@@ -22,11 +22,14 @@ from lakeward.model.commit import Commit, CommitInfo, Head, Isolation, Transacti
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
 from lakeward.read.parts import Parts
+from lakeward.storage.base import Prepared
+from lakeward.storage.syncing import sync_together
 from lakeward.write import conflict, drift, iceberg
 from lakeward.write.change import Change, metrics, summary
 from lakeward.write.honour import honour, needs
 from lakeward.write.new_table import enter, make_empty
 from lakeward.write.record import Ratified, insert
+from lakeward.write.stage import Stager
 
 Along: TypeAlias = Callable[[Session], None]
 
@@ -46,6 +49,7 @@ class Intent:
         holds_locks: Whether the store may know of locks of its own.
         along: What is recorded with it, in the same database transaction. It may raise, and then
             nothing is committed.
+        stagers: Whose files must be safe by then.
     """
 
     transaction_id: str
@@ -57,6 +61,16 @@ class Intent:
     absent: Collection[TableName] = ()
     holds_locks: bool = False
     along: Sequence[Along] = ()
+    stagers: Sequence[Stager] = ()
+
+    def settle(self, prepared: Iterable[Prepared] = ()) -> None:
+        """Make all files that were staged safe, and with them some that wait for their names."""
+        staged = [file for stager in self.stagers for file in stager.take_underway()]
+        if staged:
+            sync_together([*staged, *prepared])
+        for file in prepared if not staged else ():
+            # The log need not wait for what is published after it.
+            file.begin()
 
 
 def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
@@ -69,7 +83,11 @@ def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
         OutcomeUnknown: The store did not answer; ask by id.
     """
     members: list[Ratified] = []
-    with _Discarding(members), parts.database.write() as session:
+    if parts.database.is_remote or not all(s.settles_soon for s in intent.stagers):
+        intent.settle()
+    # Small files are synced last, together with what is published, unless there is time before.
+    writing = parts.database.write(meanwhile=intent.settle)
+    with _Discarding(members), writing as session:
         close(session, intent.transaction_id)
         new = [c for c in intent.changes if c.is_new]
         if new:
@@ -98,6 +116,7 @@ def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
         members.extend(_first(parts, session, intent, c, timestamp) for c in new)
         for record in intent.along:
             record(session)
+        intent.settle([m.prepared for m in members if m.prepared is not None])
         reach("ratify.inserted")
     reach("ratify.committed")
     return members

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import weakref
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -63,14 +62,16 @@ class Registered:
         found = patiently(self._parts, lambda: self._register(question))
         self.is_registered = True
         self._keeper.hold_transaction(self._transaction_id)
-        # A transaction that somebody forgot to end must not keep its lease as long as the process.
-        weakref.finalize(self, self._keeper.let_go, self._transaction_id).atexit = False
         reach("transaction.opened")
         return found
 
     def let_go(self) -> None:
         """Stop keeping the lease alive."""
         self._keeper.let_go(self._transaction_id)
+
+    def __del__(self) -> None:
+        # A transaction that somebody forgot to end must not keep its lease as long as the process.
+        self.let_go()
 
     def roll_back(self, before: Callable[[Session], None]) -> bool:
         """Close the row; True when it is sure that the transaction did not happen.

@@ -3,7 +3,8 @@
 Rows are made to fit the table's schema, checked, split by partition and written in files of about
 the size that the table asks for. Memory holds one file's rows per open partition and never more
 than a few files' worth in all. Every file carries the transaction's id in its name and is on disk,
-name and all, before the transaction can be ratified. Several threads may stage rows of one table at
+name and all, before the transaction is ratified: large files as they are written, small ones
+together. Several threads may stage rows of one table at
 once; each call knows its own files.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -25,11 +27,14 @@ from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 from lakeward.model.values import Value
 from lakeward.storage.base import Storage
-from lakeward.storage.helper import Pending
+from lakeward.storage.syncing import sync_together
+from lakeward.storage.underway import Underway
 from lakeward.write.validate import Checks
 
 _OPEN_FILES: Final = 4
 """How many files' worth of rows may wait in memory, over all partitions."""
+_UNSETTLED_FILES: Final = 32
+_UNSETTLED_BYTES: Final = 2**20
 _SMALL: Final = 16
 """Which part of a file's worth may be guessed, once a file, where to measure takes longer."""
 
@@ -53,7 +58,7 @@ class Stager:
     stem: str = "part"
     created: list[str] = field(default_factory=list)
     _ordinals: Iterator[int] = field(default_factory=itertools.count)
-    _syncs: list[Pending] = field(default_factory=list)
+    _underway: list[Underway] = field(default_factory=list)
     # Somebody may have died under the same, self-chosen, id and left files of these names.
     _token: str = field(default_factory=lambda: secrets.token_hex(2))
 
@@ -104,17 +109,31 @@ class Stager:
         Its name tells of the transaction, so that it is known whose it is.
         """
         full = f"{self.head.location}/{path}"
-        self._syncs.append(self.storage.create(full, data))
+        self._underway.append(self.storage.create(full, data))
         self.created.append(full)
+        if len(self._underway) >= _UNSETTLED_FILES:
+            sync_together(self.take_underway())
 
-    def settle(self) -> None:
-        """Make the files safe under their names."""
-        for sync in self._syncs:
-            sync.wait()
+    @property
+    def settles_soon(self) -> bool:
+        """Whether so little is left to be made safe that others may be kept waiting for it."""
+        unsettled = sum(file.size for file in self._underway)
+        return not self.storage.is_remote and unsettled <= _UNSETTLED_BYTES
 
     def discard(self, *, keep: Collection[str] = ()) -> None:
         """Delete what was written, but for some; only when it is sure that nobody needs it."""
+        for file in self.take_underway():
+            file.discard()
         self.storage.delete(path for path in self.created if path not in keep)
+
+    def take_underway(self) -> list[Underway]:
+        """The files that are not known to be safe; they are the caller's concern from here on."""
+        taken = []
+        with suppress(IndexError):
+            while True:
+                # Others may add to it meanwhile.
+                taken.append(self._underway.pop())
+        return taken
 
     def _take(
         self,

@@ -552,7 +552,7 @@ class Transaction:
             if not members and not self._along:
                 return []
             for member in members.values():
-                member.settle()
+                member.finish()
             reach("stage.done")
             self._registered.ensure()
             if self._hooks:
@@ -589,6 +589,7 @@ class Transaction:
                 self._view.missed if self.isolation is Isolation.SERIALIZABLE else (),
                 self._locks.in_store,
                 self._along,
+                [m.stager for m in members.values()],
             )
             try:
                 return ratify_surely(self._parts, intent, way)

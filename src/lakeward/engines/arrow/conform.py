@@ -38,6 +38,8 @@ def conform(data: pa.Table, schema: Schema, table: str) -> pa.Table:
         if same:
             _check_sound(field, column, table)
         check_required(field, column, table)
+    if same and data.schema.equals(target, check_metadata=True):
+        return data
     if not same:
         columns = [c.cast(f.type) for c, f in zip(columns, target, strict=True)]
     return pa.Table.from_arrays(columns, schema=target)

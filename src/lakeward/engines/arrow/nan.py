@@ -8,49 +8,67 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+Code: TypeAlias = Literal["f", "d"]
+
 _FEW_ROWS: Final = 1_000
-_CODES: Final[dict[pa.DataType, Literal["f", "d"]]] = {pa.float32(): "f", pa.float64(): "d"}
+_CODES: Final[dict[pa.DataType, Code]] = {pa.float32(): "f", pa.float64(): "d"}
 """How Python calls the numbers of a buffer."""
 
 
-def with_nan(data: pa.Table) -> list[str]:
-    """Names of the columns that have a NaN, nested ones left out."""
-    return [
-        field.name
-        for field in data.schema
-        if pa.types.is_floating(field.type) and _has_nan(data.column(field.name))
-    ]
+class Columns:
+    """The columns of files of one schema, as far as Parquet has to be told about them.
+
+    Attributes:
+        schema: Of the files.
+        positions: Where columns are in a file, by their paths.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._leaves = [
+            (path, field.name, nested and pa.types.is_floating(kind))
+            for field in schema
+            for path, kind, nested in _paths(field.name, field.type, nested=False)
+        ]
+        self._floats = [
+            (position, field.name, _CODES.get(field.type))
+            for position, field in enumerate(schema)
+            if pa.types.is_floating(field.type)
+        ]
+        self.positions = {path: position for position, (path, _, _) in enumerate(self._leaves)}
+        self._is_risky = any(risky for _, _, risky in self._leaves)
+
+    def with_nan(self, data: pa.Table) -> list[str]:
+        """Names of the columns that have a NaN, nested ones left out."""
+        return [
+            name for position, name, code in self._floats if _has_nan(data.column(position), code)
+        ]
+
+    def with_statistics(self, unordered: Collection[str]) -> bool | list[str]:
+        """What Parquet's `write_statistics` should be: all, or the paths of columns that may.
+
+        Inside nested columns a NaN may hide.
+        """
+        if not self._is_risky and not unordered:
+            return True
+        return [p for p, name, risky in self._leaves if not risky and name not in unordered]
 
 
-def statistics_for(stored: pa.Schema, unordered: Collection[str]) -> bool | list[str]:
-    """What Parquet's `write_statistics` should be: all columns, or the paths of those that may."""
-    leaves = _leaves(stored)
-    hidden = [path for path, name, risky in leaves if risky or name in unordered]
-    return [path for path, _, _ in leaves if path not in hidden] if hidden else True
-
-
-@lru_cache(maxsize=256)
-def leaf_positions(stored: pa.Schema) -> dict[str, int]:
-    """Where the columns of a file of this schema are, by their paths."""
-    return {path: position for position, (path, _, _) in enumerate(_leaves(stored))}
-
-
-def _has_nan(column: pa.ChunkedArray) -> bool:
+def _has_nan(column: pa.ChunkedArray, code: Code | None) -> bool:
     # A sum with NaN in it is NaN, and nearly every column is cleared by one.
-    code = _CODES.get(column.type) if len(column) <= _FEW_ROWS else None
-    total = pc.sum(column).as_py() if code is None else _total(column, code)
+    is_small = code is not None and len(column) <= _FEW_ROWS
+    total: float | None = _total(column, code) if is_small and code else pc.sum(column).as_py()
     if total is None or not math.isnan(total):
         return False
     return bool(pc.any(pc.is_nan(column)).as_py())
 
 
-def _total(column: pa.ChunkedArray, code: Literal["f", "d"]) -> float:
+def _total(column: pa.ChunkedArray, code: Code) -> float:
     """The sum of few numbers, sooner than a kernel is found; what lies below nulls is in it."""
     total = 0.0
     for chunk in column.chunks:
@@ -59,16 +77,6 @@ def _total(column: pa.ChunkedArray, code: Literal["f", "d"]) -> float:
         values = memoryview(chunk.buffers()[1]).cast("B").cast(code)
         total += sum(values[chunk.offset : chunk.offset + len(chunk)])
     return total
-
-
-@lru_cache(maxsize=256)
-def _leaves(stored: pa.Schema) -> tuple[tuple[str, str, bool], ...]:
-    """Path and column of each leaf, and whether a NaN may hide in it: inside nested columns."""
-    return tuple(
-        (path, field.name, nested and pa.types.is_floating(kind))
-        for field in stored
-        for path, kind, nested in _paths(field.name, field.type, nested=False)
-    )
 
 
 def _paths(

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.engines.arrow.encoding import settings
-from lakeward.engines.arrow.nan import leaf_positions, statistics_for, with_nan
+from lakeward.engines.arrow.nan import Columns
 from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, FileStats
@@ -49,23 +49,24 @@ def encode(
 ) -> tuple[pa.Buffer, DataFile]:
     """A Parquet file in memory, and its entry for the log."""
     schema = definition.schema
-    stored = _stored_schema(schema, () if definition.whole_files else definition.partition_by)
+    columns = _columns(schema, () if definition.whole_files else definition.partition_by)
+    stored = columns.schema
     if not data.schema.equals(stored, check_metadata=False):
         data = data.cast(stored)
-    unordered = with_nan(data)
+    unordered = columns.with_nan(data)
     sink = pa.BufferOutputStream()
     writer = pq.ParquetWriter(
         sink,
         stored,
         compression=options.compression,
-        write_statistics=statistics_for(stored, unordered),
+        write_statistics=columns.with_statistics(unordered),
         store_schema=False,
         **settings(data),
     )
     writer.write_table(data, row_group_size=options.row_group_rows)
     writer.close()
     buffer = sink.getvalue()
-    stats = footer_stats(writer.writer.metadata, schema, positions=leaf_positions(stored))
+    stats = footer_stats(writer.writer.metadata, schema, positions=columns.positions)
     if unordered:
         counts = {schema.by_name[name].id: data.column(name).null_count for name in unordered}
         stats = replace(stats, nulls={**stats.nulls, **counts})
@@ -82,7 +83,7 @@ def encode(
 
 def stored_field_type(field: Field) -> pa.DataType:
     """The type that a top-level column has inside files: microseconds at the most coarse."""
-    return _stored_schema(Schema((field,), field.id), ()).field(0).type
+    return _columns(Schema((field,), field.id), ()).schema.field(0).type
 
 
 def footer_stats(
@@ -123,13 +124,13 @@ def footer_stats(
 
 
 @lru_cache(maxsize=256)
-def _stored_schema(schema: Schema, partition_by: tuple[int, ...]) -> pa.Schema:
+def _columns(schema: Schema, partition_by: tuple[int, ...]) -> Columns:
     kept = [
         pa.field(f.name, _stored_type(f.type), f.nullable, f.metadata)
         for field, f in zip(schema.fields, schema.arrow, strict=True)
         if field.id not in partition_by
     ]
-    return pa.schema(kept)
+    return Columns(pa.schema(kept))
 
 
 def _stored_type(source: pa.DataType) -> pa.DataType:

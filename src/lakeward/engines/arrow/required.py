@@ -23,7 +23,7 @@ def check_required(field: Field, column: pa.ChunkedArray, table: str) -> None:
     """
     if not field.nullable and column.null_count:
         raise _violation(field.name, column, _rows(len(column)), table)
-    if _demands(field.type) and len(column):
+    if isinstance(field.type, Struct | ListOf | MapOf) and _demands(field.type) and len(column):
         values = column.combine_chunks()
         _check_parts(field.type, field.name, values, _rows(len(values)), table)
 
