@@ -114,11 +114,12 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "storage/local.py",
-                "        self._written = HELPER.begin(self._write)\n",
-                "        self._write()\n"
-                "        _name(self._handle or 0, target)\n"
-                "        self._handle = None\n"
-                "        self._written = HELPER.begin(lambda: None)\n",
+                "            self._failed = error\n",
+                "            self._failed = error\n"
+                "        if self._handle is not None:\n"
+                "            os.fsync(self._handle)\n"
+                "            _name(self._handle, target)\n"
+                "            self._handle = None\n",
             ),
         ),
         "test_kill.py",

@@ -25,7 +25,6 @@ class Parts:
         merge_memory: So many bytes the data of a merge may take in memory.
         memory: Iceberg metadata that was read or written before.
         counters: What happened through this lake object so far.
-        published: The version of each table, by its id, that was last published through it.
     """
 
     database: Database
@@ -35,7 +34,6 @@ class Parts:
     merge_memory: int
     memory: Memory = field(default_factory=Memory, repr=False)
     counters: Counters = field(default_factory=Counters)
-    published: dict[int, int] = field(default_factory=dict, repr=False)
     _definitions: dict[tuple[int, int], Definition] = field(default_factory=dict, repr=False)
 
     def definition(self, session: Session, head: Head) -> Definition:

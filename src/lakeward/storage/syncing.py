@@ -15,6 +15,7 @@ import platform
 import sys
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from lakeward.storage.translation import translated
@@ -189,19 +190,16 @@ _IDLE: deque[_Ring] = deque()
 
 def _ring() -> _Ring | None:
     """One that is free, or a new one; None where the kernel gives none."""
-    while _IDLE:
-        try:
-            ring = _IDLE.pop()
-        except IndexError:
-            break
-        if ring.pid == os.getpid():
-            return ring
     if KERNEL is None:
         return None
-    try:
+    with suppress(IndexError):
+        while (ring := _IDLE.pop()).pid != os.getpid():
+            # A forked child has its parent's rings in name only.
+            pass
+        return ring
+    with suppress(OSError):
         return _Ring(KERNEL)
-    except OSError:
-        return None
+    return None
 
 
 def _error() -> OSError:

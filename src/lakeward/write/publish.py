@@ -60,12 +60,11 @@ def publish_member(parts: Parts, member: Ratified, behind: Behind | None = None)
         return
     reach("publish.started")
     try:
-        if version and not _is_known(parts, head, version - 1):
+        if version and not _is_published(parts, head, version - 1):
             with parts.database.turn(head.table_id):
                 _publish_range(parts, head, _owed_from(parts, head, version), version - 1)
         if member.prepared is None or not member.prepared.put():
             _put(parts, head, member.commit, member.definition)
-        parts.published[head.table_id] = version
     finally:
         if member.prepared is not None:
             member.prepared.discard()
@@ -189,11 +188,6 @@ def _owed_from(parts: Parts, head: Head, version: int) -> int:
         if _is_published(parts, head, version):
             break
     return version
-
-
-def _is_known(parts: Parts, head: Head, version: int) -> bool:
-    """Whether a version is published; mostly it was the last one of this very lake object."""
-    return parts.published.get(head.table_id) == version or _is_published(parts, head, version)
 
 
 def _is_published(parts: Parts, head: Head, version: int) -> bool:

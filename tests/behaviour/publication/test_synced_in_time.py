@@ -1,11 +1,12 @@
-"""What a commit promises is on disk before it is promised, whichever thread takes it there."""
+"""What a commit promises is on disk before it is promised, whoever takes it there."""
 
 from __future__ import annotations
 
 import os
 import stat
+import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ from typing import Any
 import pytest
 
 import lakeward as lw
+from lakeward.log.sqlite import SqliteDatabase
 from lakeward.model import steps
+from lakeward.storage import syncing
+from lakeward.storage.syncing import _Ring
 from tests.behaviour.lakes import append, data_files, ids, log_files
 from tests.behaviour.published import document
 from tests.support.s3 import on_disk
@@ -42,11 +46,12 @@ def at_step() -> Generator[Callable[[str, Callable[[], None]], None]]:
     steps.observe(None)
 
 
-@pytest.fixture
-def synced(monkeypatch: pytest.MonkeyPatch) -> set[tuple[int, int]]:
+@pytest.fixture(params=["together", "one by one"])
+def synced(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> set[tuple[int, int]]:
     """Files and directories whose sync is over; the disk takes its time."""
     done: set[tuple[int, int]] = set()
-    sync = os.fsync
+    sync, ask, end = os.fsync, _Ring.begin, _Ring.end
+    asked: dict[_Ring, list[os.stat_result]] = {}
 
     def slow(handle: int) -> None:
         found = os.fstat(handle)
@@ -55,12 +60,29 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> set[tuple[int, int]]:
         sync(handle)
         done.add(_identity(found))
 
+    def begin(ring: _Ring, handles: Sequence[int]) -> bool:
+        asked[ring] = [os.fstat(handle) for handle in handles]
+        return ask(ring, handles)
+
+    def slow_end(ring: _Ring, count: int) -> int:
+        time.sleep(SLOW_SECONDS)
+        failed = end(ring, count)
+        done.update(_identity(found) for found in asked.pop(ring))
+        return failed
+
     monkeypatch.setattr(os, "fsync", slow)
+    monkeypatch.setattr(_Ring, "begin", begin)
+    monkeypatch.setattr(_Ring, "end", slow_end)
+    if request.param == "one by one":
+        monkeypatch.setattr(syncing, "KERNEL", None)
+    elif syncing.KERNEL is None:
+        pytest.skip("the kernel syncs nothing together here")
     return done
 
 
-def test_data_and_its_name_are_safe_before_the_log_is_asked(
-    lake: lw.Lake, synced: set[tuple[int, int]], at_step: Any
+@pytest.mark.parametrize("free", [True, False], ids=["free", "taken"])
+def test_data_and_its_name_are_safe_before_the_log_commits(
+    lake: lw.Lake, synced: set[tuple[int, int]], at_step: Any, free: bool
 ) -> None:
     place = on_disk(lake.create("t", {"id": "int64"}).location)
     missing: list[str] = []
@@ -69,12 +91,55 @@ def test_data_and_its_name_are_safe_before_the_log_is_asked(
         needed = [place, *place.glob("*.parquet")]
         missing.extend(p.name for p in needed if _identity(p.stat()) not in synced)
 
-    at_step("ratify.locked", look)
+    at_step("ratify.inserted", look)
     synced.clear()
+    if not free:
+        # Somebody else has the store for a while, so there is time before.
+        at_step("validate.done", lambda: _take(lake))
+        at_step("ratify.locked", look)
     append(lake, "t", {"id": [1]})
 
     assert len(data_files(lake, "t")) == 1
     assert missing == []
+
+
+def test_nobody_is_kept_waiting_for_much_data(
+    lake: lw.Lake, synced: set[tuple[int, int]], at_step: Any
+) -> None:
+    """Much data is synced before the store is taken, which others may want."""
+    place = on_disk(lake.create("t", {"noise": "binary"}).location)
+    missing: list[str] = []
+
+    def look() -> None:
+        needed = [place, *place.glob("*.parquet")]
+        missing.extend(p.name for p in needed if _identity(p.stat()) not in synced)
+
+    at_step("ratify.locked", look)
+    synced.clear()
+    append(lake, "t", {"noise": [os.urandom(2**21)]})
+
+    assert len(data_files(lake, "t")) == 1
+    assert missing == []
+
+
+def test_files_that_wait_for_their_sync_are_few(lake: lw.Lake, at_step: Any) -> None:
+    lake.create("t", {"id": "int64", "part": "int64"}, partition_by=["part"])
+    append(lake, "t", {"id": [0], "part": [0]})
+    before, most = _open_files(), 0
+
+    def count() -> None:
+        nonlocal most
+        most = max(most, _open_files())
+
+    at_step("stage.file-written", count)
+    append(lake, "t", {"id": list(range(100)), "part": list(range(100))})
+    assert before < most <= before + 2 * 32
+    undone = lake.transaction()
+    undone.append("t", {"id": list(range(40)), "part": list(range(40))})
+    undone.rollback()
+
+    assert _open_files() <= before
+    assert len(data_files(lake, "t")) == 101
 
 
 @pytest.mark.formats("delta")
@@ -182,12 +247,24 @@ def test_nothing_is_to_be_seen_before_the_log_has_it(lake: lw.Lake, at_step: Any
     assert not _unnamed_files()
 
 
+def _take(lake: lw.Lake) -> None:
+    """Keep a store that has one writer at a time for longer than it takes to sync a file."""
+    database = lake.parts.database
+    if isinstance(database, SqliteDatabase):
+        handle = database.lock("write.lock")
+        threading.Timer(SLOW_SECONDS * 6, database.unlock, ("write.lock", handle)).start()
+
+
 def _identity(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
 def _listing(table: lw.Table) -> list[str]:
     return sorted(p.name for p in (on_disk(table.location) / "_delta_log").iterdir())
+
+
+def _open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 def _unnamed_files() -> list[str]:

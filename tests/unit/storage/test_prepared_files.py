@@ -1,15 +1,15 @@
-"""Files that are written before they get a name, by a thread that nobody depends on."""
+"""Files that are written before they get a name."""
 
 from __future__ import annotations
 
+import errno
 import os
-import threading
 from pathlib import Path
 
 import pytest
 
 from lakeward.errors import StorageError
-from lakeward.storage.helper import Helper
+from lakeward.storage import syncing
 from lakeward.storage.local import LocalStorage
 
 
@@ -70,72 +70,21 @@ def test_a_directory_that_is_missing_is_made(storage: LocalStorage, tmp_path: Pa
     assert _names(tmp_path) == ["new/log/1.json"]
 
 
-def test_what_went_wrong_in_the_thread_is_told_by_put(
-    storage: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kernel", [True, False], ids=["together", "one by one"])
+def test_what_went_wrong_while_it_was_synced_is_told_by_put(
+    storage: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: bool
 ) -> None:
-    def full(_: int) -> None:
-        raise OSError(28, os.strerror(28))
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(syncing._Ring, "end", lambda *_: errno.ENOSPC)
+    if not kernel:
+        monkeypatch.setattr(syncing, "KERNEL", None)
     prepared = storage.prepare("log/1.json", b"x")
+    prepared.begin()
 
     with pytest.raises(StorageError, match="No space left"):
         prepared.put()
     prepared.discard()
     assert _names(tmp_path) == []
-
-
-def test_a_call_is_made_once_whoever_waits_for_it() -> None:
-    made: list[int] = []
-    pending = Helper().begin(lambda: made.append(1))
-
-    waiting = [threading.Thread(target=pending.wait) for _ in range(4)]
-    for thread in waiting:
-        thread.start()
-    for thread in waiting:
-        thread.join()
-    pending.wait()
-    assert made == [1]
-
-
-def test_an_error_is_raised_as_often_as_it_is_asked_for() -> None:
-    def wrong() -> None:
-        message = "wrong"
-        raise ValueError(message)
-
-    pending = Helper().begin(wrong)
-    for _ in range(2):
-        with pytest.raises(ValueError, match="wrong"):
-            pending.wait()
-
-
-def test_who_waits_does_not_depend_on_a_busy_thread() -> None:
-    helper = Helper()
-    free = threading.Event()
-
-    def long() -> None:
-        free.wait(30)
-
-    busy = helper.begin(long)
-    made: list[int] = []
-
-    helper.begin(lambda: made.append(1)).wait()
-    assert made == [1]
-    free.set()
-    busy.wait()
-
-
-@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
-def test_a_forked_child_has_a_thread_of_its_own() -> None:
-    helper = Helper()
-    helper.begin(lambda: None).wait()
-    read, write = os.pipe()
-    if not (child := os.fork()):
-        done = threading.Event()
-        helper.begin(done.set)
-        os.write(write, b"y" if done.wait(10) else b"n")
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert os.read(read, 1) == b"y"
-    os.close(read)
-    os.close(write)
