@@ -7,7 +7,7 @@ its end. `write` is all or nothing. Driver errors leave here as errors of our ow
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -65,6 +65,8 @@ class Database(ABC):
     patience_seconds: float
     is_remote: bool
     """Whether it may crash and come back while its clients live on."""
+    is_busy = False
+    """Whether others wrote to it, one writer at a time, when this object last did."""
 
     @property
     @abstractmethod
@@ -84,15 +86,12 @@ class Database(ABC):
         """A session that only reads, from one consistent state."""
 
     @abstractmethod
-    def write(
-        self, *, durable: bool = True, meanwhile: Callable[[], None] | None = None
-    ) -> AbstractContextManager[Session]:
+    def write(self, *, durable: bool = True) -> AbstractContextManager[Session]:
         """A session that commits at its end, or changes nothing.
 
         Args:
             durable: False for what need not survive a power cut. Others see it all the same, and
                 it is as safe as everything else once a durable session has committed after it.
-            meanwhile: Called before others are waited for, if they must be.
         """
 
     @abstractmethod

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -133,12 +133,7 @@ class PostgresDatabase(Database):
                     connection.execute("ROLLBACK")
 
     @contextmanager
-    def write(
-        self,
-        *,
-        durable: bool = True,
-        meanwhile: Callable[[], None] | None = None,  # noqa: ARG002  nobody is waited for here
-    ) -> Generator[Session]:
+    def write(self, *, durable: bool = True) -> Generator[Session]:
         """A session under READ COMMITTED; whoever needs order locks rows."""
         with self._translated(), self._connection() as connection:
             connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")

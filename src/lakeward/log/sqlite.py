@@ -11,7 +11,7 @@ import fcntl
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ from lakeward.errors import (
     StoreError,
 )
 from lakeward.log.database import Database, Session
-from lakeward.log.sqlite_session import Reading, Writing, translate
+from lakeward.log.sqlite_session import Connection, Reading, Writing, translate
 from lakeward.log.statement import Statement
 from lakeward.model.clock import now_ms
 
@@ -49,7 +49,7 @@ class SqliteDatabase(Database):
     def __init__(self, path: Path, *, create: bool) -> None:
         self.path = path
         self._locks = path.parent / ".lakeward"
-        self._idle: deque[sqlite3.Connection] = deque()
+        self._idle: deque[Connection] = deque()
         self._handles: dict[str, deque[int]] = {}
         self._pid = os.getpid()
         self._forked: list[Any] = []
@@ -75,11 +75,9 @@ class SqliteDatabase(Database):
         """A session over one snapshot of the file."""
         return Reading(self)
 
-    def write(
-        self, *, durable: bool = True, meanwhile: Callable[[], None] | None = None
-    ) -> AbstractContextManager[Session]:
+    def write(self, *, durable: bool = True) -> AbstractContextManager[Session]:
         """A session that queues for the file's only writer."""
-        return Writing(self, durable=durable, meanwhile=meanwhile)
+        return Writing(self, durable=durable)
 
     @contextmanager
     def turn(self, table_id: int) -> Generator[None]:
@@ -139,7 +137,7 @@ class SqliteDatabase(Database):
             self._pid = os.getpid()
 
     @contextmanager
-    def _connection(self) -> Generator[sqlite3.Connection]:
+    def _connection(self) -> Generator[Connection]:
         connection = self.borrow()
         error: BaseException | None = None
         try:
@@ -150,7 +148,7 @@ class SqliteDatabase(Database):
         finally:
             self.give_back(connection, error)
 
-    def borrow(self) -> sqlite3.Connection:
+    def borrow(self) -> Connection:
         """A connection for one session."""
         self._forget_parent()
         try:
@@ -158,20 +156,21 @@ class SqliteDatabase(Database):
         except IndexError:
             return self._connect()
 
-    def give_back(self, connection: sqlite3.Connection, error: BaseException | None) -> None:
+    def give_back(self, connection: Connection, error: BaseException | None) -> None:
         """Keep a connection for the next session, unless it may be to blame for an error."""
         if isinstance(error, sqlite3.Error | OutcomeUnknown):
             connection.close()
         else:
             self._idle.append(connection)
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> Connection:
         connection = sqlite3.connect(
             self.path,
             timeout=_BUSY_SECONDS,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,
+            factory=Connection,
         )
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -189,13 +188,8 @@ class SqliteDatabase(Database):
         finally:
             self.unlock(name, handle)
 
-    def lock(self, name: str, meanwhile: Callable[[], None] | None = None) -> int:
-        """Queue for a lock among the processes of this host; the handle that holds it.
-
-        Args:
-            name: The lock's.
-            meanwhile: Called before others are waited for.
-        """
+    def lock(self, name: str) -> int:
+        """Queue for a lock among the processes of this host; the handle that holds it."""
         self._forget_parent()
         idle = self._handles.setdefault(name, deque())
         try:
@@ -203,8 +197,6 @@ class SqliteDatabase(Database):
         except IndexError:
             handle = self._open_lock(name)
         try:
-            if meanwhile is not None and not _is_had(handle):
-                meanwhile()
             fcntl.flock(handle, fcntl.LOCK_EX)
         except BaseException:
             # Nobody knows whether the lock was taken; closing the file gives it back.
@@ -232,15 +224,6 @@ class SqliteDatabase(Database):
             raise
         except sqlite3.Error as error:
             raise translate(error, self.label) from error
-
-
-def _is_had(handle: int) -> bool:
-    """Take a lock if it is free."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _make_directory(path: Path) -> None:

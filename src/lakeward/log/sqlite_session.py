@@ -6,7 +6,7 @@ They are written out as classes, because a commit opens several and waits for ea
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from types import TracebackType
@@ -25,13 +25,25 @@ _FULL: Final = "PRAGMA synchronous = FULL"
 _NORMAL: Final = "PRAGMA synchronous = NORMAL"
 
 
+class Connection(sqlite3.Connection):
+    """One that notices what others write."""
+
+    _seen: int | None = None
+
+    def has_changed(self) -> bool:
+        """Whether another connection has written since this was asked last, or ever."""
+        (found,) = self.execute("PRAGMA data_version").fetchone()
+        before, self._seen = self._seen, found
+        return before is not None and before != found
+
+
 class SqliteSession(Session):
     """A transaction on one SQLite connection."""
 
     dialect = "sqlite"
     bulk_from = 1
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def rows(self, statement: Statement, params: Params | None = None) -> list[Any]:
@@ -106,17 +118,14 @@ class Reading:
 class Writing:
     """A session that writes: the queue's lock, a transaction, and its end."""
 
-    __slots__ = ("_connection", "_database", "_durable", "_handle", "_meanwhile")
+    __slots__ = ("_connection", "_database", "_durable", "_handle")
 
-    def __init__(
-        self, database: SqliteDatabase, *, durable: bool, meanwhile: Callable[[], None] | None
-    ) -> None:
+    def __init__(self, database: SqliteDatabase, *, durable: bool) -> None:
         self._database = database
         self._durable = durable
-        self._meanwhile = meanwhile
 
     def __enter__(self) -> Session:
-        self._handle = self._database.lock(_WRITE_LOCK, self._meanwhile)
+        self._handle = self._database.lock(_WRITE_LOCK)
         try:
             self._connection = connection = self._database.borrow()
         except BaseException as error:
@@ -126,6 +135,8 @@ class Writing:
         try:
             connection.execute(_FULL if self._durable else _NORMAL)
             connection.execute("BEGIN IMMEDIATE")
+            if self._durable:
+                self._database.is_busy = connection.has_changed()
         except BaseException as error:
             self._end(error)
             raise

@@ -340,14 +340,13 @@ class _Written(Underway):
 
 
 class _Nameless(Prepared):
-    """A file that is synced, and then gets its name."""
+    """A file that is synced, by somebody else or when it is put, and then gets its name."""
 
     def __init__(self, storage: LocalStorage, path: str, data: bytes, target: str) -> None:
         super().__init__(storage, path, data)
         self._target = target
         self._handle: int | None = None
         self._failed: OSError | None = None
-        self._syncing: Syncing | None = None
         self._is_safe = False
         try:
             self._handle = _write_nameless(os.path.dirname(target), data)
@@ -355,21 +354,20 @@ class _Nameless(Prepared):
             self._failed = error
 
     def take(self) -> Sequence[int]:
-        """The file, unless it was never written."""
+        """The file, if it could be written."""
         self._is_safe = True
         return () if self._handle is None else (self._handle,)
-
-    def begin(self) -> None:
-        """Ask for the file to be synced."""
-        self._syncing = Syncing(self.take())
 
     def put(self) -> bool:
         """Link the file, unless one of its name exists."""
         with translated(self.path):
-            self._settle()
+            if self._failed is not None and self._failed.errno not in (*_NO_TMPFILE, errno.ENOENT):
+                raise self._failed
             if self._handle is None:
                 # Written aside after all, or in a directory that is still to be made.
                 return self.storage.put_if_absent(self.path, self.data)
+            if not self._is_safe:
+                os.fsync(self._handle)
             handle, self._handle = self._handle, None
             try:
                 _name(handle, self._target)
@@ -382,14 +380,6 @@ class _Nameless(Prepared):
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
-
-    def _settle(self) -> None:
-        if self._failed is not None and self._failed.errno not in (*_NO_TMPFILE, errno.ENOENT):
-            raise self._failed
-        if not self._is_safe:
-            self.begin()
-        if self._syncing is not None:
-            self._syncing.wait()
 
 
 def _write_nameless(directory: str, data: bytes) -> int:

@@ -23,7 +23,8 @@ from lakeward.model.names import TableName
 from lakeward.model.steps import reach
 from lakeward.read.parts import Parts
 from lakeward.storage.base import Prepared
-from lakeward.storage.syncing import sync_together
+from lakeward.storage.syncing import sync_in_turn, sync_together
+from lakeward.storage.underway import Underway
 from lakeward.write import conflict, drift, iceberg
 from lakeward.write.change import Change, metrics, summary
 from lakeward.write.honour import honour, needs
@@ -65,12 +66,19 @@ class Intent:
 
     def settle(self, prepared: Iterable[Prepared] = ()) -> None:
         """Make all files that were staged safe, and with them some that wait for their names."""
-        staged = [file for stager in self.stagers for file in stager.take_underway()]
+        staged = self._staged()
         if staged:
             sync_together([*staged, *prepared])
-        for file in prepared if not staged else ():
-            # The log need not wait for what is published after it.
-            file.begin()
+
+    def settle_early(self, parts: Parts) -> None:
+        """Make them safe, unless nobody is kept waiting when that is done with the store held."""
+        if parts.database.is_busy:
+            sync_in_turn(self._staged())
+        elif parts.database.is_remote or not all(s.settles_soon for s in self.stagers):
+            self.settle()
+
+    def _staged(self) -> list[Underway]:
+        return [file for stager in self.stagers for file in stager.take_underway()]
 
 
 def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
@@ -83,11 +91,8 @@ def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
         OutcomeUnknown: The store did not answer; ask by id.
     """
     members: list[Ratified] = []
-    if parts.database.is_remote or not all(s.settles_soon for s in intent.stagers):
-        intent.settle()
-    # Small files are synced last, together with what is published, unless there is time before.
-    writing = parts.database.write(meanwhile=intent.settle)
-    with _Discarding(members), writing as session:
+    intent.settle_early(parts)
+    with _Discarding(members), parts.database.write() as session:
         close(session, intent.transaction_id)
         new = [c for c in intent.changes if c.is_new]
         if new:

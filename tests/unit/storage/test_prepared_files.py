@@ -11,6 +11,7 @@ import pytest
 from lakeward.errors import StorageError
 from lakeward.storage import syncing
 from lakeward.storage.local import LocalStorage
+from lakeward.storage.syncing import sync_together
 
 
 @pytest.fixture(params=["nameless", "aside"])
@@ -71,20 +72,31 @@ def test_a_directory_that_is_missing_is_made(storage: LocalStorage, tmp_path: Pa
 
 
 @pytest.mark.parametrize("kernel", [True, False], ids=["together", "one by one"])
-def test_what_went_wrong_while_it_was_synced_is_told_by_put(
+def test_a_file_that_was_synced_with_others_is_not_synced_again(
     storage: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: bool
 ) -> None:
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    monkeypatch.setattr(syncing._Ring, "end", lambda *_: errno.ENOSPC)
     if not kernel:
         monkeypatch.setattr(syncing, "KERNEL", None)
     prepared = storage.prepare("log/1.json", b"x")
-    prepared.begin()
+    sync_together([storage.create("1.parquet", b"y"), prepared])
+    if storage._anonymous:
+        monkeypatch.setattr(os, "fsync", _full)
+
+    assert prepared.put()
+    assert _names(tmp_path) == ["1.parquet", "log/1.json"]
+
+
+def test_what_goes_wrong_while_it_is_synced_is_told_by_put(
+    storage: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", _full)
+    prepared = storage.prepare("log/1.json", b"x")
 
     with pytest.raises(StorageError, match="No space left"):
         prepared.put()
     prepared.discard()
     assert _names(tmp_path) == []
+
+
+def _full(_: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,8 +14,8 @@ import pytest
 from lakeward.errors import StorageError
 from lakeward.storage import syncing
 from lakeward.storage.local import _SMALL_BYTES, LocalStorage
-from lakeward.storage.syncing import _AT_ONCE, Syncing, sync_together
-from lakeward.storage.underway import Pending
+from lakeward.storage.syncing import _AT_ONCE, Syncing, sync_in_turn, sync_together
+from lakeward.storage.underway import Pending, Underway
 
 
 @pytest.fixture(params=["kernel", "alone"], autouse=True)
@@ -165,15 +165,18 @@ def test_a_kernel_that_takes_some_is_asked_for_none(
     assert synced == handles
 
 
+@pytest.mark.parametrize("sync", [sync_together, sync_in_turn])
 @pytest.mark.parametrize("size", [10, _SMALL_BYTES + 1], ids=["small", "large"])
-def test_created_files_are_closed_once_they_are_safe(tmp_path: Path, size: int) -> None:
+def test_created_files_are_closed_once_they_are_safe(
+    tmp_path: Path, size: int, sync: Callable[[Sequence[Underway]], None]
+) -> None:
     storage = LocalStorage(tmp_path)
     sync_together([storage.create("warm", b"x" * size)])
     before = _open_files()
 
     files = [storage.create(f"a/{n}", b"x" * size) for n in range(3)]
     assert _open_files() > before
-    sync_together(files)
+    sync(files)
 
     assert _open_files() == before
     assert [(tmp_path / f"a/{n}").stat().st_size for n in range(3)] == [size] * 3
