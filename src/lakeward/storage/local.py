@@ -26,7 +26,7 @@ _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _TMPFILE: Final = getattr(os, "O_TMPFILE", 0)
 _NO_TMPFILE: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL)
 _SMALL_BYTES: Final = 64 * 1024
-"""Files up to this size take longer to be asked for than to be synced."""
+"""Files up to this size are synced together, when all are written."""
 
 
 class LocalStorage(Storage):

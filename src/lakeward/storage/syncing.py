@@ -34,7 +34,7 @@ class Syncing:
     __slots__ = ("_handles", "_pid", "_ring")
 
     def __init__(self, handles: Sequence[int]) -> None:
-        self._handles = handles
+        self._handles = tuple(handles)
         self._pid = os.getpid()
         # More of them take so long that it matters little how they are asked for.
         self._ring = _ring() if len(handles) <= _AT_ONCE else None
