@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import pytest
 
+from lakeward.log.sqlite_session import Connection
 from lakeward.model import steps
 from lakeward.model.closing import Closing
 
@@ -168,7 +169,7 @@ def lossy_sqlite(monkeypatch: pytest.MonkeyPatch, losses: Losses) -> None:
     that did all and then reports an error, as a failing disk does.
     """
 
-    class LossyConnection(sqlite3.Connection):
+    class LossyConnection(Connection):
         def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
             # A ROLLBACK is the driver's own business after an error, not a request.
             loss = None if sql == "ROLLBACK" or sql.startswith("PRAGMA") else losses.take()
@@ -183,7 +184,7 @@ def lossy_sqlite(monkeypatch: pytest.MonkeyPatch, losses: Losses) -> None:
     connect = sqlite3.connect
 
     def lossy_connect(*args: Any, **options: Any) -> sqlite3.Connection:
-        return connect(*args, **options, factory=LossyConnection)
+        return connect(*args, **{**options, "factory": LossyConnection})
 
     monkeypatch.setattr("lakeward.log.sqlite.sqlite3.connect", lossy_connect)
 
