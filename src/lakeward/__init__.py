@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from lakeward.lake.table import Table
     from lakeward.model.when import When
     from lakeward.write.collision import Collision
+    from lakeward.write.committing import CommitResult
     from lakeward.write.retry import Retry
     from lakeward.write.row_changes import RowChanges
     from lakeward.write.staged import StagedCommit
     from lakeward.write.strategy import LastWriterWins, Replace
-    from lakeward.write.transaction import CommitResult, Transaction
+    from lakeward.write.transaction import Transaction
 
 __all__ = [
     "Collision",
@@ -48,7 +49,7 @@ __all__ = [
 
 _HOMES = {
     "Collision": "lakeward.write.collision",
-    "CommitResult": "lakeward.write.transaction",
+    "CommitResult": "lakeward.write.committing",
     "Lake": "lakeward.lake.lake",
     "LastWriterWins": "lakeward.write.strategy",
     "Replace": "lakeward.write.strategy",

@@ -128,7 +128,7 @@ SAFEGUARDS: Final = (
         "R1: files of deletion vectors that a commit names are kept",
         (
             Edit(
-                "write/transaction.py",
+                "write/committing.py",
                 "            for path in stored_paths(f)\n",
                 "            for path in [f.path]\n",
             ),
@@ -140,7 +140,7 @@ SAFEGUARDS: Final = (
         "R1: vectors of rows that an update, a delete or a merge marked are kept",
         (
             Edit(
-                "write/transaction.py",
+                "write/committing.py",
                 "            for path in stored_paths(f)\n",
                 "            for path in [f.path]\n",
             ),
@@ -253,7 +253,7 @@ SAFEGUARDS: Final = (
         "R3: what a serializable transaction read is compared, in the tables it only reads",
         (
             Edit(
-                "write/transaction.py",
+                "write/committing.py",
                 "        if self.isolation is not Isolation.SERIALIZABLE:\n            return {}\n",
                 "        if self.isolation:\n            return {}\n",
             ),
@@ -279,7 +279,7 @@ SAFEGUARDS: Final = (
                 "write/transaction.py",
                 "        except OutcomeUnknown:\n",
                 "        except OutcomeUnknown:\n"
-                "            for member in members.values():\n"
+                "            for member in self._view.members.values():\n"
                 "                member.stager.discard()\n",
             ),
         ),

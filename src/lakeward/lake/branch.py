@@ -22,7 +22,8 @@ from lakeward.write.catalog_branch import CatalogBranch
 from lakeward.write.named_branch import BranchDiff, NamedBranch, Working
 
 if TYPE_CHECKING:
-    from lakeward.write.transaction import CommitResult, Transaction
+    from lakeward.write.committing import CommitResult
+    from lakeward.write.transaction import Transaction
 
 
 class BranchTable:

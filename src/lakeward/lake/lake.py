@@ -34,6 +34,7 @@ from lakeward.write import create as tables
 from lakeward.write.adopt import adopt
 from lakeward.write.behind import Behind
 from lakeward.write.clone import clone
+from lakeward.write.committing import CommitResult
 from lakeward.write.hooks import Hooks
 from lakeward.write.lease import LeaseKeeper
 from lakeward.write.locking import PATIENCE_SECONDS
@@ -41,7 +42,7 @@ from lakeward.write.outcome import Outcome, outcome
 from lakeward.write.publish import publish_owed
 from lakeward.write.retry import Retry
 from lakeward.write.strategy import OnConflict
-from lakeward.write.transaction import CommitResult, Transaction
+from lakeward.write.transaction import Transaction
 
 T = TypeVar("T")
 

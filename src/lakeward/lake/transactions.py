@@ -10,13 +10,14 @@ from typing import Any
 from lakeward.errors import InvalidInput
 from lakeward.read.parts import Parts
 from lakeward.write.behind import Behind
+from lakeward.write.committing import CommitResult
 from lakeward.write.hooks import Hooks
 from lakeward.write.lease import LeaseKeeper
 from lakeward.write.locking import PATIENCE_SECONDS
 from lakeward.write.rerun import reruns as attempts_of
 from lakeward.write.retry import Retry
 from lakeward.write.strategy import OnConflict, Strategies
-from lakeward.write.transaction import CommitResult, Transaction, checked_isolation
+from lakeward.write.transaction import Transaction, checked_isolation
 
 
 @dataclass(frozen=True, slots=True)

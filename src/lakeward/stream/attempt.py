@@ -13,7 +13,7 @@ from lakeward.read.parts import Parts
 from lakeward.stream.epoch import Epoch
 from lakeward.stream.inlet import Inlet
 from lakeward.stream.result import EpochResult
-from lakeward.write.transaction import CommitResult
+from lakeward.write.committing import CommitResult
 
 
 @dataclass(eq=False)

@@ -42,10 +42,11 @@ from lakeward.write.branch_directory import clear, note_named, sweep
 from lakeward.write.branch_feed import Differ
 from lakeward.write.catalog_branch import CatalogBranch
 from lakeward.write.change import Change
+from lakeward.write.committing import CommitResult
 from lakeward.write.drift import follow_all
 from lakeward.write.iceberg_branch import IcebergBranch
 from lakeward.write.iceberg_branch import check_branchable as check_iceberg
-from lakeward.write.transaction import CommitResult, Transaction
+from lakeward.write.transaction import Transaction
 
 Working: TypeAlias = DeltaBranch | CatalogBranch
 """The working copy of one table."""

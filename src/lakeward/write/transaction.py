@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import re
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
@@ -16,7 +12,6 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from lakeward.errors import (
-    Conflict,
     InvalidInput,
     LakewardError,
     Locked,
@@ -27,7 +22,6 @@ from lakeward.errors import (
 from lakeward.log import heads
 from lakeward.log.database import Session
 from lakeward.model import arguments
-from lakeward.model.clock import to_datetime
 from lakeward.model.commit import (
     AppTransaction,
     Head,
@@ -46,58 +40,25 @@ from lakeward.read.scan import check_columns
 from lakeward.write import adding
 from lakeward.write.behind import Behind
 from lakeward.write.change import Change, Operation, write_operation
+from lakeward.write.committing import CommitResult, Committing
 from lakeward.write.drift import take_over
 from lakeward.write.hooks import Hooks
 from lakeward.write.lease import LeaseKeeper
 from lakeward.write.locking import PATIENCE_SECONDS, TableLocks
-from lakeward.write.marking import stored_paths
 from lakeward.write.member import Member
 from lakeward.write.merge_source import source_of
-from lakeward.write.open_table import ratify_open
-from lakeward.write.outcome import (
-    Outcome,
-    happened,
-    outcome,
-    ratify_surely,
-    recorded,
-)
-from lakeward.write.publish import checkpoint_if_due, publish_member
-from lakeward.write.ratify import Along, Intent, ratify
-from lakeward.write.record import Ratified
+from lakeward.write.outcome import Outcome, happened, outcome, recorded
+from lakeward.write.ratify import Along
 from lakeward.write.registered import Registered
 from lakeward.write.resolve import Resolver
 from lakeward.write.row_changes import RowChanges, merge_told
 from lakeward.write.row_plan import merge_plan, update_plan
-from lakeward.write.staged import staged_commit
 from lakeward.write.staging import Staging
 from lakeward.write.strategy import LastWriterWins, OnConflict, Strategies
 from lakeward.write.view import View
 
-_LOG = logging.getLogger(__name__)
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_SETTLED: Final = 100
-"""How often a conflict is settled before it is taken for one that never ends."""
 _ISOLATIONS: Final = ", ".join(i.value for i in Isolation)
-
-
-@dataclass(frozen=True, slots=True)
-class CommitResult:
-    """A committed transaction.
-
-    Attributes:
-        transaction_id: By which it can be asked for ever after.
-        versions: The new version of each table it changed.
-        timestamp: When, the same for all its tables.
-        attempts: How often it was tried.
-        published: False where a table's files could not be written yet; the commit stands, and
-            whoever opens the lake next writes them.
-    """
-
-    transaction_id: str
-    versions: Mapping[str, int]
-    timestamp: datetime | None = None
-    attempts: int = 1
-    published: bool = True
 
 
 class Transaction:
@@ -123,22 +84,31 @@ class Transaction:
         lock_timeout: float = PATIENCE_SECONDS,
     ) -> None:
         self._parts = parts
-        self._behind = behind
         self.transaction_id = _checked_id(transaction_id)
         self.isolation = checked_isolation(isolation)
         self._strategies = Strategies.of(on_conflict, self.isolation, reruns=reruns)
-        self._hooks = hooks
         self.message = arguments.optional_text(message, "message")
-        self.attempts = attempts
         self._chosen_id = transaction_id is not None
         self._registered = Registered(
             parts, keeper, self.transaction_id, isolation=self.isolation, message=self.message
         )
         self._view = View(parts, self.transaction_id, self.isolation, self._registered)
-        self._resolver = Resolver(parts, self.transaction_id, self._view, self._strategies)
         self._lock_timeout = arguments.number(lock_timeout, "lock_timeout")
         self._locks = TableLocks(parts, self.transaction_id, self._registered.ensure)
-        self._along: list[Along] = []
+        self._committing = Committing(
+            parts=parts,
+            behind=behind,
+            transaction_id=self.transaction_id,
+            isolation=self.isolation,
+            message=self.message,
+            attempts=attempts,
+            lock_timeout=self._lock_timeout,
+            view=self._view,
+            registered=self._registered,
+            locks=self._locks,
+            resolver=Resolver(parts, self.transaction_id, self._view, self._strategies),
+            hooks=hooks,
+        )
         self._state = TransactionState.OPEN
         self._result: CommitResult | None = None
         self._failure: BaseException | None = None
@@ -305,7 +275,7 @@ class Transaction:
         """
         if not self._is_replay():
             self._check_open()
-            self._along.append(record)
+            self._committing.along.append(record)
 
     def read(
         self, name: str, *, columns: Sequence[str] | None = None, where: str | None = None
@@ -411,22 +381,22 @@ class Transaction:
         self._check_open()
         try:
             self._prepare()
-            ratified = self._ratify()
+            ratified = self._committing.ratify()
         except OutcomeUnknown:
             # It stays open: `commit` may be called again and settles it, by its id.
             raise
         except BaseException:
             self.rollback()
             raise
-        if not ratified and not self._along:
+        if not ratified and not self._committing.along:
             self.rollback()
             self._result = CommitResult(self.transaction_id, {}, attempts=self.attempts)
             return self._result
         self._parts.counters.add("commits")
         self._state = TransactionState.RATIFIED
         self._registered.let_go()
-        self._discard_unused(ratified)
-        self._result = self._publish(ratified)
+        self._committing.discard_unused(ratified)
+        self._result = self._committing.publish(ratified)
         self._ended(committed=True)
         reach("commit.acknowledged")
         return self._result
@@ -468,6 +438,11 @@ class Transaction:
             self.commit()
 
     @property
+    def attempts(self) -> int:
+        """How often it was tried, this time included."""
+        return self._committing.attempts
+
+    @property
     def bases(self) -> dict[str, int]:
         """The version at which it sees each table that it touched, by name."""
         return {str(n): m.change.head.version for n, m in sorted(self._view.members.items())}
@@ -498,7 +473,7 @@ class Transaction:
             with self._parts.database.read() as session:
                 done = recorded(session, self.transaction_id)
             self._state = TransactionState.RATIFIED
-            self._result = self._publish(done)
+            self._result = self._committing.publish(done)
         return True
 
     def _operation(self, name: str, *, reads: bool = False) -> _Guarded:
@@ -531,104 +506,6 @@ class Transaction:
             if not head.guarded and heads.by_id(session, head.table_id) is not None:
                 locked = heads.lock(session, head.table_id, head.name)
                 take_over(self._parts, session, locked)
-
-    def _discard_unused(self, ratified: Sequence[Ratified]) -> None:
-        """Delete staged files that were replaced later, or by another holder of the same id."""
-        used = {
-            f"{m.head.location}/{path}"
-            for m in ratified
-            for f in (*m.commit.added, *m.commit.change_files)
-            for path in stored_paths(f)
-        }
-        for member in self._view.members.values():
-            with suppress(LakewardError):
-                member.stager.discard(keep=used)
-
-    def _ratify(self) -> list[Ratified]:
-        """Ratify, after settling what can be settled; nothing where nothing is left to commit."""
-        last = self.attempts + _SETTLED
-        while True:
-            members = {n: m for n, m in self._view.members.items() if not m.change.is_empty}
-            if not members and not self._along:
-                return []
-            for member in members.values():
-                member.finish()
-            reach("stage.done")
-            self._registered.ensure()
-            if self._hooks:
-                self._hooks.run(staged_commit(self, self._parts.actor, members))
-            reach("validate.done")
-            try:
-                return self._ratify_once(members)
-            except Conflict as error:
-                self._parts.counters.add("conflicts")
-                if self.attempts == last or not self._resolver.settle(error):
-                    raise
-                self._parts.counters.add("settled")
-                self.attempts += 1
-
-    def _ratify_once(self, members: Mapping[TableName, Member]) -> list[Ratified]:
-        looked = self._looked_at(members)
-        touched = {**members, **looked}
-        unguarded = [n for n, m in touched.items() if not m.change.head.guarded]
-        if unguarded and len(touched) > 1:
-            what = f"Table {unguarded[0]} is not guarded, so it cannot commit together with others."
-            hint = "Adopt it with guard=True, or commit it alone."
-            raise UnsupportedFeature(what, hint=hint, table=str(unguarded[0]))
-        way = ratify_open if unguarded else ratify
-        deadline = time.monotonic() + self._lock_timeout
-        while True:
-            intent = Intent(
-                self.transaction_id,
-                self.isolation,
-                self.message,
-                self.attempts,
-                [m.change for m in members.values()],
-                [m.change for m in looked.values()],
-                # Only a serializable transaction depends on what was not there.
-                self._view.missed if self.isolation is Isolation.SERIALIZABLE else (),
-                self._locks.in_store,
-                self._along,
-                [m.stager for m in members.values()],
-            )
-            try:
-                return ratify_surely(self._parts, intent, way)
-            except Locked as error:
-                # In the queue it comes to its turn, however busy the table is.
-                left = max(0.0, deadline - time.monotonic())
-                name, mode = TableName.parse(error.table), LockMode.of(error.mode)
-                self._locks.queue(name, mode, left)
-
-    def _looked_at(self, members: Mapping[TableName, Member]) -> dict[TableName, Member]:
-        """The tables that were only read, as far as that matters."""
-        if self.isolation is not Isolation.SERIALIZABLE:
-            return {}
-        return {n: m for n, m in self._view.members.items() if n not in members and m.change.reads}
-
-    def _publish(self, ratified: Sequence[Ratified]) -> CommitResult:
-        published = True
-        # Iceberg's hints vouch for the whole transaction, so its Delta members come first.
-        for member in sorted(ratified, key=lambda m: m.head.format != "delta"):
-            try:
-                if member.head.guarded:
-                    publish_member(self._parts, member, self._behind)
-                else:
-                    checkpoint_if_due(self._parts, member, self._behind)
-            except LakewardError as error:
-                published = False
-                _LOG.warning(
-                    "Version %s of %s is committed and not yet published: %s",
-                    member.commit.version,
-                    member.head.name,
-                    error,
-                )
-        return CommitResult(
-            self.transaction_id,
-            {str(m.head.name): m.commit.version for m in ratified},
-            to_datetime(ratified[0].commit.timestamp_ms) if ratified else None,
-            self.attempts,
-            published,
-        )
 
     def _check_open(self) -> None:
         if self.is_open:
