@@ -38,7 +38,7 @@ _SEED = 7
 def run(settings: Settings) -> Result:
     """Merge and update with all sides in turn, and compare what they have then."""
     count = settings.choose(10_000_000, 200_000)
-    rounds, warm_up = settings.choose(5, 1), 1
+    rounds, warm_up = settings.choose(9, 1), 1
     place = fresh(settings.scratch / "merge")
     data = _source(count)
     with lw.open(place / "lake") as lake:

@@ -40,7 +40,7 @@ def run(settings: Settings) -> Result:
     from lakeward.spark import session
 
     rows = settings.choose(5_000_000, 200_000)
-    rounds = settings.choose(5, 1)
+    rounds = settings.choose(9, 1)
     place = fresh(settings.scratch / "spark")
     with lw.open(place / "lake") as lake:
         spark = session(lake, master="local[2]", **{"spark.ui.showConsoleProgress": False})
