@@ -104,7 +104,7 @@ def run(settings: Settings) -> Result:
             _check(readers)
             series += interleave(
                 {name: timed(read) for name, read in readers.items()},
-                rounds=settings.choose(9, 3),
+                rounds=settings.choose(25, 3),
                 warm_up=1,
             )
         ours = table.totals().bytes
