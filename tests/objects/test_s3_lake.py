@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +11,15 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from pyiceberg.catalog import load_catalog
 
 import lakeward as lw
 from lakeward.errors import FileMissing, InvalidInput, LakewardError, StorageError
 from lakeward.maintain.doctor import examine
+from tests.behaviour.branches.working import upsert
 from tests.support.invariants import check_lake
 from tests.support.s3 import SECRET, S3Server, on_disk
 
@@ -94,8 +98,6 @@ def test_an_open_delta_table_takes_commits_of_delta_rs_and_ours(open_on: Open) -
     table = lake.create("open", SCHEMA, guard=False)
     append(lake, "open", ROWS)
     options = lake.parts.storage.delta_options()
-
-    from deltalake import write_deltalake
 
     write_deltalake(table.location, ROWS, mode="append", storage_options=options)
     append(lake, "open", ROWS)
@@ -239,3 +241,48 @@ def assert_unseen(secret: str, error: LakewardError, *more: str) -> None:
     shown = "".join(traceback.format_exception(error))
     for text in (str(error), repr(error), repr(error.facts), shown, *more):
         assert secret not in text
+
+
+def test_a_branch_with_a_change_feed_is_published_with_the_lakes_own_credentials(
+    open_on: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [n for n in os.environ if n.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    lake = open_on()
+    lake.create("t", SCHEMA, properties={"delta.enableChangeDataFeed": "true"})
+    append(lake, "t", ROWS)
+    branch = lake.branch("audit", tables=["t"])
+    options = lake.storage_options("delta")
+    for start in (10, 20):
+        write_deltalake(
+            branch.table("t").location, with_id(start), mode="append", storage_options=options
+        )
+    changed = pa.table({"id": [1], "name": ["changed"], "part": ["x y"]})
+    upsert(branch.table("t").location, changed)
+
+    branch.publish()
+
+    rows = lake.table("t").to_arrow()
+    assert rows.num_rows == 9
+    assert rows.filter(pc.field("id") == 1)["name"].to_pylist() == ["changed"]
+    assert examine(lake.parts).findings == ()
+
+
+def test_a_table_of_another_catalog_is_adopted_with_the_lakes_own_credentials(
+    open_on: Open, bucket: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in [n for n in os.environ if n.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    lake = open_on()
+    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/theirs.db", "name": "theirs"}
+    options = lake.storage_options("iceberg")
+    theirs = load_catalog(**catalog, warehouse=f"s3://{bucket}/theirs", **options)
+    try:
+        theirs.create_namespace("db")
+        theirs.create_table("db.t", ROWS.schema).append(ROWS)
+    finally:
+        theirs.engine.dispose()  # type: ignore[attr-defined]
+
+    lake.adopt("mine", "db.t", catalog=catalog)
+
+    assert lake.table("mine").to_arrow().num_rows == 3

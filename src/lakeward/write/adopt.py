@@ -86,7 +86,9 @@ def _document(
         if format == "delta" or location is None:
             what = "A catalog has Iceberg tables, and `location` names one of them."
             raise InvalidInput(what, hint="Give its name there, as `namespace.table`.")
-        return pointer_in(catalog, str(location))
+        # Where the catalog's properties name no storage options, the lake's own reach its files.
+        known = {**parts.storage.iceberg_properties(), **catalog}
+        return pointer_in(known, str(location))
     if location is None:
         with parts.database.read() as session:
             found = own_catalog.pointer(session, name)

@@ -35,6 +35,7 @@ from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
+from lakeward.storage.base import Storage
 from lakeward.write import conflict, drift, iceberg
 from lakeward.write.adding import check_rows
 from lakeward.write.branch import DeltaBranch
@@ -178,8 +179,9 @@ def stage(
         ConstraintViolation: Rows that a check of their table refuses.
     """
     out: dict[TableName, Net] = {}
+    differ = differ or _delta_rs_differ(parts.storage)
     for name, table in branch.tables.items():
-        net = out[name] = table.net(evolve=True, differ=differ or _by_delta_rs)
+        net = out[name] = table.net(evolve=True, differ=differ)
         if not net.is_empty:
             change = tx._begin_at(table.head, table.definition)
             table.fill(change, net)
@@ -306,5 +308,11 @@ def _audit(
     heads.advance(session, noted)
 
 
-def _by_delta_rs(task: Difference) -> None:
-    write_difference(task.before, task.after, task.target, task.columns)
+def _delta_rs_differ(storage: Storage) -> Differ:
+    """A differ that runs in delta-rs and opens files with the lake's own storage options."""
+
+    def write(task: Difference) -> None:
+        options = storage.delta_options()
+        write_difference(task.before, task.after, task.target, task.columns, options=options)
+
+    return write
