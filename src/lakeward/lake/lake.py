@@ -255,13 +255,15 @@ class Lake(Closing):
             transaction_id: An id of your own choice, by which a replay is known.
             on_conflict: What to do where others were faster: `fail`; a `LastWriterWins`; a function
                 of a `Collision` that answers `fail`, `retry`, `theirs`, `ours` or a `Replace`; or a
-                mapping of table names to these, with `fail` for the other tables.
+                mapping of table names to these, with `fail` for the other tables. With `spark` only
+                `fail`: what Spark has done cannot be done again on a newer version.
             locks: Tables to hold from the start, each for `read` or `write`: see
                 `Transaction.lock`. They are taken by the order of their names.
             lock_timeout: How many seconds to wait for each of them, and at the commit for tables
                 that others hold.
 
         Raises:
+            UnsupportedFeature: `spark` with a level or a strategy that Spark cannot keep.
             Locked: Others held one of the tables to the end.
         """
         return self._transactions.begin(
@@ -292,7 +294,8 @@ class Lake(Closing):
         Args:
             fn: Called with a fresh transaction each time; it should have no other effects.
             retry: How often and how patiently; as the table's policy says unless given.
-            on_conflict: `retry` unless given; else as in `transaction`.
+            on_conflict: `retry` unless given; else as in `transaction`. With `spark` only `retry`
+                and `fail`.
             isolation: As in `transaction`.
             spark: As in `transaction`.
             message: Why; kept with the commit.

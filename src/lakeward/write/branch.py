@@ -210,7 +210,8 @@ class DeltaBranch:
         """Make the branch's net effect part of a change of its table.
 
         Scopes that the change has already are taken for all that the branch's statements looked at;
-        where it has none and rows went, that is the whole table.
+        where it has none and rows went, that is the whole table. The change is fixed to its base
+        version: nothing here can run the branch's statements again.
         """
         change.added.extend(found.added)
         for file in found.removed:
@@ -219,7 +220,7 @@ class DeltaBranch:
         change.new_definition = found.definition or change.new_definition
         change.data_change = found.data_change
         change.app_transactions.extend(found.app_transactions)
-        change.picked = change.picked or bool(found.removed)
+        change.fixed = True
         change.operations.extend(
             Operation(s.info.operation, s.info.parameters, s.info.metrics) for s in found.statements
         )

@@ -36,7 +36,8 @@ class Change:
             table already.
         app_transactions: Application numbers to record.
         steps: What was done to rows, in order, so that it can be done again on a newer version.
-        picked: Files were removed by their paths, which mean nothing on another version.
+        fixed: Files were added or removed outside of the steps: removed by their paths, or taken
+            from a branch. Such a change fits its base version alone.
         operations: What was asked for, in order.
         aside: Metadata files written for it, which nothing reaches until it is ratified.
     """
@@ -54,7 +55,7 @@ class Change:
     claims: list[str] = field(default_factory=list)
     app_transactions: list[AppTransaction] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
-    picked: bool = False
+    fixed: bool = False
     operations: list[Operation] = field(default_factory=list)
     aside: list[str] = field(default_factory=list)
 
@@ -78,6 +79,12 @@ class Change:
     def is_blind(self) -> bool:
         """Whether the change only adds rows, without having looked at the table."""
         return not (self.removed or self.scopes or self.reads or self.new_definition)
+
+    @property
+    def is_replayable(self) -> bool:
+        """Whether the steps tell all that was done to rows, so that it can be done again."""
+        has_files = bool(self.added or self.removed or self.change_files)
+        return not self.fixed and (bool(self.steps) or not has_files)
 
     def remove(self, file: LoggedFile) -> None:
         """Let a file of the base version go."""

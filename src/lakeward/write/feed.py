@@ -85,9 +85,9 @@ def settle(storage: Storage, stager: Stager, change: Change) -> None:
     match change.steps:
         case _ if _is_implied(change):
             told: list[DataFile] = []
-        case [RowsChanged()] if not change.picked:
+        case [RowsChanged()] if not change.fixed:
             told = change.told
-        case [RowsRemoved(scope)] if not change.picked:
+        case [RowsRemoved(scope)] if not change.fixed:
             rows = read_files(
                 storage, change.head, change.definition, list(change.removed.values()), where=scope
             )

@@ -138,13 +138,14 @@ class IcebergBranch:
         """Make the branch's net effect part of a change of its table.
 
         Scopes that the change has already are taken for all that the branch's statements looked at;
-        where it has none and rows went, that is the whole table.
+        where it has none and rows went, that is the whole table. The change is fixed to its base
+        version: nothing here can run the branch's statements again.
         """
         change.added.extend(found.added)
         for file in found.removed:
             change.remove(file)
         change.data_change = found.data_change
-        change.picked = change.picked or bool(found.removed)
+        change.fixed = True
         if found.removed and found.data_change and not change.scopes:
             change.scopes.append(None)
 

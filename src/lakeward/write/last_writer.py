@@ -30,8 +30,10 @@ def settle(member: Member, head: Head) -> None:
     """Make the change again on top of a newer version, with the last say over its keys.
 
     Raises:
-        UnsupportedFeature: Somebody added a file whose rows need another engine.
+        UnsupportedFeature: Somebody added a file whose rows need another engine, or the change
+            cannot be made again.
     """
+    member.check_replayable(head)
     if member.touched is None:
         member.touched = _touched(member)
         member.known = member.change.head.version

@@ -146,7 +146,7 @@ class Member:
             raise InvalidInput(what, hint="table.files() lists what it has.", path=unknown[0])
         for path in paths:
             self.change.remove(live[path])
-        self.change.picked = True
+        self.change.fixed = True
 
     def move(self, head: Head) -> None:
         """See the table at another version, on which the change can be made as it is."""
@@ -165,7 +165,11 @@ class Member:
         Rows that were staged are not written again; only those that stay in files of which others
         go. What was written for the old version and is not needed is deleted after the commit. When
         it fails, the change is what it was before.
+
+        Raises:
+            UnsupportedFeature: The change cannot be made again; see `check_replayable`.
         """
+        self.check_replayable(head)
         before = self.change
         self.change = replace(before, head=head, added=[], removed={}, scopes=[], steps=[], told=[])
         self._all = None
@@ -291,6 +295,25 @@ class Member:
     def finish(self) -> None:
         """Bring to an end what depends on all that was done."""
         feed.settle(self.parts.storage, self.stager, self.change)
+
+    def check_replayable(self, head: Head) -> None:
+        """Refuse to make a change again whose steps do not tell all that it did.
+
+        Its rows would be missing from what is committed. Callers look at `Change.is_replayable`
+        first and let the conflict stand.
+
+        Raises:
+            UnsupportedFeature: They do not.
+        """
+        if self.change.is_replayable:
+            return
+        name, base = str(self.change.head.name), self.change.head.version
+        what = (
+            f"The change of table {name} was made for version {base}"
+            f" and cannot be made again on version {head.version}."
+        )
+        hint = "Nothing was committed. Run the transaction again; lake.run does so by itself."
+        raise UnsupportedFeature(what, hint=hint, table=name, version=head.version)
 
     def check_writable(self) -> None:
         """Refuse a table that only another engine can write."""

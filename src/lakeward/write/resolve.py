@@ -62,7 +62,7 @@ class Resolver:
         if head is None:
             return False
         if isinstance(strategy, LastWriterWins):
-            if member.change.picked:
+            if not member.change.is_replayable:
                 return False
             last_writer.settle(member, head)
             return True
@@ -87,7 +87,7 @@ def _apply(answer: str | Replace, error: Conflict, member: Member, head: Head) -
     if answer == THEIRS:
         member.reset(head)
         return True
-    if answer == OURS and not member.change.picked:
+    if answer == OURS and member.change.is_replayable:
         member.replan(head)
         return True
     error.facts["answer"] = RETRY if answer == RETRY else FAIL

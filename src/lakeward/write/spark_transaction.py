@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lakeward.engines.spark.failures import translated
 from lakeward.engines.spark.quoting import identifier
@@ -53,6 +53,8 @@ class SparkTransaction(Transaction):
     Everything that a `Transaction` does, with Spark's frames, and SQL besides. Tables are seen at
     one cut, with what the transaction itself did on top.
     """
+
+    _replays: ClassVar[bool] = False
 
     def __init__(self, *args: Any, spark: SparkSession, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -5,6 +5,10 @@ functions of the user settle the conflict in the table where it arose and keep t
 transaction. They decide on less than the transaction saw, so they go with ``snapshot`` only:
 ``read_committed`` settles by itself, and ``serializable`` promises that nothing is decided on what
 has changed since.
+
+They settle by making the change again on the newest version. A transaction on Spark cannot do that:
+its statements ran in Spark, and the lake has only the files that they wrote. So it takes ``fail``
+and ``retry`` alone, and refuses the others when it begins.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from lakeward.errors import Conflict, InvalidInput
+from lakeward.errors import Conflict, InvalidInput, UnsupportedFeature
 from lakeward.model import arguments
 from lakeward.model.commit import Isolation
 from lakeward.model.definition import Definition
@@ -105,12 +109,34 @@ class Strategies:
     reruns: bool = False
 
     @classmethod
-    def of(cls, wanted: OnConflict | None, isolation: Isolation, *, reruns: bool) -> Strategies:
+    def of(
+        cls,
+        wanted: OnConflict | None,
+        isolation: Isolation,
+        *,
+        reruns: bool,
+        replays: bool = True,
+    ) -> Strategies:
         """What a user asked for.
+
+        Args:
+            wanted: A strategy, or one per table.
+            isolation: The level of the transaction.
+            reruns: Whether somebody can run the transaction's function again.
+            replays: Whether the transaction can make its changes again on a newer version.
 
         Raises:
             InvalidInput: It is no strategy, or makes no sense here.
+            UnsupportedFeature: It makes changes again, and the transaction cannot.
         """
+        found = cls._of(wanted, isolation, reruns=reruns)
+        if not replays:
+            for strategy in (found.default, *found.named.values()):
+                _check_needs_no_replay(strategy)
+        return found
+
+    @classmethod
+    def _of(cls, wanted: OnConflict | None, isolation: Isolation, *, reruns: bool) -> Strategies:
         usual = RETRY if reruns else FAIL
         if isinstance(wanted, Mapping):
             named = {
@@ -151,6 +177,20 @@ def check_answer(answer: object, definition: Definition) -> Answer:
     what = f"{answer!r:.60} is no answer to a collision."
     words = ", ".join(repr(word) for word in ANSWERS)
     raise InvalidInput(what, hint=f"Answer {words}, or lakeward.Replace(rows, where=...).")
+
+
+def _check_needs_no_replay(strategy: Strategy) -> None:
+    if isinstance(strategy, str):
+        return
+    what = (
+        f"on_conflict={strategy!r:.60} does not work in a transaction on Spark: it makes changes"
+        " again on a newer version, and what Spark has done is not done again."
+    )
+    hint = (
+        "Use on_conflict='fail', or lake.run(fn, spark=spark) with 'retry', its default, which runs"
+        " fn again on the newest version. Without spark= every strategy works."
+    )
+    raise UnsupportedFeature(what, hint=hint, parameter="on_conflict")
 
 
 def _checked(wanted: object, isolation: Isolation, *, reruns: bool) -> Strategy:

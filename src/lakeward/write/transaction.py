@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import pyarrow as pa
 
@@ -68,6 +68,9 @@ class Transaction:
     violation or any other failure of an operation ends the transaction.
     """
 
+    _replays: ClassVar[bool] = True
+    """Whether its changes can be made again on a newer version."""
+
     def __init__(
         self,
         parts: Parts,
@@ -86,7 +89,9 @@ class Transaction:
         self._parts = parts
         self.transaction_id = _checked_id(transaction_id)
         self.isolation = checked_isolation(isolation)
-        self._strategies = Strategies.of(on_conflict, self.isolation, reruns=reruns)
+        self._strategies = Strategies.of(
+            on_conflict, self.isolation, reruns=reruns, replays=self._replays
+        )
         self.message = arguments.optional_text(message, "message")
         self._chosen_id = transaction_id is not None
         self._registered = Registered(

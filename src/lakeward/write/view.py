@@ -112,7 +112,8 @@ class View:
         ``read_committed`` promises nothing about what was there before, so its changes are made
         again on top of the newest version.
         """
-        if self._isolation is not Isolation.READ_COMMITTED or self.members[name].change.picked:
+        is_replayable = self.members[name].change.is_replayable
+        if self._isolation is not Isolation.READ_COMMITTED or not is_replayable:
             return False
         self._newest(name)
         return True
@@ -197,7 +198,7 @@ class View:
 
 
 def _replannable(error: Conflict, member: Member) -> bool:
-    return error.kind in _REPLANNED and not member.change.picked
+    return error.kind in _REPLANNED and member.change.is_replayable
 
 
 def _dropped(name: TableName) -> TableNotFound:

@@ -32,9 +32,11 @@ def by_delta_rs(task: Difference) -> None:
     write_difference(task.before, task.after, task.target, task.columns)
 
 
-def begin(lake: lw.Lake, name: str, *, blind: bool = False) -> tuple[Transaction, DeltaBranch]:
+def begin(
+    lake: lw.Lake, name: str, *, blind: bool = False, **options: Any
+) -> tuple[Transaction, DeltaBranch]:
     """A transaction with a branch of a table in it."""
-    tx = lake.transaction()
+    tx = lake.transaction(**options)
     member = tx._view.member(TableName.parse(name), reads=not blind)
     tx._registered.ensure()
     base = None if blind else member.files()

@@ -1,0 +1,130 @@
+"""What a transaction on Spark does when others commit first, and which strategies it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import lakeward as lw
+from lakeward.errors import Conflict, UnsupportedFeature
+from lakeward.write.resolve import Resolver
+from lakeward.write.strategy import Strategies
+
+FORMATS = ("delta", "iceberg")
+INSERT_ONLY = (
+    "MERGE INTO {table} t USING (SELECT id + 3 AS id, 'ours' AS name FROM range(2)) s"
+    " ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
+)
+REPLAYED: dict[str, Any] = {
+    "last writer": lw.LastWriterWins(key="id"),
+    "a function": lambda _: "ours",
+    "last writer for a table": {"delta": "fail", "iceberg": lw.LastWriterWins(key="id")},
+    "a function for a table": {"delta": lambda _: "theirs"},
+    "for a table that is not there": {"elsewhere": lambda _: "fail"},
+}
+replayed = pytest.mark.parametrize("wanted", REPLAYED.values(), ids=REPLAYED)
+formats = pytest.mark.parametrize("table", FORMATS)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Generator[lw.Lake]:
+    with lw.open(tmp_path / "lake") as opened:
+        for name in FORMATS:
+            opened.create(name, {"id": "int64", "name": "string"}, format=name)
+        with opened.transaction() as tx:
+            for name in FORMATS:
+                tx.append(name, [{"id": 1, "name": "base"}])
+        yield opened
+
+
+def append(lake: lw.Lake, table: str) -> None:
+    with lake.transaction() as rival:
+        rival.append(table, [{"id": 2, "name": "theirs"}])
+
+
+def ids(lake: lw.Lake, table: str) -> list[int]:
+    return sorted(lake.table(table).to_arrow()["id"].to_pylist())
+
+
+@replayed
+def test_what_replays_a_change_is_refused_when_the_transaction_begins(
+    spark: SparkSession, lake: lw.Lake, wanted: Any
+) -> None:
+    databases = len(spark.catalog.listDatabases())
+
+    with pytest.raises(UnsupportedFeature) as caught:
+        lake.transaction(spark=spark, on_conflict=wanted)
+
+    assert "'fail'" in str(caught.value)
+    assert "lake.run" in str(caught.value)
+    assert len(spark.catalog.listDatabases()) == databases
+
+
+@replayed
+def test_a_function_is_not_run_with_what_replays_a_change(
+    spark: SparkSession, lake: lw.Lake, wanted: Any
+) -> None:
+    def never(tx: lw.Transaction) -> None:
+        raise AssertionError(tx)
+
+    with pytest.raises(UnsupportedFeature):
+        lake.run(never, spark=spark, on_conflict=wanted)
+
+
+@formats
+@pytest.mark.parametrize("wanted", [None, "fail", {"delta": "fail", "iceberg": "fail"}])
+def test_a_merge_that_only_inserts_loses_to_an_append_and_leaves_nothing(
+    spark: SparkSession, lake: lw.Lake, table: str, wanted: Any
+) -> None:
+    tx = lake.transaction(spark=spark, on_conflict=wanted)
+    tx.sql(INSERT_ONLY.format(table=table))
+    append(lake, table)
+
+    with pytest.raises(Conflict):
+        tx.commit()
+
+    assert ids(lake, table) == [1, 2]
+    assert lake.table(table).version == 2
+
+
+@formats
+@pytest.mark.parametrize("wanted", [None, "retry", {"delta": "retry", "iceberg": "retry"}])
+def test_a_run_merges_again_on_what_others_appended(
+    spark: SparkSession, lake: lw.Lake, table: str, wanted: Any
+) -> None:
+    runs: list[lw.Transaction] = []
+
+    def work(tx: lw.Transaction) -> None:
+        tx.sql(INSERT_ONLY.format(table=table))
+        if not runs:
+            append(lake, table)
+        runs.append(tx)
+
+    result = lake.run(work, spark=spark, on_conflict=wanted)
+
+    assert result.attempts == len(runs) == 2
+    assert ids(lake, table) == [1, 2, 3, 4]
+
+
+@formats
+@pytest.mark.parametrize("strategy", [lw.LastWriterWins(key="id"), lambda _: "ours"])
+def test_a_change_made_by_spark_is_never_replayed(
+    spark: SparkSession, lake: lw.Lake, table: str, strategy: Any
+) -> None:
+    """Also where a strategy that would replay it got past the refusal."""
+    tx = lake.transaction(spark=spark)
+    tx._committing.resolver = Resolver(
+        lake.parts, tx.transaction_id, tx._view, Strategies(strategy)
+    )
+    tx.sql(INSERT_ONLY.format(table=table))
+    append(lake, table)
+
+    with pytest.raises(Conflict):
+        tx.commit()
+
+    assert ids(lake, table) == [1, 2]
+    assert lake.table(table).version == 2
