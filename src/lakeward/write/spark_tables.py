@@ -213,6 +213,7 @@ class SparkTables:
                 if net.removed:
                     check_deletable(change)
                 session = self.workspace.session
+                self.workspace.set_utc()
                 check_rows(self._parts, session, branch, change.definition, net.added)
             written.net = net
             if not net.is_empty:

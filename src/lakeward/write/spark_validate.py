@@ -1,5 +1,8 @@
 """Validation of what Spark staged: the same checks as for rows from Python, run where the rows are.
 
+Besides a table's checks and its required columns, partition values that are derived from a column
+are compared with the rows: a session in another zone computes other days than the lake reads by.
+
 Only the rows that the transaction adds are looked at, in one pass over the columns that the checks
 name. What comes to the driver is how many rows violate each check, and a few of them. What the
 statistics of the new files already prove, as that no value is below zero, is not looked at.
@@ -9,14 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.engines.spark.quoting import identifier
 from lakeward.engines.spark.rows import sample, violations
 from lakeward.errors import ConstraintViolation
 from lakeward.formats.delta.changes import difference
+from lakeward.formats.delta.generated import expression
 from lakeward.formats.delta.publication import commit_path
 from lakeward.model.definition import Definition
+from lakeward.model.derived_values import agrees
 from lakeward.model.expression import Expression
 from lakeward.model.file import DataFile
 from lakeward.model.render import render
@@ -32,6 +37,9 @@ if TYPE_CHECKING:
     from lakeward.engines.spark.workspace import DataFrame
 
 
+_ZONE: Final = "Write with a session whose spark.sql.session.timeZone is UTC, or with tx.append. "
+
+
 def check_rows(
     parts: Parts,
     session: Any,
@@ -40,6 +48,8 @@ def check_rows(
     added: Sequence[DataFile],
 ) -> None:
     """Pass when the rows that a branch adds have what a table requires and satisfy its checks.
+
+    Derived partition values must be those of the rows, too.
 
     Args:
         parts: The lake's.
@@ -58,9 +68,10 @@ def check_rows(
         for name, text in definition.constraints.items()
         if not _proven(parse(text, definition.schema), new)
     }
-    if open_checks or required:
+    derived = _derived(definition, new, str(branch.head.name))
+    if open_checks or required or derived:
         rows = _rows(parts, session, branch, new)
-        checks = _checks(open_checks, definition) | _present(required)
+        checks = _checks(open_checks, definition) | _present(required) | derived
         _refuse(rows, checks, str(branch.head.name))
 
 
@@ -86,15 +97,21 @@ class _Check:
     Attributes:
         text: As its author wrote it.
         sql: As Spark reads it.
-        column: The one whose values must be there, where that is all.
+        column: The one whose values must be there, or must be generated, where that is all.
+        is_generated: Whether the column's values must be those of an expression.
     """
 
     text: str
     sql: str
     column: str | None = None
+    is_generated: bool = False
 
     def violated(self, name: str, table: str, count: int) -> str:
         """What is said of rows that do not satisfy it."""
+        if self.is_generated:
+            many = "1 row has" if count == 1 else f"{count} rows have"
+            column = f"Column {self.column} of {table}"
+            return f"{column} is generated as {self.text}, and {many} another value."
         if self.column is not None:
             missing = "1 value is" if count == 1 else f"{count} values are"
             return f"Column {self.column} of {table} is required, and {missing} missing."
@@ -114,6 +131,31 @@ def _present(required: Iterable[Field]) -> dict[str, _Check]:
         for f in required
         for sql in (f"{identifier(f.name)} IS NOT NULL",)
     }
+
+
+def _derived(definition: Definition, new: Sequence[DataFile], table: str) -> dict[str, _Check]:
+    """Checks of the derived partition values that the files' statistics do not prove.
+
+    Raises:
+        ConstraintViolation: Hidden values, which no engine can read, are surely wrong.
+    """
+    out: dict[str, _Check] = {}
+    for own_id in definition.partition_by:
+        found = definition.derived.get(own_id)
+        if found is None or not found.utc:
+            # Others may have filed rows of such a table in any zone, and reads allow for it.
+            continue
+        told = {agrees(file, own_id, definition) for file in new if own_id in file.partition}
+        source, name = definition.schema.by_id[found.source], found.name
+        term = found.transform.of(source.name)
+        if own_id < 0:
+            if False in told:
+                what = f"Files of {table} are in partitions of {term} that their rows are not in."
+                raise ConstraintViolation(what, hint="Nothing was committed.", table=table)
+        elif told - {True}:
+            sql = f"({expression(found.transform, source)}) <=> {identifier(name)}"
+            out[f"{name} = {term}"] = _Check(term, sql, name, is_generated=True)
+    return out
 
 
 def _may_lack(field: Field, files: Iterable[DataFile]) -> bool:
@@ -142,9 +184,10 @@ def _refuse(rows: DataFrame, checks: Mapping[str, _Check], table: str) -> None:
     others = sorted(set(counts) - {name})
     more = f" Also violated: {', '.join(others)}." if others else ""
     what = check.violated(name, table, count) + more
+    zone = _ZONE if check.is_generated else ""
     raise ConstraintViolation(
         what,
-        hint=f"Nothing was committed. First of them: {shown[0] if shown else 'gone'}",
+        hint=f"Nothing was committed. {zone}First of them: {shown[0] if shown else 'gone'}",
         table=table,
         constraint=name,
         expression=check.text,

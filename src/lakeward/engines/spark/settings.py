@@ -19,6 +19,8 @@ from lakeward.engines.spark.versions import (
 
 JOINED: Final = ("spark.jars", "spark.sql.extensions")
 """Settings that are lists: what the user gives stands beside what the lake needs."""
+TIME_ZONE: Final = "spark.sql.session.timeZone"
+UTC: Final = "UTC"
 LOCAL: Final = "local[*]"
 _LEAST_MEGABYTES: Final = 1024
 _MOST_MEGABYTES: Final = 8192
@@ -52,7 +54,10 @@ def settings(
         "spark.sql.catalog.spark_catalog": DELTA_CATALOG,
         # The log and other engines keep instants in UTC; a session that does not would write
         # partitions of days and hours that nobody else agrees with.
-        "spark.sql.session.timeZone": "UTC",
+        TIME_ZONE: UTC,
+        # Delta would prune by a moment's day in the zone of the session that reads, and values are
+        # those of UTC: it would skip files with matching rows. Statistics still prune.
+        "spark.databricks.delta.generatedColumn.partitionFilterOptimization.enabled": "false",
         # Readers that are not Spark take the old form for nanoseconds.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     }

@@ -1,13 +1,14 @@
 """The Spark side of one transaction: a session in which the lake's tables have names of its own.
 
-The session is a copy of the user's, with its temporary views and settings. Delta tables are entered
-into databases of the transaction's own, Iceberg tables into a catalog that lives in memory: both go
-when the transaction ends, or with the process, and nothing of them is in the store or in a table's
-own metadata. Which files they name is for the caller to say.
+The session is a copy of the user's, with its temporary views and settings, but its time zone is
+UTC. Delta tables are entered into databases of the transaction's own, Iceberg tables into a catalog
+that lives in memory: both go when the transaction ends, or with the process, and nothing of them is
+in the store or in a table's own metadata. Which files they name is for the caller to say.
 """
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 import weakref
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lakeward.engines.spark.extra import pyspark
 from lakeward.engines.spark.quoting import identifier, literal
 from lakeward.engines.spark.session import check
-from lakeward.engines.spark.settings import iceberg_catalog
+from lakeward.engines.spark.settings import TIME_ZONE, UTC, iceberg_catalog
 from lakeward.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 
 NAMESPACE: Final = "default"
 """Of tables whose names have none."""
+_SAME: Final = frozenset({UTC, "Etc/UTC", "Z", "GMT", "+00:00"})
+"""Names of the zone in which transactions work."""
+_TOLD: Final[set[str]] = set()
+"""Other zones of users' sessions that the log was told of."""
+_LOG: Final = logging.getLogger(__name__)
 _LEFT: Final[deque[Any]] = deque()
 """Catalogs of sessions that nobody has any more, to be closed outside the garbage collector."""
 
@@ -51,6 +57,8 @@ class Workspace:
         self._own = spark
         java = spark._jsparkSession.cloneSession()
         self.session: SparkSession = pyspark("sql").SparkSession(spark.sparkContext, java)
+        self._tell_zone()
+        self.set_utc()
         self._tag = f"txn_{sha256(transaction_id.encode()).hexdigest()[:16]}"
         self._place: str | None = None
         self._databases: set[str] = set()
@@ -166,8 +174,16 @@ class Workspace:
         """Whether a frame is made of tables of the transaction, and so changes as they do."""
         return self._tag in frame._jdf.queryExecution().analyzed().toString()
 
+    def set_utc(self) -> None:
+        """Set the session's time zone to UTC, in which the lake reads what Spark generates.
+
+        The session is the user's to work with, so it is set again before each statement.
+        """
+        self.session.conf.set(TIME_ZONE, UTC)
+
     def frame(self, sql: str) -> DataFrame:
         """Run a statement as it stands."""
+        self.set_utc()
         return self.session.sql(sql)
 
     def close(self) -> None:
@@ -183,6 +199,18 @@ class Workspace:
     @property
     def _java(self) -> Any:
         return self.session._jvm
+
+    def _tell_zone(self) -> None:
+        """Log, once for each zone, that statements do not run in the zone of the user's session."""
+        zone = self._own.conf.get(TIME_ZONE) or UTC
+        if zone not in _SAME and zone not in _TOLD:
+            _TOLD.add(zone)
+            _LOG.warning(
+                "The Spark session is in the time zone %s; statements of a transaction run in UTC:"
+                " write moments with their zone, such as TIMESTAMP '2026-01-31 09:00:00 %s'.",
+                zone,
+                zone,
+            )
 
     def _written(self, namespace: str) -> str:
         return f"{self._tag}_{namespace or NAMESPACE}__written"

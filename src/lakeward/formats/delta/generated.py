@@ -1,7 +1,7 @@
 """Generated columns: how Delta says that a column's values follow from another column.
 
-A partition transform is a column with one of the expressions here, which Spark accepts, evaluates
-to the very values that we store, and prunes files by. The same expressions, and other spellings of
+A partition transform is a column with one of the expressions here, which Spark accepts and
+evaluates to the very values that we store. The same expressions, and other spellings of
 them, are recognised in tables of others. What is not recognised stays a plain column that the
 embedded engine does not write.
 

@@ -14,6 +14,7 @@ from typing import Final
 from lakeward.errors import LakewardError
 from lakeward.log import commits, files, heads
 from lakeward.maintain.doctor import (
+    derived_check,
     file_checks,
     iceberg_checks,
     iceberg_litter,
@@ -45,6 +46,7 @@ LOG_CHECKS: Final[tuple[Check, ...]] = (
     log_checks.change_files,
     log_checks.audit_trail,
     statistics_check.statistics,
+    derived_check.derived_partitions,
 )
 FILE_CHECKS: Final[tuple[Check, ...]] = (file_checks.data_files, file_checks.reclaimable)
 TABLE_CHECKS: Final[dict[str, tuple[Check, ...]]] = {

@@ -1,0 +1,81 @@
+"""Whether a file's derived partition value agrees with the statistics of its source column.
+
+Reads skip a file whose derived partition value rules a condition on the source column out. So a
+value that is not the one of the rows hides them. Statistics often settle the question without a
+look at the rows: the bounds of a column that is partitioned by day lie on one day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakeward.model.definition import Definition
+from lakeward.model.expression import Column, Compare, Expression, IsNull, Literal
+from lakeward.model.file import DataFile
+from lakeward.model.keys import between
+from lakeward.model.projection import project
+from lakeward.model.prune import Bounds, may_match
+from lakeward.model.types import Field
+from lakeward.model.values import Value
+
+
+def agrees(file: DataFile, own_id: int, definition: Definition) -> bool | None:
+    """Whether a file's derived partition value is right; None where statistics do not tell.
+
+    Args:
+        file: A file that has a partition value under the id.
+        own_id: In `definition.derived`.
+        definition: Of the table at the version that added the file.
+    """
+    derived = definition.derived[own_id]
+    source, target = definition.schema.by_id[derived.source], definition.field(own_id)
+    value = file.partition[own_id]
+    known = Bounds(value, value, file.rows if value is None else 0, file.rows)
+    for condition in _true_of_some_row(file, source):
+        implied = project(condition, derived, source, target)
+        if implied is not None and not may_match(implied, lambda _: known):
+            return False
+    return True if _is_proven(file, own_id, definition) else None
+
+
+def _true_of_some_row(file: DataFile, source: Field) -> Iterator[Expression]:
+    """Conditions on the source column that at least one row of the file satisfies."""
+    low, high, nulls = _bounds(file, source.id)
+    if nulls:
+        yield IsNull(Column(source))
+    if low is None or high is None:
+        return
+    if low == high:
+        yield Compare("=", Column(source), Literal(low, source.type))
+    elif (found := between({source: (low, high)})) is not None:
+        yield found
+
+
+def _is_proven(file: DataFile, own_id: int, definition: Definition) -> bool:
+    derived = definition.derived[own_id]
+    kind = definition.schema.by_id[derived.source].type
+    low, high, nulls = _bounds(file, derived.source)
+    if file.rows == 0:
+        return True
+    if nulls is None or file.rows is None:
+        return False
+    expected: set[Value] = {derived.transform.apply(kind, None)} if nulls else set()
+    if nulls < file.rows:
+        if low is None or high is None or not (derived.transform.is_ordered or low == high):
+            return False
+        try:
+            expected |= {derived.transform.apply(kind, bound) for bound in (low, high)}
+        except (ArithmeticError, ValueError):
+            return False
+    return expected == {file.partition[own_id]}
+
+
+def _bounds(file: DataFile, field_id: int) -> tuple[Value, Value, int | None]:
+    """Lowest and highest value of a column in a file, and how many are missing; None: unknown."""
+    if field_id in file.partition:
+        value = file.partition[field_id]
+        return value, value, file.rows if value is None else 0
+    if file.stats is None:
+        return None, None, None
+    stats = file.stats
+    return stats.minimum.get(field_id), stats.maximum.get(field_id), stats.nulls.get(field_id)
