@@ -34,7 +34,9 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 class FileStats:
     """Bounds and null counts by field id; bounds are outer bounds, so pruning by them is safe.
 
-    A field without a minimum has no known bounds, unless all its values are null.
+    A field without a minimum has no known lower bound, and one without a maximum no known upper
+    one, unless all its values are null. NaN is above every number, so a float field with a maximum
+    has no NaN.
     """
 
     minimum: Mapping[int, Value] = field(default_factory=dict)

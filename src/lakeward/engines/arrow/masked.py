@@ -39,17 +39,17 @@ class Part:
 def parts_of(
     fragments: Sequence[ds.ParquetFileFragment],
     schema: pa.Schema,
-    where: pc.Expression | None,
+    wheres: Sequence[pc.Expression | None],
     *,
     threads: bool,
     among: Sequence[int] | None = None,
 ) -> list[Part]:
-    """The row groups that may hold a row for which a condition is true.
+    """The row groups that may hold a row for which their condition is true.
 
     Args:
         fragments: Of whole files.
         schema: Of the dataset.
-        where: None for all.
+        wheres: For each fragment, a condition; None for all of its row groups.
         threads: Read several footers at once: for files that are far away.
         among: Only row groups that hold one of these positions, ascending; None for all.
     """
@@ -64,7 +64,7 @@ def parts_of(
     else:
         for fragment in fragments:
             complete(fragment)
-    return [_part(f, schema, where, among) for f in fragments]
+    return [_part(f, schema, w, among) for f, w in zip(fragments, wheres, strict=True)]
 
 
 def masked(

@@ -7,6 +7,7 @@ large scans read it; the rows are the same.
 
 from __future__ import annotations
 
+import itertools
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
@@ -21,6 +22,7 @@ from lakeward.engines.arrow.encoding import has_dictionary
 from lakeward.engines.arrow.expression import to_arrow
 from lakeward.engines.arrow.masked import POSITION, masked, parts_of
 from lakeward.engines.arrow.parquet import stored_field_type
+from lakeward.engines.arrow.trust import Trusted
 from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
 from lakeward.model.expression import columns as columns_of
@@ -65,15 +67,20 @@ class Source:
     def filtered(
         self, files: Sequence[LoggedFile], names: Sequence[str], where: Expression | None
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of files that are whole; Arrow keeps those for which the condition is true."""
-        dataset = ds.FileSystemDataset.from_paths(
-            list(map(self._path, files)),
-            schema=self._stored,
-            format=self._format,
-            filesystem=self._filesystem,
-            partitions=[_partition(f, self._definition) for f in files],
-        )
-        return self._batches(dataset, names, None if where is None else to_arrow(where))
+        """Rows of files that are whole and for which the condition is true."""
+        if where is None:
+            yield from self._batches(self._dataset(files), names, None)
+            return
+        trusted = Trusted(where)
+        for is_whole, run in itertools.groupby(files, trusted.is_whole):
+            dataset = self._dataset(list(run))
+            if is_whole:
+                yield from self._batches(dataset, names, to_arrow(where))
+                continue
+            some = None if trusted.part is None else to_arrow(trusted.part)
+            yield from self._kept(
+                self._batches(dataset, self._read(names, where), some), names, where
+            )
 
     def masked(
         self,
@@ -85,7 +92,7 @@ class Source:
     ) -> Iterator[pa.RecordBatch]:
         """Rows of files of which some are deleted in place."""
         form, stored = self._format, self._stored
-        condition = None if where is None else to_arrow(where)
+        skipping = [None if where is None else Trusted(where).condition(f) for f in files]
         fragments = [
             form.make_fragment(
                 self._path(f),
@@ -94,21 +101,42 @@ class Source:
             )
             for f in files
         ]
-        parts = parts_of(fragments, stored, condition, threads=self._pre_buffer, among=among)
+        conditions = [None if some is None else to_arrow(some) for some in skipping]
+        parts = parts_of(fragments, stored, conditions, threads=self._pre_buffer, among=among)
         dataset = ds.FileSystemDataset(
             [p.fragment for p in parts if p.spans], stored, form, self._filesystem
         )
-        needed = [n for n in names if n != POSITION]
-        if where is not None:
-            used = columns_of(where)
-            needed += [f.name for f in self._definition.schema if f.id in used]
         rows = masked(
-            self._batches(dataset, list(dict.fromkeys(needed)), None),
+            self._batches(dataset, self._read(names, where), None),
             parts,
             [deleted(f) if p.spans else array("Q") for f, p in zip(files, parts, strict=True)],
             numbered=POSITION in names,
         )
-        for batch in rows:
+        yield from self._kept(rows, names, where)
+
+    def _dataset(self, files: Sequence[LoggedFile]) -> ds.Dataset:
+        return ds.FileSystemDataset.from_paths(
+            list(map(self._path, files)),
+            schema=self._stored,
+            format=self._format,
+            filesystem=self._filesystem,
+            partitions=[_partition(f, self._definition) for f in files],
+        )
+
+    def _read(self, names: Sequence[str], where: Expression | None) -> list[str]:
+        """The columns to read: those that are asked for, and those of the condition."""
+        used = frozenset[int]() if where is None else columns_of(where)
+        needed = [n for n in names if n != POSITION]
+        needed += [f.name for f in self._definition.schema if f.id in used]
+        return list(dict.fromkeys(needed))
+
+    @staticmethod
+    def _kept(
+        batches: Iterator[pa.RecordBatch], names: Sequence[str], where: Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows for which a condition is true, with the columns that are asked for."""
+        condition = None if where is None else to_arrow(where)
+        for batch in batches:
             kept = pa.Table.from_batches([batch])
             if condition is not None:
                 kept = kept.filter(condition)

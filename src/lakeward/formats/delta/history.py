@@ -29,9 +29,9 @@ from lakeward.formats.delta.parse import (
     check_readable,
     commit_info_of,
     definition_of,
-    is_ours,
     removed_key,
     timestamp_of,
+    trust_in,
 )
 from lakeward.formats.delta.publication import commit_path
 from lakeward.formats.delta.restore import State, state_of
@@ -245,10 +245,10 @@ class _Interpreter:
     def commit(self, version: int, actions: Actions, written: int) -> ForeignActions:
         definition = self.define(actions)
         info = commit_info_of(actions.info, self.uuid, version)
-        exact, files = is_ours(info), self.files()
+        trust, files = trust_in(info), self.files()
         added: dict[tuple[str, str | None], DataFile] = {}
         for action in actions.adds:
-            file = files.add(action, exact=exact)
+            file = files.add(action, trust)
             key = (file.path, vector_id(file.deletion_vector))
             added.pop(key, None)
             added[key] = file

@@ -17,7 +17,7 @@ from lakeward.errors import UnsupportedFeature
 from lakeward.formats.delta.evolution import evolved
 from lakeward.formats.delta.generated import derived_of
 from lakeward.formats.delta.schema import physical_name
-from lakeward.formats.delta.statistics import StatsReader
+from lakeward.formats.delta.statistics import StatsReader, Trust
 from lakeward.formats.delta.values import encode_path, file_path, partition_value, vector_id
 from lakeward.model.commit import AppTransaction, CommitInfo
 from lakeward.model.definition import Definition
@@ -31,6 +31,7 @@ UNKNOWN: Final = "UNKNOWN"
 _NO_COLUMNS: Final = '{"type":"struct","fields":[]}'
 _CONSTRAINT: Final = "delta.constraints."
 _OURS: Final = "lakeward"
+_SPARK: Final = "Apache-Spark/"
 _LAST_MOMENT: Final = 253_402_300_799_999
 _FILE_KEYS: Final = frozenset(
     {
@@ -210,8 +211,18 @@ def commit_info_of(source: Mapping[str, Any] | None, uuid: str, version: int) ->
 
 
 def is_ours(info: CommitInfo) -> bool:
-    """Whether Lakeward wrote the commit, so that its bounds lost nothing."""
+    """Whether Lakeward wrote the commit."""
     return info.engine.lower().startswith(_OURS)
+
+
+def trust_in(info: CommitInfo) -> Trust:
+    """How far the statistics of a commit can be trusted, by the engine that wrote it.
+
+    Lakeward loses nothing, and gives a column with NaN no bounds. Spark orders NaN as we do, so
+    that the upper bound of a column with NaN is NaN, which is no bound.
+    """
+    ours = is_ours(info)
+    return Trust(exact=ours, orders_nan=ours or info.engine.startswith(_SPARK))
 
 
 def timestamp_of(source: Mapping[str, Any] | None) -> int | None:
@@ -257,9 +268,9 @@ class FileReader:
         self._partition = [(f, physical_name(f)) for f in fields]
         self._known: dict[tuple[str | None, ...], dict[int, Value]] = {}
 
-    def add(self, action: dict[str, Any], *, exact: bool) -> DataFile:
+    def add(self, action: dict[str, Any], trust: Trust) -> DataFile:
         """The file of an action of a commit."""
-        rows, bounds = self._stats(action, exact=exact)
+        rows, bounds = self._stats(action, trust)
         vector = action.get("deletionVector")
         path = _path(action["path"])
         return DataFile(
@@ -280,12 +291,12 @@ class FileReader:
         size = _number(action["size"], "size")
         return DataFile(path, size, None, 0, values, extra=_extra(action, path))
 
-    def _stats(self, action: dict[str, Any], *, exact: bool) -> tuple[int | None, FileStats | None]:
+    def _stats(self, action: dict[str, Any], trust: Trust) -> tuple[int | None, FileStats | None]:
         text = action.get("stats")
         if type(text) is str:
-            return self._statistics.text(text, exact=exact)
+            return self._statistics.text(text, trust)
         parsed = action.get("stats_parsed")
-        return self._statistics.body(parsed, exact=exact) if type(parsed) is dict else (None, None)
+        return self._statistics.body(parsed, trust) if type(parsed) is dict else (None, None)
 
     @property
     def is_partitioned(self) -> bool:

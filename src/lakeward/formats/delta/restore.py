@@ -19,12 +19,14 @@ from lakeward.formats.delta.damage import damaged, understanding
 from lakeward.formats.delta.parse import Actions, FileReader, actions_of
 from lakeward.formats.delta.publication import LOG_DIRECTORY
 from lakeward.formats.delta.segment import Checkpoint
-from lakeward.formats.delta.statistics import Ticks
+from lakeward.formats.delta.statistics import Ticks, Trust
 from lakeward.formats.delta.warehouse import Warehouse
 from lakeward.model.file import DataFile
 
 SIDECARS: Final = "_sidecars"
 _PIECE: Final = 10_000
+_UNKNOWN_WRITER: Final = Trust()
+"""A checkpoint does not say who wrote the files that it lists."""
 """How many rows are Python values at a time."""
 
 _PARSED: Final = ("stats_parsed", "partitionValues_parsed")
@@ -47,7 +49,7 @@ class State:
     def files(self, reader: FileReader) -> Iterator[DataFile]:
         """The state's files, in the order of the checkpoint."""
         for action in self.actions.adds:
-            yield reader.add(action, exact=False)
+            yield reader.add(action, _UNKNOWN_WRITER)
         for rows in self.columns:
             for start in range(0, len(rows), _PIECE):
                 yield from _files(rows.slice(start, _PIECE), reader)
@@ -142,7 +144,7 @@ def _files(rows: pa.StructArray, reader: FileReader) -> Iterator[DataFile]:
     names = list(columns)
     for values in zip(*columns.values(), strict=True):
         action = dict(zip(names, values, strict=True))
-        yield reader.add(action, exact=False)
+        yield reader.add(action, _UNKNOWN_WRITER)
 
 
 def _maps(column: pa.MapArray) -> list[dict[str, Any] | None]:

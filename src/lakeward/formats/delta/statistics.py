@@ -4,6 +4,10 @@ Engines round: Spark and delta-rs cut timestamps to milliseconds, and delta-rs p
 through floating point. Bounds are widened by as much as may have been lost, unless Lakeward itself
 wrote them, which rounds outwards. A bound that cannot be understood is dropped: statistics only
 help, and a table must not be refused for them.
+
+Most writers leave NaN out of the bounds of a column, and NaN is greater than every number. So the
+upper bound of a float or double column is kept only where its writer is known to give none for a
+column that has a NaN.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import math
 import struct
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
@@ -36,6 +40,7 @@ _SAFE_DIGITS: Final = decimal.Decimal(10) ** 15
 _FLOAT_DIGITS: Final = 17
 _FLOAT_ERROR: Final = decimal.Decimal(2) ** -51
 _SINGLE: Final = struct.Struct("f")
+_FLOATING: Final = (Primitive("float"), Primitive("double"))
 _NUMBERS: Final = (float, int, decimal.Decimal)
 
 
@@ -43,11 +48,24 @@ class Ticks(int):
     """Days or microseconds since 1970, as Arrow holds them; a number in JSON may mean anything."""
 
 
+class Trust(NamedTuple):
+    """What is known of the writer of some statistics.
+
+    Attributes:
+        exact: It loses nothing, so that bounds need not be widened.
+        orders_nan: It gives no finite upper bound for a column that has a NaN.
+    """
+
+    exact: bool = False
+    orders_nan: bool = False
+
+
 class StatsReader:
     """Reads the statistics of files that have one schema."""
 
     def __init__(self, schema: Schema) -> None:
         self._bounds: dict[str, tuple[int, _Convert]] = {}
+        self._floats: set[str] = set()
         self._nulls: dict[str, int] = {}
         for field in schema.fields:
             name = physical_name(field)
@@ -55,23 +73,25 @@ class StatsReader:
             convert = _converter(field.type)
             if convert is not None:
                 self._bounds[name] = (field.id, convert)
+            if field.type in _FLOATING:
+                self._floats.add(name)
         exact = any(isinstance(f.type, Decimal) for f in schema.fields)
         self._load: Callable[[str], Any] = _load_exactly if exact else orjson.loads
 
-    def text(self, source: str, *, exact: bool) -> tuple[int | None, FileStats | None]:
+    def text(self, source: str, trust: Trust) -> tuple[int | None, FileStats | None]:
         """Rows and bounds of a `stats` text.
 
         Args:
             source: The text.
-            exact: Nothing was lost in it, so that bounds need not be widened.
+            trust: What is known of its writer.
         """
         try:
             body = self._load(source)
         except (ValueError, RecursionError):
             return None, None
-        return self.body(body, exact=exact) if type(body) is dict else (None, None)
+        return self.body(body, trust) if type(body) is dict else (None, None)
 
-    def body(self, body: Mapping[str, Any], *, exact: bool) -> tuple[int | None, FileStats | None]:
+    def body(self, body: Mapping[str, Any], trust: Trust) -> tuple[int | None, FileStats | None]:
         """Rows and bounds of statistics that were taken apart already."""
         rows = body.get("numRecords")
         if type(rows) is not int or not 0 <= rows <= MAX_KEY:
@@ -80,20 +100,21 @@ class StatsReader:
         if lows is None and highs is None and nulls is None:
             return rows, None
         return rows, FileStats(
-            self._values(lows, up=False, exact=exact),
-            self._values(highs, up=True, exact=exact),
+            self._values(lows, trust, up=False),
+            self._values(highs, trust, up=True),
             self._counts(nulls),
             tight=body.get("tightBounds") is not False,
         )
 
-    def _values(self, source: Any, *, up: bool, exact: bool) -> dict[int, Value]:
+    def _values(self, source: Any, trust: Trust, *, up: bool) -> dict[int, Value]:
         out: dict[int, Value] = {}
         if type(source) is dict:
             known = self._bounds
+            unsure = self._floats if up and not trust.orders_nan else ()
             for name, value in source.items():
-                if name in known and value is not None:
+                if name in known and value is not None and name not in unsure:
                     field_id, convert = known[name]
-                    found = convert(value, up, exact)
+                    found = convert(value, up, trust.exact)
                     if found is not None:
                         out[field_id] = found
         return out

@@ -195,18 +195,13 @@ def _stats(found: Any, definition: Definition) -> FileStats | None:
         {i: from_bytes(indexed[i], data) for i, data in (bounds or {}).items() if i in indexed}
         for bounds in (found.lower_bounds, found.upper_bounds)
     )
-    # Bounds leave NaN out, and most writers do not say whether there is any.
+    # Bounds leave NaN out, which is above all numbers, and few writers say that there is none.
     counted = {i for i, n in (found.nan_value_counts or {}).items() if n == 0}
-    both = [
-        i
-        for i in lower
-        if lower[i] is not None
-        and upper.get(i) is not None
-        and (i in counted or not _is_floating(indexed[i]))
-    ]
-    if not nulls and not both:
+    unsure = {i for i in indexed if _is_floating(indexed[i]) and i not in counted}
+    minimum = {i: bound for i, bound in lower.items() if bound is not None}
+    maximum = {i: bound for i, bound in upper.items() if bound is not None and i not in unsure}
+    if not nulls and not minimum and not maximum:
         return None
-    minimum, maximum = {i: lower[i] for i in both}, {i: upper[i] for i in both}
     return FileStats(minimum, maximum, nulls, tight=False)
 
 

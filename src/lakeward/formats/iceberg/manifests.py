@@ -128,7 +128,7 @@ def data_file(file: DataFile, definition: Definition, path: str, spec: Mapping[s
         column_sizes=None,
         value_counts=counts,
         null_value_counts=nulls,
-        nan_value_counts=_no_nan(bounds[0], definition),
+        nan_value_counts=_no_nan(bounds[1], definition),
         lower_bounds=bounds[0],
         upper_bounds=bounds[1],
         key_metadata=None,
@@ -139,7 +139,7 @@ def data_file(file: DataFile, definition: Definition, path: str, spec: Mapping[s
 
 
 def _no_nan(bounded: Iterable[int], definition: Definition) -> dict[int, int] | None:
-    """Columns that have no NaN: those with bounds, which are left out where there is one."""
+    """Columns that have no NaN: those with an upper bound, which NaN exceeds."""
     by_id = definition.schema.by_id
     return {i: 0 for i in bounded if str(by_id[i].type) in ("float", "double")} or None
 
