@@ -335,9 +335,8 @@ def stat_rows(
         elif stats is not None:
             nulls = stats.nulls.get(field.id)
             minimum, maximum = stats.minimum.get(field.id), stats.maximum.get(field.id)
-            if minimum is None and maximum is None:
-                if nulls is not None and f.rows is not None and nulls == f.rows:
-                    continue
+            if minimum is None and maximum is None and nulls is not None and nulls == f.rows:
+                continue
             if minimum is not None:
                 low = order_key(field.type, minimum)
             if maximum is not None:

@@ -17,6 +17,8 @@ from lakeward.model.definition import Definition, known
 GUARD: Final = "lakewardManaged"
 ICT: Final = "inCommitTimestamp"
 ICT_PROPERTY: Final = "delta.enableInCommitTimestamps"
+_READER_FEATURES: Final = 3
+"""The reader version whose tables list the features that readers must know."""
 _LEGACY: Final = {
     2: ("appendOnly", "invariants"),
     3: ("checkConstraints",),
@@ -67,16 +69,22 @@ def new_protocol(definition: Definition, *, guard: bool) -> dict[str, Any]:
         fourth = writer & {"changeDataFeed", "generatedColumns"}
         version = 4 if fourth else 3 if "checkConstraints" in writer else 2
         return {"minReaderVersion": 1, "minWriterVersion": version}
-    return _with_features(reader, writer | reader)
+    if reader:
+        return _spelled(_READER_FEATURES, reader, writer | reader)
+    return _spelled(1, None, writer)
 
 
 def guarded(protocol: Mapping[str, Any]) -> dict[str, Any]:
     """An existing table's protocol with the guard, its other demands kept."""
+    version = int(protocol["minReaderVersion"])
     writer = writer_features(protocol) | {GUARD, ICT}
-    reader = set(protocol.get("readerFeatures") or ())
-    if int(protocol["minReaderVersion"]) == 2 or reader:
-        reader |= {"columnMapping"} & writer
-    return _with_features(reader, writer, reader_version=int(protocol["minReaderVersion"]))
+    reader: set[str] | None = None
+    if version >= _READER_FEATURES or protocol.get("readerFeatures") is not None:
+        # Readers of this version expect the list, even where it is empty.
+        reader = set(protocol.get("readerFeatures") or ())
+    elif version == 2 and "columnMapping" in writer:
+        version, reader = _READER_FEATURES, {"columnMapping"}
+    return _spelled(version, reader, writer)
 
 
 def unguarded(protocol: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,7 +109,9 @@ def writer_features(protocol: Mapping[str, Any]) -> set[str]:
     version = int(protocol["minWriterVersion"])
     if version >= 7:
         return set(protocol.get("writerFeatures") or ())
-    return {f for since, names in _LEGACY.items() if since <= version for f in names}
+    found = {f for since, names in _LEGACY.items() if since <= version for f in names}
+    # Readers take part in this one, so that both versions have to imply it.
+    return found - {"columnMapping"} if int(protocol["minReaderVersion"]) < 2 else found
 
 
 def active_features(definition: Definition) -> set[str]:
@@ -163,12 +173,10 @@ def _unknown(definition: Definition) -> list[str]:
     return unknown
 
 
-def _with_features(
-    reader: set[str], writer: set[str], *, reader_version: int = 1
-) -> dict[str, Any]:
-    out: dict[str, Any] = {"minReaderVersion": reader_version, "minWriterVersion": 7}
-    if reader:
-        out["minReaderVersion"] = 3
+def _spelled(version: int, reader: set[str] | None, writer: set[str]) -> dict[str, Any]:
+    """A protocol whose writer features are listed, and whose reader features where not None."""
+    out: dict[str, Any] = {"minReaderVersion": version, "minWriterVersion": 7}
+    if reader is not None:
         out["readerFeatures"] = sorted(reader)
     out["writerFeatures"] = sorted(writer)
     return out
