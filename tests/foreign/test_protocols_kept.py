@@ -1,4 +1,4 @@
-"""Adopting a table with the guard keeps what its protocol demands, and its readers go on reading."""
+"""Adopting with the guard keeps what a protocol demands, and its readers go on reading."""
 
 from __future__ import annotations
 
