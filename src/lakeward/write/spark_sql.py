@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from lakeward.engines.spark.quoting import identifier
-from lakeward.engines.spark.statement import Kind, Statement, TableRef
+from lakeward.engines.spark.statement import Kind, Qualifier, Statement
 from lakeward.errors import InvalidExpression
 from lakeward.model.expression import Expression
 from lakeward.model.names import TableName
@@ -77,14 +77,17 @@ def spelled(
         if statement.kind not in (Kind.INSERT, Kind.OPTIMIZE):
             tables.scope(target, _scope(tables, statement, target))
 
-    def namespace(ref: TableRef) -> str | None:
-        known = (t for t in found.values() if t and (t.namespace, t.name) == ref.parts)
-        table = next(known, None)
-        if table is None or tables.format(table) != "delta":
+    def qualifier(ref: Qualifier) -> str | None:
+        table = found.get(ref.table)
+        if table is None:
             return None
-        return identifier(tables.workspace.database(table.namespace, written=table == target))
+        if tables.format(table) == iceberg.FORMAT:
+            return identifier(*ref.parts[-2:])
+        written = statement.target is not None and ref.table == statement.target.start
+        database = tables.workspace.database(table.namespace, written=written)
+        return identifier(database, table.name)
 
-    return statement.rewritten(lambda ref: names.get(ref.start), namespace)
+    return statement.rewritten(lambda ref: names.get(ref.start), qualifier)
 
 
 def _scope(tables: SparkTables, statement: Statement, table: TableName) -> Expression | None:

@@ -6,6 +6,7 @@ import pytest
 
 from lakeward.engines.spark.statement import Kind, checked_expression, read_statement
 from lakeward.errors import InvalidInput, UnsupportedFeature
+from tests.support.scoped_queries import ScopedQueries
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,26 @@ from lakeward.errors import InvalidInput, UnsupportedFeature
             {"t", "u"},
             {"t"},
         ),
+        ("WITH t AS (SELECT * FROM t) SELECT * FROM t", Kind.QUERY, {"t"}, set()),
+        ("WITH a AS (SELECT 1), b AS (SELECT * FROM A) SELECT * FROM b", Kind.QUERY, set(), set()),
+        ("WITH a AS (SELECT * FROM b), b AS (SELECT 1) SELECT * FROM a", Kind.QUERY, {"b"}, set()),
+        ("WITH a AS (SELECT 1) SELECT * FROM s.a", Kind.QUERY, {"s.a"}, set()),
+        ("(WITH a AS (SELECT 1) SELECT * FROM a) UNION SELECT * FROM a", Kind.QUERY, {"a"}, set()),
+        (
+            "SELECT (WITH a AS (SELECT 1 AS x) SELECT x FROM a), (SELECT 1 FROM b) FROM c",
+            Kind.QUERY,
+            {"b", "c"},
+            set(),
+        ),
+        ("SELECT a.x FROM b AS a", Kind.QUERY, {"b"}, set()),
+        (
+            "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT * FROM r",
+            Kind.QUERY,
+            set(),
+            set(),
+        ),
+        ("FROM t |> WHERE id > 1 |> SELECT id", Kind.QUERY, {"t"}, set()),
+        ("WITH t AS (SELECT * FROM t) INSERT INTO t SELECT * FROM t", Kind.INSERT, {"t"}, {"t"}),
         ("OPTIMIZE s.t WHERE d = 1 ZORDER BY (a, b)", Kind.OPTIMIZE, {"s.t"}, {"s.t"}),
         ("optimize `s`.`t`;", Kind.OPTIMIZE, {"s.t"}, {"s.t"}),
     ],
@@ -75,9 +96,57 @@ def test_only_names_of_tables_are_replaced_and_the_rest_is_kept_as_it_is() -> No
     found = read_statement(text).rewritten(lambda _: "X", lambda _: "Q")
 
     assert found == (
-        "MERGE INTO X  AS t -- orders\n USING (SELECT 'orders' AS x, Q.orders.id"
+        "MERGE INTO X  AS t -- orders\n USING (SELECT 'orders' AS x, Q.id"
         " FROM X) s\n ON t.id=s.id WHEN MATCHED THEN UPDATE SET  *"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT s.t.id, s.t.* FROM s.t", "SELECT <0>.id, <0>.* FROM <0>"),
+        ("SELECT s.t.a.b.c, S.T.id FROM s.t", "SELECT <0>.a.b.c, <0>.id FROM <0>"),
+        ("SELECT k.s.t.id FROM k.s.t", "SELECT <0>.id FROM <0>"),
+        # Without a table s.t, this is field id of column t of s.
+        ("SELECT s.t.id FROM u AS s", "SELECT s.t.id FROM <0> AS s"),
+        ("SELECT s.t.id FROM s.t AS s", "SELECT s.t.id FROM <0> AS s"),
+        (
+            "SELECT s.t.id FROM u AS s WHERE EXISTS (SELECT s.t.id FROM s.t)",
+            "SELECT s.t.id FROM <0> AS s WHERE EXISTS (SELECT <1>.id FROM <1>)",
+        ),
+        (
+            "SELECT 1 FROM s.t WHERE EXISTS (SELECT 1 FROM u WHERE u.id = s.t.id)",
+            "SELECT 1 FROM <0> WHERE EXISTS (SELECT 1 FROM <1> WHERE u.id = <0>.id)",
+        ),
+        (
+            "SELECT s.t.id FROM (s.t JOIN s.u ON s.t.id = s.u.id)",
+            "SELECT <0>.id FROM (<0> JOIN <1> ON <0>.id = <1>.id)",
+        ),
+        (
+            "MERGE INTO s.t USING s.u ON s.t.id = s.u.id WHEN MATCHED AND s.u.d THEN DELETE",
+            "MERGE INTO <0> USING <1> ON <0>.id = <1>.id WHEN MATCHED AND <1>.d THEN DELETE",
+        ),
+        ("UPDATE s.t SET a = s.t.b", "UPDATE <0> SET a = <0>.b"),
+        ("DELETE FROM s.t WHERE s.t.a = 1", "DELETE FROM <0> WHERE <0>.a = 1"),
+    ],
+)
+def test_a_qualified_name_before_a_column_follows_the_table_that_it_means(
+    text: str, expected: str
+) -> None:
+    statement = read_statement(text)
+    places = {ref.start: f"<{n}>" for n, ref in enumerate(statement.tables)}
+
+    found = statement.rewritten(lambda ref: places[ref.start], lambda q: places[q.table])
+
+    assert found == expected
+
+
+def test_random_statements_name_the_tables_that_no_entry_of_with_hides() -> None:
+    for seed in range(300):
+        queries = ScopedQueries(seed)
+        text = queries.query(depth=4)
+
+        assert sorted(map(str, read_statement(text).tables)) == sorted(queries.tables), text
 
 
 @pytest.mark.parametrize(
@@ -118,6 +187,7 @@ def test_only_names_of_tables_are_replaced_and_the_rest_is_kept_as_it_is() -> No
         "TRUNCATE TABLE t",
         "USE sales",
         "VACUUM t",
+        "WITH a AS (TABLE t) SELECT * FROM a",
     ],
 )
 def test_what_could_leave_the_transaction_is_refused_with_a_reason(text: str) -> None:

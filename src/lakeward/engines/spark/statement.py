@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeGuard
 
+from lakeward.engines.spark import scopes
 from lakeward.engines.spark.optimize import Optimize, read_optimize
 from lakeward.errors import InvalidInput, UnsupportedFeature
 
@@ -93,6 +94,23 @@ class TableRef:
 
 
 @dataclass(frozen=True, slots=True)
+class Qualifier:
+    """A table's qualified name before one of its columns.
+
+    Attributes:
+        parts: Namespace and name, and the catalog before them where it is given.
+        start: Where it begins in the text.
+        end: Where the text goes on behind it.
+        table: Where the table that it means begins in the text.
+    """
+
+    parts: tuple[str, ...]
+    start: int
+    end: int
+    table: int
+
+
+@dataclass(frozen=True, slots=True)
 class Created:
     """What a statement says of a table that it makes.
 
@@ -124,7 +142,7 @@ class Statement:
         kind: What it does.
         tables: In the order of the text; names of its own, such as those of WITH, are not among
             them.
-        qualifiers: Namespaces before a table's name before a column, which follow the table.
+        qualifiers: Qualified names of these tables before columns.
         target: The table that it writes.
         where: Of an UPDATE or DELETE: which rows it is about; of an OPTIMIZE: which files.
         created: Of a CREATE TABLE.
@@ -134,7 +152,7 @@ class Statement:
     text: str
     kind: Kind
     tables: tuple[TableRef, ...]
-    qualifiers: tuple[TableRef, ...] = ()
+    qualifiers: tuple[Qualifier, ...] = ()
     target: TableRef | None = None
     where: str | None = None
     created: Created | None = None
@@ -143,20 +161,21 @@ class Statement:
     def rewritten(
         self,
         name: Callable[[TableRef], str | None],
-        namespace: Callable[[TableRef], str | None],
+        qualifier: Callable[[Qualifier], str | None],
     ) -> str:
         """The text with other names in the places of its tables.
 
         Args:
             name: What a table is called; None leaves it as it is.
-            namespace: What goes for the namespace of a table before one of its columns.
+            qualifier: What a table is called before one of its columns; None likewise.
         """
-        found = [(t, name(t)) for t in self.tables] + [(q, namespace(q)) for q in self.qualifiers]
+        found = [(t.start, t.end, name(t)) for t in self.tables]
+        found += [(q.start, q.end, qualifier(q)) for q in self.qualifiers]
         out, done = [], 0
-        for ref, new in sorted(found, key=lambda f: f[0].start):
+        for start, end, new in sorted(found, key=lambda f: f[0]):
             if new is not None:
-                out += [self.text[done : ref.start], new]
-                done = ref.end
+                out += [self.text[done:start], new]
+                done = end
         return "".join([*out, self.text[done:]])
 
 
@@ -332,41 +351,41 @@ def _statement(
 ) -> Statement:
     from sqlglot import exp
 
-    own = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-    tables: list[TableRef] = []
+    found: list[TableRef] = []
     written: TableRef | None = None
-    for node in tree.find_all(exp.Table):
-        if isinstance(node.parent, exp.JoinHint):
-            continue
+    starts: dict[int, int] = {}
+    for entry in tree.find_all(exp.CTE):
+        if not isinstance(entry.this, exp.Query | exp.Values):
+            raise _refused(text, f"Write the query of {entry.alias} as SELECT … FROM.")
+    for node in scopes.tables(tree, target):
         if not all(isinstance(p, exp.Identifier) for p in node.parts):
             _check_function(text, node)
             continue
-        ref = _ref(node)
+        ref = _ref(text, node)
         if node is target:
-            written = replace(ref, reads=reads, writes=True)
-            tables.append(written)
-        elif len(ref.parts) > 1 or ref.parts[0].lower() not in own:
-            tables.append(ref)
-    tables.sort(key=lambda t: t.start)
-    qualifiers = tuple(_qualifiers(tree))
-    return Statement(text, kind, tuple(tables), qualifiers, written)
+            ref = written = replace(ref, reads=reads, writes=True)
+        found.append(ref)
+        starts[id(node)] = ref.start
+    found.sort(key=lambda t: t.start)
+    qualifiers = tuple(
+        Qualifier(tuple(p.name for p in q.parts), *_span(q.parts), starts[id(q.table)])
+        for q in scopes.prefixes(tree)
+        if id(q.table) in starts
+    )
+    return Statement(text, kind, tuple(found), qualifiers, written)
 
 
-def _ref(node: exp.Table) -> TableRef:
+def _ref(text: str, node: exp.Table) -> TableRef:
     parts: Sequence[exp.Expr] = node.parts
-    start, end = int(parts[0].meta["start"]), int(parts[-1].meta["end"]) + 1
+    if "start" not in parts[0].meta or "end" not in parts[-1].meta:
+        raise _refused(text, f"It is not known where it names the table {node.name}.")
     travels = node.args.get("version") is not None
-    return TableRef(tuple(p.name for p in parts), start, end, travels=travels)
+    return TableRef(tuple(p.name for p in parts), *_span(parts), travels=travels)
 
 
-def _qualifiers(tree: exp.Expr) -> Iterable[TableRef]:
-    from sqlglot import exp
-
-    for column in tree.find_all(exp.Column):
-        namespace = column.args.get("db")
-        if isinstance(namespace, exp.Identifier) and "start" in namespace.meta:
-            start, end = int(namespace.meta["start"]), int(namespace.meta["end"]) + 1
-            yield TableRef((namespace.name, column.table), start, end)
+def _span(parts: Sequence[exp.Expr]) -> tuple[int, int]:
+    """Where a name begins in the text, and where the text goes on behind it."""
+    return int(parts[0].meta["start"]), int(parts[-1].meta["end"]) + 1
 
 
 def _check_function(text: str, node: exp.Table) -> None:
