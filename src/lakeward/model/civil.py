@@ -15,6 +15,8 @@ EPOCH_YEAR: Final = 1970
 FIRST_DAY: Final = -719_162
 """The first day of the year 1, and `LAST_DAY` the last of 9999: what dates of four digits reach."""
 LAST_DAY: Final = 2_932_896
+FIRST_FOUR_DIGITS: Final = -4_371_587
+"""The first day of the year -9999."""
 
 _ERA_YEARS: Final = 400
 _ERA_DAYS: Final = 146_097

@@ -16,11 +16,12 @@ import base64
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, cast
 
 from lakeward.errors import InvalidInput
 from lakeward.model.bucket import iceberg_bucket, scaled, spark_bucket, unscaled
 from lakeward.model.civil import DAY, EPOCH_YEAR, FIRST_DAY, HOUR, LAST_DAY, civil, year_month
+from lakeward.model.dates import day_text, moment_text
 from lakeward.model.types import Decimal, Primitive, Type
 from lakeward.model.values import Value, from_neutral
 
@@ -237,7 +238,13 @@ def parse_term(text: str) -> Term:
 
 def value_text(kind: Type, value: Value) -> str:
     """A neutral value as people read it and as directories are named for it."""
-    return str(value) if isinstance(kind, Decimal) else str(from_neutral(kind, value))
+    if isinstance(kind, Decimal):
+        return str(value)
+    try:
+        return str(from_neutral(kind, value))
+    except OverflowError:  # a year that Python has not
+        units = cast(int, value)
+        return day_text(units) if kind == Primitive("date") else moment_text(units)
 
 
 _HINTS: Final = {

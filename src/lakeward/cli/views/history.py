@@ -14,7 +14,9 @@ from lakeward.cli.output import words
 from lakeward.cli.output.base import View
 from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
-from lakeward.model.values import from_neutral
+from lakeward.model.transform import value_text
+from lakeward.model.types import Type
+from lakeward.model.values import Value, from_neutral
 from lakeward.read.diff import Diff
 from lakeward.read.history import Version
 from lakeward.read.snapshot import Totals
@@ -224,8 +226,16 @@ def _partition_values(source: LoggedFile, definition: Definition) -> dict[str, A
         field = definition.field(own_id)
         hidden = definition.derived.get(own_id) if own_id < 0 and value is not None else None
         shown = hidden.transform.text(field.type, value) if hidden else None
-        out[field.name] = shown or from_neutral(field.type, value)
+        out[field.name] = shown or _python_value(field.type, value)
     return out
+
+
+def _python_value(kind: Type, value: Value) -> Any:
+    """A neutral value as Python has it; a date that Python has not, as text."""
+    try:
+        return from_neutral(kind, value)
+    except OverflowError:
+        return value_text(kind, value)
 
 
 def _partition(source: LoggedFile, definition: Definition) -> str:

@@ -13,13 +13,15 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from lakeward.engines.arrow.constants import neutral_values
 from lakeward.engines.arrow.derived import derived_values
 from lakeward.errors import SchemaMismatch
+from lakeward.model.civil import DAY, FIRST_FOUR_DIGITS, LAST_DAY
 from lakeward.model.definition import Definition
 from lakeward.model.derived import Derived
 from lakeward.model.transform import value_text
-from lakeward.model.types import Field
-from lakeward.model.values import Value, to_neutral
+from lakeward.model.types import Field, Primitive
+from lakeward.model.values import Value
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 NULL_HIDDEN: Final = "null"
@@ -94,13 +96,20 @@ def _name(field: Field, value: Value, derived: Derived | None) -> str:
     return f"{quote(field.name, safe=' ')}={quote(text, safe=' ')}"
 
 
-def _neutral(field: Field, values: pa.ChunkedArray, table: str) -> list[Value]:
-    try:
-        found = [to_neutral(field.type, v) for v in values.to_pylist()]
-    except (OverflowError, ValueError) as error:
-        what = f"Column {field.name} partitions {table} and has a value outside years 1 to 9999."
+def _check_year(field: Field, value: Value, table: str) -> None:
+    """Refuse a date whose year has more than four digits, which few readers understand."""
+    if not isinstance(value, int) or not str(field.type).startswith(("date", "timestamp")):
+        return
+    days = value if field.type == Primitive("date") else value // DAY
+    if not FIRST_FOUR_DIGITS <= days <= LAST_DAY:
+        what = f"Column {field.name} partitions {table} and has a year with more than four digits."
         hint = "Write another value, or do not partition by the column."
-        raise SchemaMismatch(what, hint=hint, table=table, column=field.name) from error
+        raise SchemaMismatch(what, hint=hint, table=table, column=field.name)
+
+
+def _neutral(field: Field, values: pa.ChunkedArray, table: str) -> list[Value]:
+    found = neutral_values(field.type, values)
     for value in found:
+        _check_year(field, value, table)
         check_partition(field, value, table)
     return found

@@ -18,6 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from lakeward.engines.arrow.constants import arrow_value
 from lakeward.engines.arrow.encoding import has_dictionary
 from lakeward.engines.arrow.expression import to_arrow
 from lakeward.engines.arrow.masked import POSITION, masked, parts_of
@@ -29,7 +30,7 @@ from lakeward.model.expression import columns as columns_of
 from lakeward.model.file import LoggedFile, is_full
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field
-from lakeward.model.values import Value, from_neutral
+from lakeward.model.values import Value
 
 _BATCH_ROWS: Final = 131_072
 _LARGE: Final = 8 * 2**20
@@ -233,4 +234,4 @@ def _equals(field: Field, value: Value) -> pc.Expression:
     column = pc.field(field.name)
     if value is None:
         return column.is_null()
-    return column == pa.scalar(from_neutral(field.type, value), stored_field_type(field))
+    return column == arrow_value(field.type, value).cast(stored_field_type(field))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import decimal
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote
 import orjson
 
 from lakeward.formats.delta.schema import physical_name
+from lakeward.model.dates import day_text, moment_text, parse_day, parse_moment
 from lakeward.model.file import DataFile
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Field, Primitive
@@ -98,10 +99,9 @@ def partition_text(field: Field, value: Value) -> str | None:
         return "true" if value else "false"
     name = field.type.name if isinstance(field.type, Primitive) else ""
     if name == "date":
-        return str(from_neutral(field.type, value).isoformat())
+        return day_text(int(value))
     if name.startswith("timestamp"):
-        moment = from_neutral(field.type, value).replace(tzinfo=None)
-        return str(moment.isoformat(sep=" ", timespec="microseconds"))
+        return moment_text(int(value))
     if name == "binary":
         return str(from_neutral(field.type, value).decode(errors="backslashreplace"))
     return str(value)
@@ -126,10 +126,9 @@ def partition_value(field: Field, text: str | None) -> Value:
     if name == "boolean":
         return {"true": True, "false": False}[text.lower()]
     if name == "date":
-        return to_neutral(kind, date.fromisoformat(text))
+        return parse_day(text)
     if name.startswith("timestamp"):
-        moment = datetime.fromisoformat(text)
-        return to_neutral(kind, moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+        return parse_moment(text)
     if name == "binary":
         return to_neutral(kind, text.encode())
     if name in ("float", "double"):
