@@ -1,7 +1,8 @@
-"""DataFusion through delta-rs, for tables with deletion vectors or mapped columns.
+"""DataFusion through delta-rs, for branches, and tables whose columns are mapped by ids.
 
-`QueryBuilder` honours both; delta-rs's pyarrow readers give nulls or fail (see the facts), so they
-are never used.
+`QueryBuilder` honours deletion vectors and mapped columns; delta-rs's pyarrow readers give nulls or
+fail, so they are never used. DataFusion reads and skips files; which rows a condition keeps is for
+our own evaluator alone, because the two disagree on NULL in a list and on NaN.
 """
 
 from __future__ import annotations
@@ -11,7 +12,19 @@ from typing import Final
 
 import pyarrow as pa
 
+from lakeward.engines.arrow.expression import to_arrow
 from lakeward.errors import MissingExtra, StorageError, UnsupportedFeature
+from lakeward.model.expression import (
+    And,
+    Column,
+    Compare,
+    Expression,
+    Literal,
+    columns_in,
+    conjuncts,
+)
+from lakeward.model.render import to_sql
+from lakeward.model.types import Primitive
 
 _EXTRA: Final = "Run: pip install 'lakeward[datafusion]'."
 
@@ -22,7 +35,7 @@ def scan_delta(
     schema: pa.Schema,
     *,
     columns: Sequence[str] | None = None,
-    where: str | None = None,
+    where: Expression | None = None,
     options: Mapping[str, str] | None = None,
 ) -> pa.RecordBatchReader:
     """The rows of a published Delta table at a version.
@@ -32,7 +45,7 @@ def scan_delta(
         version: Published already.
         schema: What the rows are given as.
         columns: Names, in the order wanted; all when None.
-        where: A DataFusion boolean expression rendered from a bound tree.
+        where: Keeps rows for which it is true.
         options: What delta-rs needs to open the files.
     """
     try:
@@ -42,18 +55,22 @@ def scan_delta(
         what = "Reading deletion vectors or mapped columns needs delta-rs."
         raise MissingExtra(what, hint=_EXTRA) from error
     names = list(schema.names if columns is None else columns)
-    chosen = _listed(names)
-    query = f"SELECT {chosen} FROM t"  # noqa: S608  quoted identifiers, an expression we rendered
-    if where is not None:
-        query += f" WHERE {where}"
-    wanted = pa.schema([schema.field(n) for n in names])
+    used = set() if where is None else {c.field.name for c in columns_in(where)}
+    read = [*names, *(n for n in schema.names if n in used and n not in names)]
+    query = f"SELECT {_listed(read)} FROM t"  # noqa: S608  quoted identifiers
+    skipping = None if where is None else _skipping(where)
+    if skipping is not None:
+        query += f" WHERE {to_sql(skipping)}"
+    wanted = pa.schema([schema.field(n) for n in read])
     try:
         table = DeltaTable(uri, version=version, storage_options=dict(options or {}))
         result = pa.table(QueryBuilder().register("t", table).execute(query))
     except (DeltaError, OSError) as error:
         what = f"delta-rs could not read version {version} of {uri}: {_told(error, options)}."
         raise StorageError(what, hint="Read it with Spark.") from (None if options else error)
-    return result.cast(wanted).to_reader()
+    rows = result.cast(wanted)
+    kept = rows if where is None else rows.filter(to_arrow(where))
+    return kept.select(names).to_reader()
 
 
 def write_difference(
@@ -101,6 +118,23 @@ def write_difference(
         what = f"delta-rs cannot tell the difference of two versions of this table: {told}."
         hint = "Work on it with Spark."
         raise UnsupportedFeature(what, hint=hint) from (None if options else error)
+
+
+def _skipping(where: Expression) -> Expression | None:
+    """What DataFusion may skip files by: terms of which both engines think the same."""
+    terms = tuple(term for term in conjuncts(where) if _is_plain(term))
+    return And(terms) if len(terms) > 1 else next(iter(terms), None)
+
+
+def _is_plain(term: Expression) -> bool:
+    match term:
+        case Compare("=" | "<" | "<=" | ">" | ">=", Column(_, ()) as column, Literal(value)):
+            return value is not None and column.type in _PLAIN
+        case _:
+            return False
+
+
+_PLAIN: Final = tuple(map(Primitive, ("int8", "int16", "int32", "int64", "string", "date")))
 
 
 def _told(error: Exception, options: Mapping[str, str] | None) -> str:

@@ -10,10 +10,10 @@ Floating point compares as in Spark: NaN equals itself and is greater than every
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
 from itertools import repeat
-from typing import ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, get_args
 from typing import Literal as Choice
 
 from lakeward.model.types import Field, Primitive, Struct, Type
@@ -184,11 +184,39 @@ Expression: TypeAlias = (
     | Cast
     | Case
 )
+_NODES: Final = get_args(Expression)
+
+
+def with_columns(expression: Expression, replaced: Callable[[Column], Column]) -> Expression:
+    """The same expression over other columns.
+
+    Args:
+        expression: Any.
+        replaced: The column that takes the place of one.
+    """
+
+    def of(value: Any) -> Any:
+        if isinstance(value, Column):
+            return replaced(value)
+        if isinstance(value, tuple):
+            return tuple(map(of, value))
+        return with_columns(value, replaced) if isinstance(value, _NODES) else value
+
+    if isinstance(expression, Column):
+        return replaced(expression)
+    return replace(
+        expression, **{f.name: of(getattr(expression, f.name)) for f in fields(expression)}
+    )
 
 
 def columns(expression: Expression) -> frozenset[int]:
     """The ids of the top-level fields that the expression reads."""
-    return frozenset(node.field.id for node in walk(expression) if isinstance(node, Column))
+    return frozenset(column.field.id for column in columns_in(expression))
+
+
+def columns_in(expression: Expression) -> Iterator[Column]:
+    """The columns, and members of columns, that the expression reads; each as often as it does."""
+    return (node for node in walk(expression) if isinstance(node, Column))
 
 
 def conjuncts(expression: Expression) -> tuple[Expression, ...]:

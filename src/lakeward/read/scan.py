@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,9 +11,10 @@ import pyarrow as pa
 from lakeward.engines import datafusion
 from lakeward.engines.arrow import scan as arrow_scan
 from lakeward.engines.arrow.expression import to_arrow
+from lakeward.engines.arrow.relabel import relabelled
 from lakeward.engines.iceberg import ScanFile, scan_iceberg
 from lakeward.errors import InvalidInput
-from lakeward.formats.delta import protocol
+from lakeward.formats.delta import mapping, protocol
 from lakeward.formats.iceberg.definition import BY_ID, FORMAT_VERSION
 from lakeward.formats.iceberg.listing import DELETE_FILES
 from lakeward.formats.iceberg.publication import full_path
@@ -23,7 +25,6 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
 from lakeward.model.file import LoggedFile, is_full
-from lakeward.model.render import to_sql
 from lakeward.storage.base import Storage
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def needs_engine(definition: Definition) -> bool:
-    """Whether `read_files` would get rows of the table wrong: its columns are mapped or widened."""
+    """Whether `read_files` would get rows of the table wrong: its columns are mapped by ids."""
     return FORMAT_VERSION not in definition.protocol and protocol.needs_engine(definition)
 
 
@@ -49,7 +50,7 @@ def read_files(
     columns: Sequence[str] | None = None,
     where: Expression | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows of files whose columns are not mapped or widened, and of any Iceberg files.
+    """The rows of Delta files whose columns are not mapped by ids, and of any Iceberg files.
 
     Rows that are deleted in place are left out.
 
@@ -74,16 +75,18 @@ def read_files(
         )
     has_vectors = any(f.file.deletion_vector is not None for f in files)
     filesystem, directory = _place(storage, head)
-    return arrow_scan.scan(
+    stored = _stored(definition, columns, where)
+    rows = arrow_scan.scan(
         files,
-        definition,
+        stored.definition,
         filesystem=filesystem,
         directory=directory,
         pre_buffer=storage.is_remote,
-        columns=columns,
-        where=where,
+        columns=stored.columns,
+        where=stored.where,
         deleted=_vectors(storage, head).positions if has_vectors else None,
     )
+    return stored.as_asked(rows)
 
 
 def read_published(
@@ -95,7 +98,7 @@ def read_published(
     columns: Sequence[str] | None = None,
     where: Expression | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows of a Delta table by its own log, whose columns may be mapped or widened.
+    """The rows of a Delta table by its own log, whose columns may be mapped by ids.
 
     Args:
         storage: Where it is.
@@ -110,7 +113,7 @@ def read_published(
         version,
         definition.schema.to_arrow(),
         columns=columns,
-        where=None if where is None else to_sql(where),
+        where=where,
         options=storage.delta_options(),
     )
 
@@ -140,17 +143,19 @@ def read_numbered(
     """
     has_vector = file.file.deletion_vector is not None
     filesystem, directory = _place(storage, head)
-    return arrow_scan.scan_numbered(
+    stored = _stored(definition, columns, where)
+    rows = arrow_scan.scan_numbered(
         file,
-        definition,
+        stored.definition,
         filesystem=filesystem,
         directory=directory,
         pre_buffer=storage.is_remote,
-        columns=columns,
-        where=where,
+        columns=stored.columns,
+        where=stored.where,
         deleted=_vectors(storage, head).positions(file) if has_vector else None,
         among=among,
     )
+    return stored.as_asked(rows)
 
 
 def check_columns(columns: Sequence[str] | None, definition: Definition, table: str) -> None:
@@ -171,6 +176,45 @@ def check_columns(columns: Sequence[str] | None, definition: Definition, table: 
     if twice is not None:
         what = f"Column {twice!r} is asked for more than once."
         raise InvalidInput(what, table=table, column=twice)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What is read, by the names that the files have, and the names that were asked for.
+
+    Attributes:
+        definition: With the names of the files.
+        columns: Names in the files.
+        where: On columns of the files.
+        asked: The columns as the table names them; None where the names are the same.
+    """
+
+    definition: Definition
+    columns: Sequence[str]
+    where: Expression | None
+    asked: pa.Schema | None = None
+
+    def as_asked(self, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """The rows under the names that were asked for; a column of positions keeps its name."""
+        if self.asked is None:
+            return rows
+        added = [rows.schema.field(n) for n in range(len(self.asked), len(rows.schema))]
+        return relabelled(rows, pa.schema([*self.asked, *added]))
+
+
+def _stored(
+    definition: Definition, columns: Sequence[str] | None, where: Expression | None
+) -> _Stored:
+    names = definition.schema.names if columns is None else columns
+    if FORMAT_VERSION in definition.protocol or not mapping.is_mapped(definition):
+        return _Stored(definition, names, where)
+    plain = definition.schema.to_arrow()
+    return _Stored(
+        mapping.physical(definition),
+        mapping.physical_columns(names, definition),
+        None if where is None else mapping.physical_condition(where, definition),
+        pa.schema([plain.field(n) for n in names]),
+    )
 
 
 def _is_pyiceberg_s(files: Sequence[LoggedFile], definition: Definition) -> bool:

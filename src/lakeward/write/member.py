@@ -210,7 +210,7 @@ class Member:
         change = self.change
         base = self.files(scope)
         if needs_engine(change.definition):
-            what = f"Table {change.head.name} has mapped or widened columns."
+            what = f"Table {change.head.name} has columns that are mapped by ids."
             hint = "Read it outside the transaction, with table.to_arrow()."
             raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
         may_match = self._matcher(scope)

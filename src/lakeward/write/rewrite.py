@@ -33,7 +33,7 @@ def rows_of(storage: Storage, change: Change, file: LoggedFile) -> Iterator[pa.T
         UnsupportedFeature: They need another engine.
     """
     if needs_engine(change.definition):
-        what = f"Table {change.head.name} has mapped or widened columns."
+        what = f"Table {change.head.name} has columns that are mapped by ids."
         hint = "Change its rows with Spark, or replace whole partitions."
         raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
     reader = read_files(storage, change.head, change.definition, [file])

@@ -86,7 +86,7 @@ class RowWork:
         """
         definition = self.change.definition
         if needs_engine(definition):
-            what = f"Table {self.change.head.name} has mapped or widened columns."
+            what = f"Table {self.change.head.name} has columns that are mapped by ids."
             hint = "Change its rows with Spark, or replace whole partitions."
             raise UnsupportedFeature(what, hint=hint, table=str(self.change.head.name))
         names = [n for n in definition.schema.names if n in self.plan.needed]

@@ -53,18 +53,28 @@ def parts_of(
         threads: Read several footers at once: for files that are far away.
         among: Only row groups that hold one of these positions, ascending; None for all.
     """
+    complete(fragments, threads=threads)
+    return [_part(f, schema, w, among) for f, w in zip(fragments, wheres, strict=True)]
 
-    def complete(fragment: ds.ParquetFileFragment) -> None:
+
+def complete(fragments: Sequence[ds.ParquetFileFragment], *, threads: bool) -> None:
+    """Read the footers of files, which their fragments keep.
+
+    Args:
+        fragments: Of the files.
+        threads: Read several at once: for files that are far away.
+    """
+
+    def read(fragment: ds.ParquetFileFragment) -> None:
         # This lets other threads of Python run; choosing row groups of a file unseen does not.
         fragment.ensure_complete_metadata()
 
     if threads and len(fragments) > 1:
         with ThreadPoolExecutor(_FOOTERS) as pool:
-            list(pool.map(complete, fragments))
+            list(pool.map(read, fragments))
     else:
         for fragment in fragments:
-            complete(fragment)
-    return [_part(f, schema, w, among) for f, w in zip(fragments, wheres, strict=True)]
+            read(fragment)
 
 
 def masked(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 from lakeward.engines.arrow.constants import arrow_value
 from lakeward.engines.arrow.encoding import has_dictionary
 from lakeward.engines.arrow.expression import to_arrow
-from lakeward.engines.arrow.masked import POSITION, masked, parts_of
+from lakeward.engines.arrow.masked import POSITION, complete, masked, parts_of
 from lakeward.engines.arrow.parquet import stored_field_type
-from lakeward.engines.arrow.trust import Trusted
+from lakeward.engines.arrow.trust import Trusted, is_named_as_ours
 from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
 from lakeward.model.expression import columns as columns_of
@@ -70,15 +70,17 @@ class Source:
     ) -> Iterator[pa.RecordBatch]:
         """Rows of files that are whole and for which the condition is true."""
         if where is None:
-            yield from self._batches(self._dataset(files), names, None)
+            yield from self._batches(self._dataset(self._fragments(files)), names, None)
             return
-        trusted = Trusted(where)
-        for is_whole, run in itertools.groupby(files, trusted.is_whole):
-            dataset = self._dataset(list(run))
-            if is_whole:
+        trusted, fragments = Trusted(where), self._fragments(files)
+        skipping = self._skipping(files, fragments, trusted)
+        for terms, run in itertools.groupby(zip(skipping, fragments, strict=True), lambda p: p[0]):
+            dataset = self._dataset([fragment for _, fragment in run])
+            if trusted.is_all(terms):
                 yield from self._batches(dataset, names, to_arrow(where))
                 continue
-            some = None if trusted.part is None else to_arrow(trusted.part)
+            part = trusted.joined(terms)
+            some = None if part is None else to_arrow(part)
             yield from self._kept(
                 self._batches(dataset, self._read(names, where), some), names, where
             )
@@ -92,21 +94,15 @@ class Source:
         among: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Rows of files of which some are deleted in place."""
-        form, stored = self._format, self._stored
-        skipping = [None if where is None else Trusted(where).condition(f) for f in files]
-        fragments = [
-            form.make_fragment(
-                self._path(f),
-                self._filesystem,
-                partition_expression=_partition(f, self._definition),
-            )
-            for f in files
-        ]
-        conditions = [None if some is None else to_arrow(some) for some in skipping]
-        parts = parts_of(fragments, stored, conditions, threads=self._pre_buffer, among=among)
-        dataset = ds.FileSystemDataset(
-            [p.fragment for p in parts if p.spans], stored, form, self._filesystem
-        )
+        fragments = self._fragments(files)
+        conditions: list[pc.Expression | None] = [None] * len(files)
+        if where is not None:
+            trusted = Trusted(where)
+            some = [trusted.joined(t) for t in self._skipping(files, fragments, trusted)]
+            conditions = [None if s is None else to_arrow(s) for s in some]
+        threads = self._pre_buffer
+        parts = parts_of(fragments, self._stored, conditions, threads=threads, among=among)
+        dataset = self._dataset([p.fragment for p in parts if p.spans])
         rows = masked(
             self._batches(dataset, self._read(names, where), None),
             parts,
@@ -115,14 +111,38 @@ class Source:
         )
         yield from self._kept(rows, names, where)
 
-    def _dataset(self, files: Sequence[LoggedFile]) -> ds.Dataset:
-        return ds.FileSystemDataset.from_paths(
-            list(map(self._path, files)),
-            schema=self._stored,
-            format=self._format,
-            filesystem=self._filesystem,
-            partitions=[_partition(f, self._definition) for f in files],
-        )
+    def _fragments(self, files: Sequence[LoggedFile]) -> list[ds.ParquetFileFragment]:
+        form, place = self._format, self._filesystem
+        return [
+            form.make_fragment(
+                self._path(f), place, partition_expression=_partition(f, self._definition)
+            )
+            for f in files
+        ]
+
+    def _dataset(self, fragments: Sequence[ds.ParquetFileFragment]) -> ds.Dataset:
+        return ds.FileSystemDataset(fragments, self._stored, self._format, self._filesystem)
+
+    def _skipping(
+        self,
+        files: Sequence[LoggedFile],
+        fragments: Sequence[ds.ParquetFileFragment],
+        trusted: Trusted,
+    ) -> list[tuple[int, ...]]:
+        """For each file, the terms of the condition that its row groups may be skipped by."""
+        stored = self._stored
+        texts = {n: stored.field(n).type for n in trusted.texts}
+        theirs = [
+            fragment
+            for file, fragment in zip(files, fragments, strict=True)
+            if texts and not is_named_as_ours(file.path)
+        ]
+        complete(theirs, threads=self._pre_buffer)
+        odd = {id(f) for f in theirs if _is_odd(f.physical_schema, texts)}
+        return [
+            trusted.terms(file, odd_texts=id(fragment) in odd)
+            for file, fragment in zip(files, fragments, strict=True)
+        ]
 
     def _read(self, names: Sequence[str], where: Expression | None) -> list[str]:
         """The columns to read: those that are asked for, and those of the condition."""
@@ -213,8 +233,20 @@ def _spelled_out(schema: Schema, name: str) -> pc.Expression:
 
 def _format(repeating: frozenset[str], *, pre_buffer: bool) -> ds.ParquetFileFormat:
     return ds.ParquetFileFormat(
-        read_options=ds.ParquetReadOptions(dictionary_columns=sorted(repeating)),
+        # Nanoseconds would not reach the years before 1678 and after 2262.
+        read_options=ds.ParquetReadOptions(
+            dictionary_columns=sorted(repeating), coerce_int96_timestamp_unit="us"
+        ),
         default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=pre_buffer),
+    )
+
+
+def _is_odd(physical: pa.Schema, expected: Mapping[str, pa.DataType]) -> bool:
+    """Whether a file holds a column as another type than is expected."""
+    return any(
+        not physical.field(name).type.equals(kind)
+        for name, kind in expected.items()
+        if physical.get_field_index(name) >= 0
     )
 
 

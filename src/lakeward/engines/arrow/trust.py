@@ -1,51 +1,78 @@
 """Which part of a condition Arrow may skip the row groups of a file by.
 
-Arrow takes the bounds in a Parquet footer for bounds of all values. Most writers leave NaN out of
-them, so of a file that may hold a NaN no row group may be skipped by a condition on that column,
-not even one that names NaN: Arrow replaces the column by a constant where both bounds are equal.
-The log knows a maximum of a float column only where the column has no NaN.
+Arrow takes the bounds in a Parquet footer for bounds of all values, and compares them as the types
+that the file was written with. Both can be wrong:
+
+- Most writers leave NaN out of the bounds. So of a file that may hold a NaN no row group may be
+  skipped by a condition on that column, not even one that names NaN: Arrow replaces the column by
+  a constant where both bounds are equal. The log knows a maximum of a float column only where the
+  column has no NaN.
+- delta-rs writes strings and bytes as views, which Arrow cannot compare with what is not a view.
 """
 
 from __future__ import annotations
 
-from lakeward.model.expression import And, Column, Expression, conjuncts, walk
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from lakeward.model.expression import And, Column, Expression, columns_in, conjuncts
 from lakeward.model.file import LoggedFile
 from lakeward.model.types import Primitive
 
-_FLOATING = (Primitive("float"), Primitive("double"))
+_FLOATING: Final = (Primitive("float"), Primitive("double"))
+_TEXTS: Final = (Primitive("string"), Primitive("binary"))
+_OWN_NAME: Final = re.compile(r"-(?!c000)[0-9a-f]{4}(\.[a-z0-9]+)?\.parquet\Z")
 
 
 class Trusted:
-    """A condition, and the part of it that any file's footer can be trusted with.
+    """A condition, taken apart into what row groups may be skipped by.
 
     Attributes:
-        where: The condition.
-        part: The conditions in it, joined by AND, that read no float; None where there are none.
+        texts: Names of the columns of strings or bytes that the condition reads.
     """
 
     def __init__(self, where: Expression) -> None:
-        self.where = where
-        self._floats = _floats(where)
-        terms = [term for term in conjuncts(where) if not _floats(term)]
-        self.part = None if not terms else terms[0] if len(terms) == 1 else And(tuple(terms))
+        self._terms = conjuncts(where)
+        self._floats = [frozenset(c.leaf.id for c in _read(t, _FLOATING)) for t in self._terms]
+        self._has_text = [any(_read(t, _TEXTS)) for t in self._terms]
+        self.texts = frozenset(c.field.name for c in _read(where, _TEXTS))
 
-    def is_whole(self, file: LoggedFile) -> bool:
-        """Whether Arrow may skip row groups of a file by the whole condition."""
-        stats = file.file.stats
-        return all(
-            field_id in file.partition or (stats is not None and field_id in stats.maximum)
-            for field_id in self._floats
+    def terms(self, file: LoggedFile, *, odd_texts: bool) -> tuple[int, ...]:
+        """The positions of the terms that row groups of a file may be skipped by.
+
+        Args:
+            file: The file.
+            odd_texts: Whether it holds strings or bytes as another type than the table says.
+        """
+        return tuple(
+            n
+            for n, floats in enumerate(self._floats)
+            if all(_is_bounded(file, i) for i in floats) and not (odd_texts and self._has_text[n])
         )
 
-    def condition(self, file: LoggedFile) -> Expression | None:
-        """What Arrow may skip row groups of a file by; None where nothing."""
-        return self.where if self.is_whole(file) else self.part
+    def is_all(self, terms: tuple[int, ...]) -> bool:
+        """Whether the terms are the whole condition."""
+        return len(terms) == len(self._terms)
+
+    def joined(self, terms: tuple[int, ...]) -> Expression | None:
+        """Some terms as one condition; None where there are none."""
+        found = tuple(self._terms[n] for n in terms)
+        return And(found) if len(found) > 1 else next(iter(found), None)
 
 
-def _floats(expression: Expression) -> frozenset[int]:
-    """The ids of the float columns, and float parts of columns, that an expression reads."""
-    return frozenset(
-        node.leaf.id
-        for node in walk(expression)
-        if isinstance(node, Column) and node.type in _FLOATING
-    )
+def is_named_as_ours(path: str) -> bool:
+    """Whether a file has a name as Lakeward gives it, so that its types are what the log says.
+
+    Where that is wrong, a condition on a column of an odd type fails; rows are never lost.
+    """
+    return _OWN_NAME.search(path) is not None
+
+
+def _is_bounded(file: LoggedFile, field_id: int) -> bool:
+    stats = file.file.stats
+    return field_id in file.partition or (stats is not None and field_id in stats.maximum)
+
+
+def _read(expression: Expression, kinds: tuple[Primitive, ...]) -> Iterable[Column]:
+    return (column for column in columns_in(expression) if column.type in kinds)

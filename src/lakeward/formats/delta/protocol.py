@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lakeward.errors import UnsupportedFeature
+from lakeward.formats.delta.mapping import MODE
 from lakeward.formats.delta.schema import has_timestamp_ntz, is_generated
 from lakeward.model.definition import Definition, known
 
@@ -41,7 +42,6 @@ _WRITABLE: Final = frozenset(
         "vacuumProtocolCheck",
     }
 )
-_ENGINE_READ: Final = frozenset({"deletionVectors", "columnMapping", "typeWidening"})
 
 
 def new_protocol(definition: Definition, *, guard: bool) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def active_features(definition: Definition) -> set[str]:
     else:
         idle = {"generatedColumns", "columnMapping", "identityColumns"}
     fields = list(definition.schema.walk())
-    if definition.properties.get("delta.columnMapping.mode", "none") == "none":
+    if definition.properties.get(MODE, "none") == "none":
         idle.add("columnMapping")
     else:
         idle.discard("columnMapping")
@@ -157,9 +157,8 @@ def is_writable(definition: Definition) -> bool:
 
 
 def needs_engine(definition: Definition) -> bool:
-    """Whether plain Parquet reading would give wrong rows: columns are mapped or widened."""
-    features = active_features(definition) & _ENGINE_READ
-    return bool(features - {"deletionVectors"})
+    """Whether only delta-rs reads the files right: their columns are mapped by ids."""
+    return definition.properties.get(MODE) == "id"
 
 
 def _unknown(definition: Definition) -> list[str]:

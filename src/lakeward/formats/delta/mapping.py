@@ -1,0 +1,73 @@
+"""Tables whose columns have other names in their files than users see: column mapping by name.
+
+The schema of such a table names, beside every field, the one that its files hold. A scan of the
+files is planned with those names; field ids are the same on both sides, so statistics, partition
+values and derived values need no translation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from lakeward.formats.delta.schema import physical_name
+from lakeward.model.definition import Definition, known
+from lakeward.model.expression import Column, Expression, with_columns
+from lakeward.model.schema import Schema
+from lakeward.model.types import Field, ListOf, MapOf, Struct, Type
+
+MODE: Final = "delta.columnMapping.mode"
+
+
+def is_mapped(definition: Definition) -> bool:
+    """Whether files name the columns in their own way."""
+    return definition.properties.get(MODE, "none") == "name"
+
+
+def physical(definition: Definition) -> Definition:
+    """The definition with the names that files have."""
+    return known(definition, _physical)
+
+
+def physical_columns(names: Sequence[str], definition: Definition) -> list[str]:
+    """The names that columns have in files."""
+    return [physical_name(definition.schema.by_name[name]) for name in names]
+
+
+def physical_condition(where: Expression, definition: Definition) -> Expression:
+    """A condition on the table's columns as one on the columns of its files."""
+    return with_columns(where, lambda column: _column(column, physical(definition).schema))
+
+
+def _physical(definition: Definition) -> Definition:
+    schema = definition.schema
+    fields = tuple(_field(field) for field in schema.fields)
+    return replace(definition, schema=Schema(fields, schema.last_id))
+
+
+def _field(field: Field) -> Field:
+    return replace(field, name=physical_name(field), type=_type(field.type))
+
+
+def _type(kind: Type) -> Type:
+    match kind:
+        case Struct(fields):
+            return Struct(tuple(_field(field) for field in fields))
+        case ListOf(element):
+            return ListOf(_field(element))
+        case MapOf(key, value):
+            return MapOf(_field(key), _field(value))
+        case _:
+            return kind
+
+
+def _column(column: Column, schema: Schema) -> Column:
+    path: list[str] = []
+    kind = column.field.type
+    for name in column.path:
+        assert isinstance(kind, Struct)  # noqa: S101  the binder walked the same path
+        member = next(f for f in kind.fields if f.name == name)
+        path.append(physical_name(member))
+        kind = member.type
+    return Column(schema.by_id[column.field.id], tuple(path))
