@@ -71,6 +71,7 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
     repair: bool = True,
     actor: str | None = None,
     merge_memory: int | None = None,
+    take_over: bool = False,
 ) -> Lake:
     """Open a lake, making it when it is missing.
 
@@ -79,7 +80,9 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
 
     Args:
         target: A directory (SQLite inside it), or a `postgresql://` URL.
-        warehouse: Where the tables' files are; the same directory unless said otherwise.
+        warehouse: Where the tables' files are. It is needed when the lake is made, unless the files
+            shall lie in the target's directory; the store records it, and later another one is
+            refused.
         storage_options: How a warehouse on an object store is reached, by the names that its
             provider's tools use (`AWS_ENDPOINT_URL`, …). What is not given is looked for in the
             environment, then in AWS's profiles.
@@ -89,6 +92,11 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
         merge_memory: How many bytes the data of a merge may take in memory, with the index of its
             keys; what is larger is kept in a temporary file. What the environment says in
             `LAKEWARD_MERGE_MEMORY` unless given, or else a quarter of the machine's memory.
+        take_over: Make a new store for a warehouse whose store is lost; then call `rebuild` or
+            `import_store`. The lost store is refused from then on.
+
+    Raises:
+        WrongWarehouse: The store and the warehouse do not belong together. Nothing was written.
     """
     from lakeward.lake.lake import Lake
 
@@ -100,6 +108,7 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
         repair=repair,
         actor=actor,
         merge_memory=merge_memory,
+        take_over=take_over,
     )
 
 

@@ -29,7 +29,8 @@ A class exists where a caller would act differently::
     ├── StoreError                the log's database cannot be used
     │   ├── StoreUnavailable      cannot be reached now; may pass
     │   ├── StoreCorrupt
-    │   └── StoreTooNew           written by a newer Lakeward
+    │   ├── StoreTooNew           written by a newer Lakeward
+    │   └── WrongWarehouse        the store and the warehouse do not belong together
     ├── StorageError              data or metadata files cannot be written or read
     │   └── FileMissing
     ├── PublicationBlocked        a published file is not what the log says
@@ -228,6 +229,13 @@ class StoreCorrupt(StoreError):
 
 class StoreTooNew(StoreError):
     """The store was written by a newer Lakeward."""
+
+
+class WrongWarehouse(StoreError):
+    """The store and the warehouse do not belong together. Nothing was written.
+
+    `warehouse` is the one that was given, `recorded` the one that the store records, if any.
+    """
 
 
 class StorageError(LakewardError):

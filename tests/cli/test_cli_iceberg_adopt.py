@@ -126,6 +126,7 @@ def test_a_lake_of_both_formats_moves_to_postgresql_and_back(
     there = (tmp_path / "there.zip", tmp_path / "back.zip")
     ask("store", "export", there[0], "--lake", ice)
     server = ("--lake", postgres_url, "--warehouse", ice)
+    (ice / "lakeward.db").rename(tmp_path / "old.db")
     ask("store", "import", there[0], *server)
     assert _orders(postgres_url, "--warehouse", ice) == [1, 2, 3]
     with lw.open(postgres_url, warehouse=ice) as lake:

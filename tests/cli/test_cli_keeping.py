@@ -60,6 +60,9 @@ def test_a_lake_moves_to_postgresql(own_shop: Path, tmp_path: Path, postgres_url
     tell("store", "export", exported, "--lake", own_shop)
     there = ("--lake", postgres_url, "--warehouse", str(own_shop))
     assert run("tables", *there, "--json").error["type"] == "LakeNotFound"
+    early = run("store", "import", exported, *there, "--json")
+    assert (early.code, early.error["type"]) == (7, "WrongWarehouse")
+    (own_shop / "lakeward.db").rename(tmp_path / "old.db")
     assert "is imported from" in tell("store", "import", exported, *there)
     rows = ask("read", "sales.orders", "--limit", "100", *there)["rows"]
     assert sorted(r["id"] for r in rows) == before
@@ -118,3 +121,26 @@ def test_a_damaged_store_must_be_moved_away_before_it_is_rebuilt(own_shop: Path)
     for path in own_shop.glob("lakeward.db-*"):
         path.unlink()
     assert set(ask("rebuild", "--lake", own_shop)["tables"]) == {"audit", "sales.orders"}
+
+
+def test_a_second_store_for_one_warehouse_is_refused(own_shop: Path, tmp_path: Path) -> None:
+    second = ("--lake", tmp_path / "second", "--warehouse", own_shop)
+    exported = tmp_path / "store.zip"
+    tell("store", "export", exported, "--lake", own_shop)
+
+    for command in (("init",), ("rebuild",), ("store", "import", exported)):
+        answer = run(*command, *second, "--json")
+        assert (answer.code, answer.error["type"]) == (7, "WrongWarehouse")
+        assert str(own_shop / "lakeward.db") in answer.error["message"]
+    assert not (tmp_path / "second").exists()
+    assert ask("doctor", "--lake", own_shop)["findings"] == []
+
+
+def test_a_forgotten_warehouse_is_the_recorded_one(tmp_path: Path) -> None:
+    place = ("--lake", tmp_path / "lake")
+    ask("init", *place, "--warehouse", tmp_path / "files")
+    ask("create", "t", "id int64", *place)
+
+    assert ask("show", "t", *place)["location"] == str(tmp_path / "files" / "t")
+    answer = run("tables", *place, "--warehouse", tmp_path / "other", "--json")
+    assert answer.error["facts"]["recorded"] == str(tmp_path / "files")

@@ -45,7 +45,7 @@ def _lose_store(directory: Path) -> None:
 
 def _rebuilt(directory: Path) -> tuple[lw.Lake, Any]:
     _lose_store(directory)
-    lake = lw.open(directory)
+    lake = lw.open(directory, take_over=True)
     return lake, lake.rebuild()
 
 

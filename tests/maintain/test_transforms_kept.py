@@ -87,7 +87,7 @@ def test_a_rebuilt_store_knows_them_from_the_published_log(tmp_path: Path, guard
         before = picture(lake, "delta")
     for path in (tmp_path / "lake").glob("lakeward.db*"):
         path.unlink()
-    with lw.open(tmp_path / "lake") as lake:
+    with lw.open(tmp_path / "lake", take_over=True) as lake:
         assert lake.rebuild().tables == {"delta": 2}
         assert picture(lake, "delta") == before
         (day, *_) = lake.table("delta").definition.derived.values()

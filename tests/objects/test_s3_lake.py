@@ -17,7 +17,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from pyiceberg.catalog import load_catalog
 
 import lakeward as lw
-from lakeward.errors import FileMissing, InvalidInput, LakewardError, StorageError
+from lakeward.errors import FileMissing, InvalidInput, LakewardError, StorageError, WrongWarehouse
 from lakeward.maintain.doctor import examine
 from tests.behaviour.branches.working import upsert
 from tests.support.invariants import check_lake
@@ -54,7 +54,9 @@ def test_a_table_lives_on_s3_and_is_rebuilt_from_there(
 
     lake.close()
     (tmp_path / "lake" / "lakeward.db").unlink()
-    again = open_on()
+    with pytest.raises(WrongWarehouse, match="lakeward rebuild"):
+        open_on()
+    again = open_on(take_over=True)
     assert again.rebuild().tables == {"sales.orders": 14}
     assert check_lake(again, ["sales.orders"])["sales.orders"] == before
 

@@ -61,7 +61,12 @@ class Cli:
 
     @contextmanager
     def lake(
-        self, *, create: bool = False, repair: bool = True, target: str | None = None
+        self,
+        *,
+        create: bool = False,
+        repair: bool = True,
+        target: str | None = None,
+        take_over: bool = False,
     ) -> Generator[Lake]:
         """The lake, open.
 
@@ -69,6 +74,7 @@ class Cli:
             create: Make it when it is missing.
             repair: Publish what is owed and close what the dead left open, as opening does.
             target: Another lake than the one given.
+            take_over: Make a new store for a warehouse whose store is lost.
 
         Raises:
             LakeNotFound: There is none, and it was not to be made.
@@ -77,7 +83,11 @@ class Cli:
 
         with self.warnings():
             lake = Lake(
-                target or self.target, warehouse=self._warehouse, create=create, repair=repair
+                target or self.target,
+                warehouse=self._warehouse,
+                create=create,
+                repair=repair,
+                take_over=take_over,
             )
             with lake:
                 yield lake

@@ -67,6 +67,7 @@ class Lake(Closing):
         actor: str | None = None,
         repair: bool = True,
         merge_memory: int | None = None,
+        take_over: bool = False,
     ) -> None:
         self._parts = opening.opened(
             target,
@@ -75,6 +76,8 @@ class Lake(Closing):
             create=create,
             actor=actor,
             merge_memory=merge_memory,
+            take_over=take_over,
+            repair=repair,
         )
         self._keeper = LeaseKeeper(self._parts.database)
         self._behind = Behind()

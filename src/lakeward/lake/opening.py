@@ -10,10 +10,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from lakeward.errors import InvalidInput
-from lakeward.log import locks, pins, transactions
+from lakeward.errors import InvalidInput, LakeNotFound, WrongWarehouse
+from lakeward.log import binding, locks, pins, transactions
+from lakeward.log.binding import Binding
 from lakeward.log.connect import connect
 from lakeward.log.database import Database
+from lakeward.maintain import ownership
 from lakeward.model import arguments
 from lakeward.read.parts import Parts
 from lakeward.storage.attach import attach
@@ -31,18 +33,26 @@ def opened(
     create: bool,
     actor: str | None,
     merge_memory: int | None,
+    take_over: bool,
+    repair: bool,
 ) -> Parts:
     """The parts of a lake, as `lakeward.open` is asked for them.
 
     Raises:
         InvalidInput: Something asked for makes no sense. Nothing was made.
         StoreError: The store cannot be opened, or there is none and none shall be made.
+        WrongWarehouse: The store and the warehouse do not belong together.
     """
     arguments.optional_text(actor, "actor")
     target = arguments.place(target, "target")
     memory = merge_memory_allowed(merge_memory)
-    place, given = _warehouse(target, warehouse), _options(storage_options)
-    storage, database = _connected(target, place, given, create=arguments.flag(create, "create"))
+    given = _options(storage_options)
+    asked = None if warehouse is None else arguments.place(warehouse, "warehouse")
+    take_over = arguments.flag(take_over, "take_over")
+    create = arguments.flag(create, "create")
+    storage, database = _connected(
+        target, asked, given, create=create, take_over=take_over, bind=repair
+    )
     return Parts(database, storage, actor or _actor(), _engine(), memory)
 
 
@@ -63,25 +73,62 @@ def repair(parts: Parts) -> None:
 
 
 def _connected(
-    target: str, place: str, given: Mapping[str, Any], *, create: bool
+    target: str,
+    asked: str | None,
+    given: Mapping[str, Any],
+    *,
+    create: bool,
+    take_over: bool,
+    bind: bool,
 ) -> tuple[Storage, Database]:
-    """A warehouse and a store; where one of them cannot be opened, the other is not made."""
-    if create:
-        return attach(place, given), connect(target)
-    database = connect(target, create=False)
+    """A warehouse and a store that belong together; where one is refused, neither is made."""
     try:
-        return attach(place, given), database
+        database = connect(target, create=False)
+    except LakeNotFound:
+        if not create:
+            raise
+        return _made(target, asked, given, take_over=take_over)
+    try:
+        with database.read() as session:
+            bound = binding.read(session)
+        storage = attach(asked or _warehouse(target, bound), given)
+        ownership.settle(database, storage, given, take_over=take_over, bind=bind)
     except BaseException:
         database.close()
         raise
+    return storage, database
 
 
-def _warehouse(target: str, warehouse: str | Path | None) -> str:
-    place = target if warehouse is None else arguments.place(warehouse, "warehouse")
-    if warehouse is None and place.startswith("postgres") and "://" in place:
+def _made(
+    target: str, asked: str | None, given: Mapping[str, Any], *, take_over: bool
+) -> tuple[Storage, Database]:
+    """A new store, and a warehouse that has none yet, or whose store is to be replaced."""
+    storage = attach(asked or _warehouse(target, None), given)
+    try:
+        if not take_over:
+            ownership.check_free(storage)
+    except WrongWarehouse as error:
+        # Somebody else may have made this very store since it was looked for.
+        try:
+            return _connected(target, asked, given, create=False, take_over=False, bind=False)
+        except LakeNotFound:
+            raise error from None
+    database = connect(target)
+    try:
+        ownership.settle(database, storage, given, take_over=take_over, bind=True)
+    except BaseException:
+        database.close()
+        raise
+    return storage, database
+
+
+def _warehouse(target: str, bound: Binding | None) -> str:
+    """The warehouse of a lake that is opened without naming one."""
+    recorded = ownership.default_warehouse(target, bound)
+    if recorded is None and target.startswith("postgres") and "://" in target:
         what = "A lake on a database server needs a warehouse for its files."
         raise InvalidInput(what, hint="Give warehouse=, or --warehouse on the command line.")
-    return place
+    return recorded or target
 
 
 def _options(given: Mapping[str, str] | None) -> dict[str, Any]:

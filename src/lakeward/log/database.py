@@ -106,6 +106,13 @@ class Database(ABC):
         """The clock that leases are measured by: one for all who share the database."""
 
     @abstractmethod
+    def place(self, session: Session) -> str:
+        """What tells this database from a copy of it: a file's path, or a server's own ids.
+
+        It holds no secrets, no host and no user.
+        """
+
+    @abstractmethod
     def has_table(self, name: str) -> bool:
         """Whether the database has a table of this name."""
 

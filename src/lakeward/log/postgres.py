@@ -33,6 +33,11 @@ _CHUNK: Final = 10_000
 _PORT: Final = 5432
 _TURN_CLASS: Final = 0x1A4E
 _CURSORS: Final = count()
+_PLACE = Statement(
+    """SELECT 'postgresql:' || (SELECT system_identifier FROM pg_control_system())
+    || '/' || (SELECT oid FROM pg_database WHERE datname = current_database())
+    || '/' || current_schema()"""
+)
 _CLOCK = Statement("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)")
 
 
@@ -162,6 +167,10 @@ class PostgresDatabase(Database):
     def clock_ms(self, session: Session) -> int:
         """The server's clock."""
         return int(session.row(_CLOCK)[0])
+
+    def place(self, session: Session) -> str:
+        """The cluster's and the database's ids, which neither an address nor a rename changes."""
+        return str(session.row(_PLACE)[0])
 
     def has_table(self, name: str) -> bool:
         """Whether the search path has a table of this name."""

@@ -89,6 +89,10 @@ class SqliteDatabase(Database):
         """This host's clock: whoever shares the file shares the host."""
         return now_ms()
 
+    def place(self, session: Session) -> str:  # noqa: ARG002  the file is the database
+        """The file's path, without symbolic links."""
+        return os.path.realpath(self.path)
+
     def has_table(self, name: str) -> bool:
         """Whether the file has a table of this name."""
         statement = Statement("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name")

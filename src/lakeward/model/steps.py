@@ -38,6 +38,9 @@ ROW_STEPS: Final = ("rows.found", "rows.rewritten", "rows.written", "rows.marked
 """Steps of changes of rows, between the files that these write: all rows found, a file written
 again, new rows written, files marked, change files written."""
 
+BIND_STEPS: Final = ("bind.marked",)
+"""Steps of binding a store and a warehouse, when a lake is made: its marker is written."""
+
 _observer: Callable[[str], None] | None = None
 
 

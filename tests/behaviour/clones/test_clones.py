@@ -179,7 +179,7 @@ def test_a_rebuilt_store_knows_what_clones_stand_on(lake: lw.Lake, tmp_path: Pat
     warehouse = tmp_path / "other"
     shutil.copytree(lake.warehouse, warehouse, ignore=shutil.ignore_patterns("lakeward.db*"))
 
-    with lw.open(warehouse) as other:
+    with lw.open(warehouse, take_over=True) as other:
         other.rebuild()
 
         assert _held(other, "a") == {1}

@@ -29,7 +29,7 @@ def test_a_table_named_like_a_namespace_lies_beside_it_and_both_are_rebuilt(
         assert not second.is_relative_to(first)
     for store in (tmp_path / "lake").glob("lakeward.db*"):
         store.unlink()
-    with lw.open(tmp_path / "lake") as lake:
+    with lw.open(tmp_path / "lake", take_over=True) as lake:
         assert lake.rebuild().tables == dict.fromkeys(sorted(names), 1)
         assert all(lake.table(name).to_arrow().equals(ROWS) for name in names)
 

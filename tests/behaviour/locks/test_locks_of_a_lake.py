@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from lakeward.model.locks import LockMode
 from tests.behaviour.lakes import append, ids, overwrite, unchanged
 from tests.behaviour.locks.waiting import is_free, meanwhile, refused, until_waits
 from tests.support.leases import run_out
+from tests.support.s3 import on_disk
 
 
 @pytest.fixture
@@ -230,7 +232,9 @@ def test_an_export_leaves_locks_behind(
     with shared_lake.transaction(locks={table: "write"}):
         copy = shared_lake.export_store(tmp_path / "store.zip")
         assert not [name for name in copy.rows if "lock" in name]
-        with lw.open(tmp_path / "copy", warehouse=shared_lake.warehouse, repair=False) as copied:
+        unowned = shutil.ignore_patterns("lakeward.db*", "_lakeward", ".lakeward")
+        shutil.copytree(on_disk(shared_lake.warehouse), tmp_path / "files", ignore=unowned)
+        with lw.open(tmp_path / "copy", warehouse=tmp_path / "files", repair=False) as copied:
             copied.import_store(tmp_path / "store.zip")
             assert copied.locks() == []
             assert is_free(copied, table)

@@ -133,7 +133,10 @@ def test_an_exported_store_has_the_change_files(
     version = _delete_in_place(lake, [2], 2)
     lake.export_store(tmp_path / "store.zip")
 
-    with lw.open(tmp_path / "other", warehouse=lake_target.warehouse) as other:
+    copied = tmp_path / "copied"
+    unowned = shutil.ignore_patterns("lakeward.db*", "_lakeward", ".lakeward")
+    shutil.copytree(lake_target.warehouse, copied, ignore=unowned)
+    with lw.open(tmp_path / "other", warehouse=copied) as other:
         other.import_store(tmp_path / "store.zip")
 
         assert _full(other, version) == _full(lake, version)

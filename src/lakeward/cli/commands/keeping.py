@@ -47,14 +47,17 @@ def import_store(
     cli: Cli,
     source: Annotated[Path, typer.Argument(metavar="SRC", help="What `store export` wrote.")],
 ) -> None:
-    """Import an export into a lake without tables, which is made when it is missing."""
+    """Import an export into a lake without tables, which is made when it is missing.
+
+    The lake takes its warehouse over: the store that was exported is refused from then on.
+    """
     from lakeward.errors import NotFound
 
     path = absolute(source)
     if not path.is_file():
         what = f"There is no file {path}."
         raise NotFound(what, hint="Make one with `lakeward store export`.", path=str(path))
-    with cli.lake(create=True) as lake, cli.output.working("Importing the store"):
+    with cli.lake(create=True, take_over=True) as lake, cli.output.working("Importing the store"):
         copy = lake.import_store(path)
         published = lake.publish()
     _tell(cli, copy, "The store is imported from", published=sum(published.values()))
@@ -63,13 +66,17 @@ def import_store(
 def rebuild(cli: Cli) -> None:
     """Make a lost store again from the published tables below the lake's directory.
 
-    What was committed and not yet published when the store was lost is gone with it.
+    What was committed and not yet published when the store was lost is gone with it. The new store
+    takes the warehouse over: the lost one is refused if it turns up again.
     """
     from lakeward.errors import StoreCorrupt
 
     _check_something_to_rebuild(cli)
     try:
-        with cli.lake(create=True) as lake, cli.output.working("Rebuilding the store"):
+        with (
+            cli.lake(create=True, take_over=True) as lake,
+            cli.output.working("Rebuilding the store"),
+        ):
             from lakeward.cli.views.rebuilt import RebuiltView
 
             view = RebuiltView(lake.parts.database.label, lake.rebuild())

@@ -22,6 +22,7 @@ from lakeward.log.migrations import (
     m0005_runs,
     m0006_writers,
     m0007_branches,
+    m0008_warehouse,
 )
 from lakeward.log.statement import Statement
 
@@ -33,6 +34,7 @@ MIGRATIONS: Final[tuple[ModuleType, ...]] = (
     m0005_runs,
     m0006_writers,
     m0007_branches,
+    m0008_warehouse,
 )
 CURRENT: Final = len(MIGRATIONS)
 
@@ -56,11 +58,17 @@ def migrate(database: Database) -> None:
     with database.write() as session:
         database.lock_schema(session)
         session.script(_CREATE)
-        version = _checked(_get(session, "schema_version") or "0")
+        version = _checked(get_fact(session, "schema_version") or "0")
         for migration in MIGRATIONS[version:]:
             for statement in migration.STATEMENTS:
                 session.script(database.dialect_ddl(statement))
         put(session, "schema_version", str(CURRENT))
+
+
+def get_fact(session: Session, key: str) -> str | None:
+    """One of the store's own facts, or None where it has none of this name."""
+    row = session.row(_GET, {"key": key})
+    return row[0] if row else None
 
 
 def put(session: Session, key: str, value: str) -> None:
@@ -73,12 +81,7 @@ def _version(database: Database) -> int:
     if not database.has_table("lakeward_store"):
         return 0
     with database.read() as session:
-        return _checked(_get(session, "schema_version") or "0")
-
-
-def _get(session: Session, key: str) -> str | None:
-    row = session.row(_GET, {"key": key})
-    return row[0] if row else None
+        return _checked(get_fact(session, "schema_version") or "0")
 
 
 def _checked(text: str) -> int:

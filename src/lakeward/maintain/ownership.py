@@ -1,0 +1,296 @@
+"""Whether a store and a warehouse belong together, checked whenever a lake is opened.
+
+The store records an identity and the place of its warehouse; the warehouse holds the identity and
+the place of its store in a marker file. A warehouse without the store's identity, a store that the
+marker does not name, and a copy of a warehouse beside the original are refused. A lake that is one
+directory may be moved: its store is named by a path below the warehouse.
+
+The marker is written with put-if-absent, inside the database transaction that records the identity.
+Where a process dies between the two, the marker names a store that records nothing yet, and the
+next to open the lake completes it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import orjson
+
+from lakeward.errors import FileMissing, LakewardError, StorageError, WrongWarehouse
+from lakeward.formats.delta.publication import LOG_DIRECTORY
+from lakeward.formats.iceberg.document import METADATA_DIRECTORY
+from lakeward.log import binding, heads
+from lakeward.log.binding import Binding
+from lakeward.log.database import Database, Session
+from lakeward.model.commit import Head
+from lakeward.model.file import is_full
+from lakeward.model.steps import reach
+from lakeward.storage.attach import attach
+from lakeward.storage.base import Storage
+
+MARKER: Final = "_lakeward/warehouse.json"
+RELOCATE: Final = "If the lake was moved or copied, run `lakeward relocate`."
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What a warehouse knows of its store.
+
+    Attributes:
+        identity: The id that the store records, too.
+        store: The store's place: a path below the warehouse, a full path, or a server's ids.
+    """
+
+    identity: str
+    store: str
+
+
+def read_marker(storage: Storage) -> Marker | None:
+    """The marker of a warehouse; None where it has none.
+
+    Raises:
+        WrongWarehouse: The marker cannot be understood.
+    """
+    try:
+        data = storage.read(MARKER)
+    except FileMissing:
+        return None
+    try:
+        found: dict[str, str] = orjson.loads(data)
+        return Marker(found["identity"], found["store"])
+    except (KeyError, TypeError, orjson.JSONDecodeError) as error:
+        what = f"{MARKER} in {storage.root} cannot be understood."
+        hint = "Restore the file from a backup of the warehouse, or run `lakeward relocate`."
+        raise WrongWarehouse(what, hint=hint, warehouse=storage.root) from error
+
+
+def write_marker(storage: Storage, marker: Marker) -> None:
+    """Write the marker in place of the one before."""
+    storage.put(MARKER, orjson.dumps(asdict(marker)))
+
+
+def default_warehouse(target: str, bound: Binding | None) -> str | None:
+    """The warehouse of a lake that is opened without naming one; None where none is recorded."""
+    if bound is None:
+        return None
+    beside = not is_remote(bound.warehouse) and str(Path(bound.store).parent) == bound.warehouse
+    return target if beside else bound.warehouse
+
+
+def check_free(storage: Storage) -> None:
+    """Refuse to make a new store for a warehouse that has one.
+
+    Raises:
+        WrongWarehouse: It has one.
+    """
+    marker = read_marker(storage)
+    if marker is not None:
+        raise _taken(storage, marker)
+
+
+def settle(
+    database: Database, storage: Storage, given: Mapping[str, Any], *, take_over: bool, bind: bool
+) -> None:
+    """Check that a store and a warehouse belong together; bind them where neither is bound yet.
+
+    Args:
+        database: The store.
+        storage: The warehouse that it is opened with.
+        given: Storage options, to look at the recorded warehouse where that is another one.
+        take_over: Bind a store without tables to a warehouse whose own store is gone.
+        bind: Whether a store of an earlier version, which has tables, may be bound now.
+
+    Raises:
+        WrongWarehouse: They do not belong together. Nothing was written.
+    """
+    marker = read_marker(storage)
+    with database.read() as session:
+        bound = binding.read(session)
+        own = own_place(database, session, storage)
+        known = heads.all_heads(session) if bound is None or take_over else []
+    if bound is not None and not _belong(bound, marker, own) and take_over and not known:
+        bound = None
+    if bound is not None:
+        _check(bound, marker, storage, own, given)
+    elif marker is not None and marker.store != own:
+        if not take_over or known:
+            raise _taken(storage, marker)
+        _check_gone(storage, marker)
+        _bind(database, storage, marker, anew=True)
+    elif not known or (_check_found(storage, known) and bind):
+        try:
+            _bind(database, storage, marker, anew=take_over and marker is not None)
+        except StorageError:
+            # Readers without the right to write still read what an earlier version made.
+            if not known:
+                raise
+
+
+def own_place(database: Database, session: Session, storage: Storage) -> str:
+    """The store's place as the marker names it: below the warehouse where it lies there."""
+    place = database.place(session)
+    return place if storage.is_remote or not place.startswith("/") else storage.locate(place)
+
+
+def rebind(database: Database, session: Session, storage: Storage) -> None:
+    """Give a store and a warehouse a new identity, in the database transaction of the session."""
+    identity = uuid4().hex
+    write_marker(storage, Marker(identity, own_place(database, session, storage)))
+    reach("bind.marked")
+    binding.write(session, Binding(identity, _full(storage), database.place(session)))
+
+
+def _bind(database: Database, storage: Storage, seen: Marker | None, *, anew: bool) -> None:
+    """Record one identity on both sides, unless somebody else did meanwhile.
+
+    Args:
+        database: The store.
+        storage: The warehouse.
+        seen: The marker that the warehouse has.
+        anew: Replace that marker, so that whatever store it named is refused from now on.
+    """
+    with database.write() as session:
+        database.lock_schema(session)
+        own = own_place(database, session, storage)
+        bound = binding.read(session)
+        if bound is not None and _belong(bound, read_marker(storage), own):
+            return
+        if anew:
+            rebind(database, session, storage)
+            return
+        marker = seen or Marker(uuid4().hex, own)
+        if seen is None and not storage.put_if_absent(MARKER, orjson.dumps(asdict(marker))):
+            found = read_marker(storage)
+            if found is None or found.store != own:
+                raise _taken(storage, found)
+            marker = found
+        storage.settle([MARKER])
+        reach("bind.marked")
+        place = database.place(session)
+        binding.write(session, Binding(marker.identity, _full(storage), place))
+
+
+def _belong(bound: Binding, marker: Marker | None, own: str) -> bool:
+    return marker is not None and (marker.identity, marker.store) == (bound.identity, own)
+
+
+def _check(
+    bound: Binding, marker: Marker | None, storage: Storage, own: str, given: Mapping[str, Any]
+) -> None:
+    facts = {"warehouse": storage.root, "recorded": bound.warehouse}
+    if marker is None or marker.identity != bound.identity:
+        what, hint = _not_ours(bound, marker, storage, own)
+        raise WrongWarehouse(what, hint=hint, **facts)
+    if marker.store != own:
+        what = f"The warehouse {storage.root} belongs to {_named(storage, marker)}, not to {own}."
+        hint = f"Open that store. {RELOCATE}"
+        raise WrongWarehouse(what, hint=hint, **facts)
+    if bound.warehouse == _full(storage):
+        return
+    # A path may be another one on each host; a name in an object store is the same everywhere.
+    may_differ = not storage.is_remote and not is_remote(bound.warehouse)
+    separate = own.startswith("/")
+    if not may_differ or separate or _is_there(bound, given):
+        what = (
+            f"{storage.root} is a copy of the lake's warehouse {bound.warehouse}, which the store"
+            " records."
+        )
+        hint = f"Open the lake with {bound.warehouse}. {RELOCATE}"
+        raise WrongWarehouse(what, hint=hint, **facts)
+
+
+def _not_ours(bound: Binding, marker: Marker | None, storage: Storage, own: str) -> tuple[str, str]:
+    """What is wrong with a warehouse that does not hold the store's identity, and what to do."""
+    if marker is not None and marker.store == own:
+        what = f"The warehouse {storage.root} knows this store by another identity."
+        return (
+            what,
+            "An older store was put back, or a command was cut off: run `lakeward relocate`.",
+        )
+    if bound.warehouse != _full(storage):
+        what = f"{storage.root} is not the warehouse of this store, which is {bound.warehouse}."
+        return what, f"Open the lake without warehouse=, or with {bound.warehouse}. {RELOCATE}"
+    if marker is None:
+        what = f"The lake's warehouse {storage.root} is not there, or has lost {MARKER}."
+        return what, f"Restore it. {RELOCATE}"
+    what = f"The warehouse {storage.root} was taken over by {_named(storage, marker)}."
+    return what, "Open that store."
+
+
+def _is_there(bound: Binding, given: Mapping[str, Any]) -> bool:
+    """Whether the recorded warehouse still exists with the store's identity."""
+    with suppress(LakewardError):
+        marker = read_marker(attach(bound.warehouse, given))
+        return marker is not None and marker.identity == bound.identity
+    return False
+
+
+def _check_gone(storage: Storage, marker: Marker) -> None:
+    """Refuse to take a warehouse over while the file of its SQLite store exists."""
+    path = _store_path(storage, marker)
+    if path is not None and path.exists():
+        what = f"The warehouse {storage.root} belongs to the store {path}, which still exists."
+        hint = "Move that file away first, with those beside it (-wal, -shm)."
+        raise WrongWarehouse(what, hint=hint, warehouse=storage.root, store=str(path))
+
+
+def _check_found(storage: Storage, known: list[Head]) -> bool:
+    """Whether all tables of a store that records no warehouse are found in this one.
+
+    Raises:
+        WrongWarehouse: None of them is.
+    """
+    inside = [h for h in known if not is_full(h.location) and h.published >= 0]
+    missing = [str(h.name) for h in inside if not _is_found(storage, h)]
+    if missing and len(missing) == len(inside):
+        what = f"{storage.root} holds none of the tables of this store ({', '.join(missing[:3])})."
+        hint = "Give the warehouse that holds them with warehouse=, or --warehouse."
+        raise WrongWarehouse(what, hint=hint, warehouse=storage.root)
+    if missing:
+        _LOG.warning(
+            "%s lacks tables of this store, so it is not recorded as its warehouse: %s.",
+            storage.root,
+            ", ".join(missing),
+        )
+    return not missing
+
+
+def _is_found(storage: Storage, head: Head) -> bool:
+    directory = LOG_DIRECTORY if head.pointer is None else METADATA_DIRECTORY
+    return next(iter(storage.listing(f"{head.location}/{directory}")), None) is not None
+
+
+def _taken(storage: Storage, marker: Marker | None) -> WrongWarehouse:
+    store = "another store" if marker is None else _named(storage, marker)
+    what = f"The warehouse {storage.root} belongs to {store}."
+    hint = "Open that store. If it is lost, make a new one with `lakeward rebuild`."
+    return WrongWarehouse(what, hint=hint, warehouse=storage.root)
+
+
+def _named(storage: Storage, marker: Marker) -> str:
+    path = _store_path(storage, marker)
+    return f"the store {path}" if path is not None else "a store in a PostgreSQL database"
+
+
+def _store_path(storage: Storage, marker: Marker) -> Path | None:
+    if marker.store.startswith("postgresql:"):
+        return None
+    return Path(storage.uri("")) / marker.store if not storage.is_remote else Path(marker.store)
+
+
+def _full(storage: Storage) -> str:
+    """The warehouse's full name, without symbolic links."""
+    return storage.root if storage.is_remote else os.path.realpath(storage.root)
+
+
+def is_remote(place: str) -> bool:
+    """Whether a warehouse's full name is that of an object store."""
+    return "://" in place
