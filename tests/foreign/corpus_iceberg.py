@@ -124,14 +124,16 @@ def _marked(catalog: SqlCatalog, name: str, pick: random.Random) -> Subject:
 
 def _added_files(catalog: SqlCatalog, name: str, pick: random.Random) -> Subject:
     writer = IcebergWriter(catalog, name, COLUMNS, pick=pick)
-    for _ in range(3):
-        writer.add_files(writer.new_rows(6))
+    rows = writer.allowed(every_value(COLUMNS, pick))
+    for part in (rows[:12], rows[12:]):
+        writer.add_files(part)
     return writer.subject("files added that have no field ids")
 
 
 def _added_and_renamed(catalog: SqlCatalog, name: str, pick: random.Random) -> Subject:
     writer = IcebergWriter(catalog, name, COLUMNS, pick=pick)
-    writer.add_files(writer.new_rows(6))
+    writer.add_files(writer.allowed(every_value(COLUMNS, pick)))
+    writer.start_at(1000)
     writer.rename({"number": "other", "text": "words"})
     writer.append(writer.new_rows(6))
     return writer.subject("files added that have no field ids, columns renamed")

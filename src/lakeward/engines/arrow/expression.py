@@ -169,9 +169,13 @@ def _cast(value: Arrow, source: Type, target: Type) -> Arrow:
         return pc.trunc(value).cast(kind)
     if isinstance(target, Decimal) and isinstance(source, Decimal):
         return _rescaled(value, source, target)
+    if target in _FLOATING and isinstance(source, Primitive) and source.name in _INTEGERS:
+        # Wide integers lose digits. Of a bare cast Arrow converts the bounds of row groups, too,
+        # and fails where they do not fit exactly; of a sum it does not.
+        return pc.add(value.cast(kind, safe=False), pc.scalar(pa.scalar(0.0, kind)))
     if isinstance(target, Decimal) and source in _FLOATING:
         return pc.round(value, target.scale, round_mode="half_towards_infinity").cast(kind)
-    # Wide integers lose digits as doubles, and instants their time as dates: as SQL has it.
+    # Instants lose their time as dates, and doubles digits as floats: as SQL has it.
     return value.cast(kind, safe=target not in (*_FLOATING, Primitive("date")))
 
 
