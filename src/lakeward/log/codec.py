@@ -11,7 +11,7 @@ from lakeward.errors import StoreCorrupt
 from lakeward.model.commit import CommitInfo, Head
 from lakeward.model.file import DataFile, FileStats, LoggedFile
 from lakeward.model.names import TableName
-from lakeward.model.values import Value
+from lakeward.model.values import Value, from_json, to_json
 
 
 def dumps(value: Any) -> str:
@@ -110,12 +110,12 @@ def file_row(table_id: int, source: LoggedFile) -> tuple[Any, ...]:
 
 def partition_text(values: Mapping[int, Value]) -> str | None:
     """Partition values as the log keeps them: one text for one partition."""
-    return dumps(dict(sorted(values.items()))) if values else None
+    return dumps({i: to_json(v) for i, v in sorted(values.items())}) if values else None
 
 
 def partition_of(text: str | None) -> dict[int, Value]:
     """The values that `partition_text` spelled."""
-    return {int(k): v for k, v in loads(text).items()} if text else {}
+    return {int(k): from_json(v) for k, v in loads(text).items()} if text else {}
 
 
 def optional_text(value: Mapping[str, Any] | None) -> str | None:

@@ -10,10 +10,11 @@ from typing import Final, cast
 
 from lakeward.errors import InvalidExpression
 from lakeward.model import coercion, literals
-from lakeward.model.coercion import VOID, is_floating, is_integer, is_number, is_temporal
+from lakeward.model.coercion import FLOAT, VOID, is_floating, is_integer, is_number, is_temporal
 from lakeward.model.expression import BOOLEAN, Call, Cast, Expression, Like, Literal
 from lakeward.model.literals import DATE, DOUBLE, INT64, STRING
 from lakeward.model.types import Decimal, Type
+from lakeward.model.values import single
 
 NAMES: Final = frozenset(
     {
@@ -160,7 +161,8 @@ def _read(text: str, kind: Type) -> Literal:
     if is_temporal(kind):
         return literals.instant(text, zoned=not str(kind).endswith("ntz"))
     if is_floating(kind):
-        return Literal(literals.double(text).value, kind)
+        value = literals.double(text).value
+        return Literal(single(value) if kind == FLOAT and isinstance(value, float) else value, kind)
     if kind == BOOLEAN and text.strip().lower() in ("true", "false"):
         return Literal(text.strip().lower() == "true", BOOLEAN)
     if isinstance(kind, Decimal) or is_integer(kind):

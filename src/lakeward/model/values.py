@@ -22,6 +22,8 @@ Value: TypeAlias = bool | int | float | str | None
 
 MIN_KEY: Final = -(2**63)
 MAX_KEY: Final = 2**63 - 1
+_NOT_FINITE: Final = "float"
+_SINGLE: Final = struct.Struct("f")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_NAIVE: Final = datetime(1970, 1, 1)  # noqa: DTZ001  a timestamp without zone has none
 _EPOCH_DATE: Final = date(1970, 1, 1)
@@ -61,6 +63,46 @@ def from_neutral(kind: Type, value: Value) -> Any:
     if name == "binary":
         return base64.b64decode(str(value))
     return value
+
+
+def to_json(value: Value) -> Any:
+    """A neutral value as JSON holds it; JSON has no number for NaN and the infinities."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {_NOT_FINITE: float_text(value)}
+    return value
+
+
+def from_json(source: Any) -> Value:
+    """The neutral value that `to_json` spelled."""
+    if isinstance(source, dict):
+        return float(source[_NOT_FINITE])
+    value: Value = source
+    return value
+
+
+def float_text(value: float) -> str:
+    """A float as Spark spells it: `1.5`, `NaN`, `Infinity`, `-Infinity`."""
+    if math.isnan(value):
+        return "NaN"
+    return repr(value) if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def single(value: float) -> float:
+    """The nearest number that a 32-bit float holds; infinity beyond the largest."""
+    try:
+        (found,) = _SINGLE.unpack(_SINGLE.pack(value))
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return float(found)
+
+
+def single_text(value: float) -> str:
+    """The shortest text of a 32-bit float: `30.4`, and not the 64-bit number nearest to it."""
+    if not math.isfinite(value):
+        return float_text(value)
+    texts = (f"{value:.{digits}g}" for digits in range(6, 10))
+    shortest = next((text for text in texts if single(float(text)) == value), repr(value))
+    return repr(float(shortest))
 
 
 def order_key(kind: Type, value: Value) -> int:

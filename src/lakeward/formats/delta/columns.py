@@ -20,6 +20,7 @@ from lakeward.formats.delta.values import log_path, partition_text
 from lakeward.formats.delta.vectors import absolute_vector, address
 from lakeward.model.file import LINE_SEPARATOR, Lines
 from lakeward.model.schema import Schema
+from lakeward.model.values import from_json
 
 _TEXT: Final = pa.string()
 _COLUMNS: Final = pa.schema(
@@ -143,7 +144,7 @@ def _written(paths: pa.Array, extras: pa.Array) -> pa.Array:
 def _partition(text: str | None, schema: Schema) -> tuple[tuple[str, str | None], ...]:
     if text is None:
         return ()
-    values = {int(i): v for i, v in orjson.loads(text).items()}
+    values = {int(i): from_json(v) for i, v in orjson.loads(text).items()}
     known = ((schema.by_id.get(i), v) for i, v in sorted(values.items()))
     return tuple((physical_name(f), partition_text(f, v)) for f, v in known if f is not None)
 

@@ -342,16 +342,10 @@ def check_readable(protocol: Mapping[str, Any], location: str) -> None:
 
 def _partition_value(column: Field, text: Any) -> Value:
     try:
-        value = partition_value(column, text)
+        return partition_value(column, text)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         message = f"{text!r} is no {column.type}, the type of the partition column {column.name}"
         raise ValueError(message) from error
-    if isinstance(value, float) and value - value != 0:
-        what = (
-            f"The partition column {column.name} has the value {text}, which the lake cannot hold."
-        )
-        raise UnsupportedFeature(what, hint="Rewrite these rows under another partition.")
-    return value
 
 
 def _protocol(source: Mapping[str, Any]) -> dict[str, Any]:

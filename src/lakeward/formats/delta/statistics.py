@@ -15,7 +15,6 @@ from __future__ import annotations
 import decimal
 import json
 import math
-import struct
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -26,7 +25,7 @@ from lakeward.formats.delta.schema import physical_name
 from lakeward.model.file import FileStats
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Primitive, Type
-from lakeward.model.values import MAX_KEY, MIN_KEY, Value
+from lakeward.model.values import MAX_KEY, MIN_KEY, Value, single
 
 _Convert: TypeAlias = Callable[[Any, bool, bool], Value]
 """From what stands in the statistics, whether it is an upper bound, and whether it is exact."""
@@ -39,7 +38,6 @@ _WIDE: Final = decimal.Context(prec=100)
 _SAFE_DIGITS: Final = decimal.Decimal(10) ** 15
 _FLOAT_DIGITS: Final = 17
 _FLOAT_ERROR: Final = decimal.Decimal(2) ** -51
-_SINGLE: Final = struct.Struct("f")
 _FLOATING: Final = (Primitive("float"), Primitive("double"))
 _NUMBERS: Final = (float, int, decimal.Decimal)
 
@@ -162,12 +160,9 @@ def _double(value: Any, up: bool, exact: bool) -> Value:  # noqa: ARG001, FBT001
 def _single(value: Any, up: bool, exact: bool) -> Value:  # noqa: FBT001
     """Spark prints 0.1 for the single nearest to it, which is larger than the double 0.1."""
     number = _double(value, up, exact)
-    if number is None:
+    if not isinstance(number, float):
         return None
-    try:
-        (rounded,) = _SINGLE.unpack(_SINGLE.pack(number))
-    except OverflowError:
-        return None
+    rounded = single(number)
     return rounded if math.isfinite(rounded) else None
 
 

@@ -17,7 +17,14 @@ from lakeward.model.dates import day_text, moment_text, parse_day, parse_moment
 from lakeward.model.file import DataFile
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Field, Primitive
-from lakeward.model.values import Value, from_neutral, to_neutral
+from lakeward.model.values import (
+    Value,
+    float_text,
+    from_neutral,
+    single,
+    single_text,
+    to_neutral,
+)
 
 _Id = TypeVar("_Id", int, str)
 _MS: Final = 1000
@@ -104,6 +111,8 @@ def partition_text(field: Field, value: Value) -> str | None:
         return moment_text(int(value))
     if name == "binary":
         return str(from_neutral(field.type, value).decode(errors="backslashreplace"))
+    if isinstance(value, float):
+        return single_text(value) if name == "float" else float_text(value)
     return str(value)
 
 
@@ -131,7 +140,9 @@ def partition_value(field: Field, text: str | None) -> Value:
         return parse_moment(text)
     if name == "binary":
         return to_neutral(kind, text.encode())
-    if name in ("float", "double"):
+    if name == "float":
+        return single(float(text))
+    if name == "double":
         return float(text)
     return text
 
