@@ -1,7 +1,10 @@
 """The rows of a file that are deleted in place: a deletion vector's bytes, read and written.
 
 A vector is a set of row positions, as a magic number and a 64-bit Roaring bitmap in its portable
-form. It lies in the log itself (storage type `i`), or in a file (`u` and `p`), which begins with
+form. An older form has another magic number, a count, and 32-bit bitmaps, each after its length;
+its numbers come in either byte order. It is read and never written.
+
+A vector lies in the log itself (storage type `i`), or in a file (`u` and `p`), which begins with
 one byte that tells its version; there each vector stands between its length and its checksum.
 """
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from pyroaring import BitMap64
 
 _MAGIC: Final = 1681511377
+_OLDER_MAGIC: Final = 1681511376
 _VERSION: Final = 1
 _LENGTH: Final = struct.Struct(">i")
 _CHECKSUM: Final = struct.Struct(">I")
@@ -69,14 +73,36 @@ def decode(data: bytes) -> BitMap64:
     """
     from pyroaring import BitMap64
 
-    if len(data) < _WORD.size or _WORD.unpack_from(data)[0] != _MAGIC:
+    older = next((o for o in "<>" if data[:4] == struct.pack(f"{o}i", _OLDER_MAGIC)), None)
+    if older is None and data[: _WORD.size] != _WORD.pack(_MAGIC):
         what = "A deletion vector does not begin as one of a known format."
         raise CorruptTable(what, hint="Read the table with the engine that wrote it.")
     try:
+        if older is not None:
+            return _older(data, older)
         return BitMap64.deserialize(data[_WORD.size :])
-    except ValueError as error:
+    except (ValueError, struct.error) as error:
         what = f"A deletion vector cannot be understood: {error}."
         raise CorruptTable(what, hint="`lakeward doctor` looks at the table's files.") from error
+
+
+def _older(data: bytes, order: str) -> BitMap64:
+    """The set of the older form: one 32-bit bitmap for each 2**32 positions."""
+    from pyroaring import BitMap, BitMap64
+
+    word = struct.Struct(f"{order}i")
+    (count,), place = word.unpack_from(data, 4), 8
+    found = BitMap64()
+    for number in range(count):
+        (size,) = word.unpack_from(data, place)
+        place += word.size
+        if size < 0 or place + size > len(data):
+            message = "it is cut off"
+            raise ValueError(message)
+        part = BitMap.deserialize(data[place : place + size])
+        found |= BitMap64(position + (number << 32) for position in part)
+        place += size
+    return found
 
 
 def read(vector: Mapping[str, Any], fetch: Callable[[str], bytes]) -> BitMap64:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from lakeward.errors import CorruptTable, UnsupportedFeature
-from lakeward.formats.delta.schema import parse_schema
+from lakeward.formats.delta.schema import UnknownType, parse_schema
 from lakeward.model.schema import MAX_FIELDS, Schema
 from lakeward.model.types import (
     PRIMITIVES,
@@ -137,16 +137,15 @@ def _parse(text: str) -> Schema:
     try:
         return parse_schema(text, last_id=_UNSETTLED)
     except CorruptTable as error:
-        missing = error.__cause__.args[0] if isinstance(error.__cause__, KeyError) else None
-        if isinstance(missing, str) and missing in _FOREIGN_TYPES:
-            what = f"The table has a column of type {missing}, which the lake cannot hold."
-            raise UnsupportedFeature(
-                what, hint="Drop the column, or leave the table outside."
-            ) from error
+        found = error.__cause__
+        if isinstance(found, UnknownType) and found.kind.startswith(_FOREIGN_TYPES):
+            what = f"Column {found.column} has the type {found.kind}, which the lake cannot hold."
+            hint = "Drop the column, or leave the table outside."
+            raise UnsupportedFeature(what, hint=hint, column=found.column) from error
         raise
 
 
-_FOREIGN_TYPES: Final = frozenset({"variant", "void", "null", "char", "varchar", "interval"})
+_FOREIGN_TYPES: Final = ("char", "geography", "geometry", "interval", "varchar")
 
 
 def _check(schema: Schema) -> None:

@@ -223,7 +223,7 @@ class _Interpreter:
         if self.definition is not None and actions.metadata is None and actions.protocol is None:
             return None
         new = definition_of(actions.metadata, actions.protocol, self.definition)
-        check_readable(new.protocol, self._location)
+        check_readable(new, self._location)
         if actions.metadata is not None:
             self.uuid = str(actions.metadata.get("id") or self.uuid)
             name = actions.metadata.get("name")

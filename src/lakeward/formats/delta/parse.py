@@ -16,7 +16,7 @@ import orjson
 from lakeward.errors import UnsupportedFeature
 from lakeward.formats.delta.evolution import evolved
 from lakeward.formats.delta.generated import derived_of
-from lakeward.formats.delta.schema import physical_name
+from lakeward.formats.delta.schema import only_shown, physical_name
 from lakeward.formats.delta.statistics import StatsReader, Trust
 from lakeward.formats.delta.values import encode_path, file_path, partition_value, vector_id
 from lakeward.model.commit import AppTransaction, CommitInfo
@@ -50,6 +50,7 @@ _UUID_LENGTH: Final = 20
 _PLAIN_PATH: Final = re.compile(r"[\w./=-]+", re.ASCII)
 _NEWEST_READER: Final = 3
 _NEWEST_WRITER: Final = 7
+_SHREDDED: Final = frozenset({"variantShredding", "variantShredding-preview"})
 _READABLE: Final = frozenset(
     {
         "columnMapping",
@@ -59,8 +60,7 @@ _READABLE: Final = frozenset(
         "typeWidening-preview",
         "v2Checkpoint",
         "vacuumProtocolCheck",
-        "variantShredding",
-        "variantShredding-preview",
+        *_SHREDDED,
         "variantType",
         "variantType-preview",
     }
@@ -101,7 +101,7 @@ class Actions:
 
 
 def actions_of(data: bytes) -> Actions:
-    """The actions of a commit, or of a checkpoint in JSON.
+    """The actions of a commit, or of a checkpoint in JSON; unknown kinds of them are ignored.
 
     Raises:
         ValueError: A line is not an action.
@@ -115,6 +115,7 @@ def actions_of(data: bytes) -> Actions:
         "domainMetadata": out.domains,
         "sidecar": out.sidecars,
     }
+    known = {*lists, "commitInfo", "protocol", "metaData"}
     loads = orjson.loads
     for number, line in enumerate(data.split(b"\n"), start=1):
         if not line or line.isspace():
@@ -128,7 +129,7 @@ def actions_of(data: bytes) -> Actions:
             message = f"line {number} of its commit is not an action"
             raise ValueError(message)
         for kind, body in action.items():
-            if body is None:
+            if body is None or kind not in known:
                 continue
             if type(body) is not dict:
                 message = f"line {number} of its commit has a {kind!r} that is not an action"
@@ -139,7 +140,7 @@ def actions_of(data: bytes) -> Actions:
                 out.info = out.info or body
             elif kind == "protocol":
                 out.protocol = body
-            elif kind == "metaData":
+            else:
                 out.metadata = body
     return out
 
@@ -320,20 +321,27 @@ class FileReader:
         return found
 
 
-def check_readable(protocol: Mapping[str, Any], location: str) -> None:
+def check_readable(definition: Definition, location: str) -> None:
     """Refuse a table whose log may not mean what it seems to.
 
     Raises:
         UnsupportedFeature: Its protocol demands what this Lakeward does not know.
     """
+    protocol = definition.protocol
+    variants = [name for name, kind in only_shown(definition.schema) if kind == "variant"]
+    if variants and _SHREDDED & set(protocol.get("readerFeatures") or ()):
+        what = f"Files of the Delta table at {location} may hold column {variants[0]} in pieces."
+        hint = "Drop the feature variantShredding with Spark, or leave the table outside the lake."
+        raise UnsupportedFeature(what, hint=hint, table=location, column=variants[0])
     unknown = sorted(set(protocol.get("readerFeatures") or ()) - _READABLE)
-    if (
-        protocol["minReaderVersion"] > _NEWEST_READER
-        or protocol["minWriterVersion"] > _NEWEST_WRITER
-    ):
-        unknown.append(
-            f"protocol version {protocol['minReaderVersion']}/{protocol['minWriterVersion']}"
-        )
+    reader, writer = protocol["minReaderVersion"], protocol["minWriterVersion"]
+    if reader > _NEWEST_READER:
+        unknown.append(f"protocol version {reader}")
+    if not unknown and writer > _NEWEST_WRITER:
+        # What a writer of that version puts into the log is not known.
+        what = f"The Delta table at {location} demands protocol version {writer} of its writers."
+        hint = f"This Lakeward knows writer versions up to {_NEWEST_WRITER}. Upgrade Lakeward."
+        raise UnsupportedFeature(what, hint=hint, table=location, features=[f"writer {writer}"])
     if unknown:
         what = f"The Delta table at {location} demands {', '.join(unknown)} of its readers."
         hint = "Upgrade Lakeward, or leave the table outside the lake."

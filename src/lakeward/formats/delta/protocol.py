@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from lakeward.errors import UnsupportedFeature
 from lakeward.formats.delta.mapping import MODE
-from lakeward.formats.delta.schema import has_timestamp_ntz, is_generated
+from lakeward.formats.delta.schema import has_timestamp_ntz, is_generated, only_shown
 from lakeward.model.definition import Definition, known
 
 GUARD: Final = "lakewardManaged"
@@ -167,6 +167,7 @@ def _unknown(definition: Definition) -> list[str]:
     strange = [f.name for f in generated if f.id not in definition.derived]
     if strange:
         unknown.append(f"the generated column {strange[0]}")
+    unknown += [f"the {kind} column {name}" for name, kind in only_shown(definition.schema)]
     if any("delta.invariants" in f.metadata for f in definition.schema.walk()):
         unknown.append("column invariants")
     return unknown

@@ -25,9 +25,9 @@ from lakeward.model.file import DataFile
 
 SIDECARS: Final = "_sidecars"
 _PIECE: Final = 10_000
+"""How many rows are Python values at a time."""
 _UNKNOWN_WRITER: Final = Trust()
 """A checkpoint does not say who wrote the files that it lists."""
-"""How many rows are Python values at a time."""
 
 _PARSED: Final = ("stats_parsed", "partitionValues_parsed")
 _SMALL: Final = {

@@ -3,6 +3,9 @@
 Field ids and what Delta has no word for (millisecond timestamps, defaults, which fields are
 indexed) travel in field metadata, so that a lost store is rebuilt from published logs without
 loss.
+
+Two types of Delta are read and not written. A `variant` is shown as files hold it, a struct of the
+bytes `metadata` and `value`; a `void` as a string that is always null.
 """
 
 from __future__ import annotations
@@ -44,7 +47,19 @@ _TO_DELTA: Final = {
     "timestamp_ms_ntz": "timestamp_ntz",
 }
 _FROM_DELTA: Final = {v: k for k, v in _TO_DELTA.items() if "_ms" not in k}
+SHOWN_AS: Final = "lakeward.deltaType"
+"""Beside a field that is shown as a type other than its own: Delta's name of its own type."""
+_VARIANT: Final = "variant"
+_ONLY_SHOWN: Final = frozenset({_VARIANT, "void", "null"})
 _OWN_KEYS: Final = frozenset({ID, TYPE, DEFAULT, INDEXED, NESTED_IDS, NESTED_TYPES, COMMENT})
+
+
+class UnknownType(ValueError):
+    """A column has a type that no column of the lake can have."""
+
+    def __init__(self, kind: str, column: str = "") -> None:
+        super().__init__(kind)
+        self.kind, self.column = kind, column
 
 
 def schema_string(schema: Schema) -> str:
@@ -90,12 +105,17 @@ def is_generated(field: Field) -> bool:
     return EXPRESSION in field.metadata
 
 
+def only_shown(schema: Schema) -> list[tuple[str, str]]:
+    """The columns, or parts of columns, that can be read and not written, each with its type."""
+    return [(f.name, str(f.metadata[SHOWN_AS])) for f in schema.walk() if SHOWN_AS in f.metadata]
+
+
 def _struct(fields: tuple[Field, ...]) -> dict[str, Any]:
     return {"type": "struct", "fields": [_field_json(f) for f in fields]}
 
 
 def _field_json(field: Field) -> dict[str, Any]:
-    metadata: dict[str, Any] = dict(field.metadata)
+    metadata: dict[str, Any] = {k: v for k, v in field.metadata.items() if k != SHOWN_AS}
     metadata[ID] = field.id
     if _is_ms(field.type):
         metadata[TYPE] = field.type.name
@@ -113,10 +133,14 @@ def _field_json(field: Field) -> dict[str, Any]:
         metadata[COMMENT] = field.comment
     return {
         "name": field.name,
-        "type": _type_json(field.type),
+        "type": _delta_type(field),
         "nullable": field.nullable,
         "metadata": metadata,
     }
+
+
+def _delta_type(field: Field) -> Any:
+    return field.metadata.get(SHOWN_AS) or _type_json(field.type)
 
 
 def _type_json(kind: Type) -> Any:
@@ -130,14 +154,14 @@ def _type_json(kind: Type) -> Any:
         case ListOf(element):
             return {
                 "type": "array",
-                "elementType": _type_json(element.type),
+                "elementType": _delta_type(element),
                 "containsNull": element.nullable,
             }
         case MapOf(key, value):
             return {
                 "type": "map",
-                "keyType": _type_json(key.type),
-                "valueType": _type_json(value.type),
+                "keyType": _delta_type(key),
+                "valueType": _delta_type(value),
                 "valueContainsNull": value.nullable,
             }
 
@@ -145,16 +169,20 @@ def _type_json(kind: Type) -> Any:
 def _field(source: dict[str, Any], ids: Ids) -> Field:
     metadata = source.get("metadata") or {}
     own = _id_of(source)
-    kind = _finer(metadata.get(TYPE), source["type"])
+    try:
+        kind = _finer(metadata.get(TYPE), source["type"]) or _type(source["type"], ids, source)
+    except UnknownType as error:
+        raise UnknownType(error.kind, error.column or str(source["name"])) from error
     return Field(
         id=own if own is not None else ids.next(),
         name=source["name"],
-        type=kind or _type(source["type"], ids, source),
+        type=kind,
         nullable=source["nullable"],
         comment=metadata.get(COMMENT),
         default=metadata.get(DEFAULT),
         indexed=bool(metadata.get(INDEXED, False)),
-        metadata={k: v for k, v in metadata.items() if k not in _OWN_KEYS},
+        metadata={k: v for k, v in metadata.items() if k not in _OWN_KEYS}
+        | _shown_as(source["type"]),
     )
 
 
@@ -163,6 +191,14 @@ def _type(source: Any, ids: Ids, owner: dict[str, Any], path: str = "") -> Type:
         if source.startswith("decimal("):
             precision, scale = source[len("decimal(") : -1].split(",")
             return Decimal(int(precision), int(scale))
+        if source == _VARIANT:
+            # As files hold it; Parquet's own specification says how to read the two.
+            parts = (("metadata", ids.next()), ("value", ids.next()))
+            return Struct(tuple(Field(i, n, Primitive("binary")) for n, i in parts))
+        if source in _ONLY_SHOWN:
+            return Primitive("string")
+        if source not in _FROM_DELTA:
+            raise UnknownType(source)
         return Primitive(_FROM_DELTA[source])
     match source["type"]:
         case "struct":
@@ -186,7 +222,12 @@ def _part(
     own = _whole(_nested(owner, NESTED_IDS).get(here))
     kind = _finer(_nested(owner, NESTED_TYPES).get(here), source)
     inner = kind or _type(source, ids, owner, f"{here}.")
-    return Field(own if own is not None else ids.next(), name, inner, nullable)
+    number = own if own is not None else ids.next()
+    return Field(number, name, inner, nullable, metadata=_shown_as(source))
+
+
+def _shown_as(source: Any) -> dict[str, Any]:
+    return {SHOWN_AS: source} if isinstance(source, str) and source in _ONLY_SHOWN else {}
 
 
 def _finer(own: Any, source: Any) -> Primitive | None:
