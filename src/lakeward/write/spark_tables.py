@@ -196,6 +196,24 @@ class SparkTables:
         """Note which rows a statement replaces or removes; None for all."""
         self._view.members[name].change.scopes.append(scope)
 
+    def noted(self) -> Callable[[], None]:
+        """Note what was asked of each table; the result forgets what was asked for since.
+
+        For operations that were prepared and did not run: they have read and changed nothing.
+        """
+        changes = {n: m.change for n, m in self._view.members.items()}
+        looks = {n: (len(c.reads), len(c.scopes)) for n, c in changes.items()}
+        asked = {n: len(w.operations) for n, w in self._written.items()}
+
+        def forget() -> None:
+            for name, member in self._view.members.items():
+                reads, scopes = looks.get(name, (0, 0))
+                del member.change.reads[reads:], member.change.scopes[scopes:]
+            for name, written in self._written.items():
+                del written.operations[asked.get(name, 0) :]
+
+        return forget
+
     def settle(self) -> None:
         """Net every branch, validate its new rows, and make it part of the table's change.
 

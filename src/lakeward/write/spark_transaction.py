@@ -11,7 +11,8 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lakeward.engines.spark.failures import translated
+from lakeward.engines.spark.failures import NotRun, translated
+from lakeward.engines.spark.parameters import with_values
 from lakeward.engines.spark.quoting import identifier
 from lakeward.engines.spark.statement import (
     Kind,
@@ -71,23 +72,39 @@ class SparkTransaction(Transaction):
         """The transaction's own session: a copy of the one given, which knows its tables."""
         return self._tables.workspace.session
 
-    def sql(self, text: str) -> DataFrame:
+    def sql(
+        self,
+        text: str,
+        /,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        **values: Any,
+    ) -> DataFrame:
         """Run a statement of Spark SQL, with the lake's tables by their plain names.
 
         Tables that it reads are seen at the transaction's cut, with what the transaction did to
         them; tables that it writes are changed on a branch that nobody else sees. Temporary views
-        of the session that the transaction was given are known.
+        of the session that the transaction was given are known, those that were made since too.
+
+        A statement that Spark refuses before it runs it, because it cannot be parsed or names a
+        column that is not there, raises Spark's own error. It has changed nothing, and the
+        transaction stays open.
 
         Args:
             text: SELECT, INSERT, UPDATE, DELETE, MERGE, OPTIMIZE, CREATE TABLE, with or without AS
                 SELECT, or CREATE TEMPORARY VIEW. A table that is made appears with the commit.
+            args: Values for parameters as in `spark.sql`: a mapping for `:name`, a list for `?`.
+            **values: Frames, columns of frames, texts and numbers that replace `{name}` in the
+                text, as in `spark.sql`.
 
         Raises:
+            InvalidInput: It cannot be understood, or names a value that was not given.
             AlreadyExists: It makes a table that is there.
             UnsupportedFeature: The statement would change something outside the transaction, or
                 might; says why. The transaction stays open.
             TableNotFound: It names a table that is not there.
         """
+        workspace = self._tables.workspace
+        text = with_values(self.spark, text, values, lambda f: identifier(workspace.named(f)))
         statement = read_statement(text)
         if statement.kind is not Kind.QUERY and self._is_replay():
             return self.spark.range(0).toDF("id")
@@ -95,9 +112,9 @@ class SparkTransaction(Transaction):
         # Looked up first, so that a statement that is refused has changed nothing.
         found = found_tables(self._parts, self._tables, statement)
         if statement.kind is Kind.CREATE:
-            return self._make(statement, found)
+            return self._make(statement, found, args)
         with self._running(str(found.get(statement.target.start)) if statement.target else ""):
-            return self._do(spelled(self._tables, statement, found))
+            return self._do(spelled(self._tables, statement, found), args)
 
     def read(
         self, name: str, *, columns: Sequence[str] | None = None, where: str | None = None
@@ -161,7 +178,8 @@ class SparkTransaction(Transaction):
                 rows = rows.localCheckpoint()
             condition = "" if scope is None else f" WHERE {render(scope)}"
             self._do(f"DELETE FROM {target}{condition}")
-            self._insert(table, target, rows)
+            with _later_step():
+                self._insert(table, target, rows)
 
     def delete(self, name: str, *, where: str) -> None:
         """Delete the rows for which `where` is true."""
@@ -270,7 +288,9 @@ class SparkTransaction(Transaction):
         else:
             self._tables.discard()
 
-    def _make(self, statement: Statement, found: Mapping[int, TableName | None]) -> DataFrame:
+    def _make(
+        self, statement: Statement, found: Mapping[int, TableName | None], args: Any
+    ) -> DataFrame:
         """Make a table, with the rows of a query where there is one."""
         created, workspace = statement.created, self._tables.workspace
         if created is None or statement.target is None:
@@ -283,29 +303,28 @@ class SparkTransaction(Transaction):
                 return nothing
             what = f"The lake has a table {name} already."
             raise AlreadyExists(what, hint="Choose another name.", table=str(name))
+        rows = None
+        if created.is_filled:
+            with self._running(str(name)):
+                rows = self._do(query_of(spelled(self._tables, statement, found)), args)
+        declared = created.columns or ""
+        columns = workspace.declared(declared) if rows is None else workspace.columns(rows)
+        format_ = created.format or "delta"
+        definition = define(
+            columns,
+            format_,
+            partition_by=created.partition_by,
+            properties=created.properties,
+            constraints={},
+            comment=created.comment,
+            guard=True,
+        )
         with self._running(str(name)):
-            rows = None
-            if created.is_filled:
-                rows = self._do(query_of(spelled(self._tables, statement, found)))
-            columns = (
-                workspace.declared(created.columns or "")
-                if rows is None
-                else workspace.columns(rows)
-            )
-            format_ = created.format or "delta"
-            definition = define(
-                columns,
-                format_,
-                partition_by=created.partition_by,
-                properties=created.properties,
-                constraints={},
-                comment=created.comment,
-                guard=True,
-            )
             word = "CREATE TABLE" if rows is None else "CREATE TABLE AS SELECT"
             target = self._tables.make(name, format_, definition, Operation(word, told(definition)))
             if rows is not None:
-                self._insert(name, target, rows)
+                with _later_step():
+                    self._insert(name, target, rows)
             return nothing
 
     def _insert(self, table: TableName, target: str, data: Any) -> None:
@@ -318,16 +337,23 @@ class SparkTransaction(Transaction):
         definition = self._view.member(table, reads=False).change.definition
         return frame_of(self.spark, data, definition, str(table))
 
-    def _do(self, sql: str) -> DataFrame:
-        done = self._tables.workspace.frame(sql)
+    def _do(self, sql: str, args: Any = None) -> DataFrame:
+        done = self._tables.workspace.frame(sql, args)
         reach("branch.worked")
         return done
 
     @contextmanager
     def _running(self, table: str) -> Generator[None]:
-        """An operation: when it fails, the transaction is rolled back."""
+        """Run an operation; when it fails, roll the transaction back.
+
+        An operation that Spark refuses before it runs leaves the transaction as it was.
+        """
+        forget = self._tables.noted()
         try:
             yield
+        except NotRun as refused:
+            forget()
+            raise (translated(refused.error, table) or refused.error) from None
         except BaseException as error:
             self.rollback()
             self._failure = error
@@ -337,6 +363,15 @@ class SparkTransaction(Transaction):
                     self._failure = known
                     raise known from error
             raise
+
+
+@contextmanager
+def _later_step() -> Generator[None]:
+    """Run a step of an operation whose earlier steps have changed something."""
+    try:
+        yield
+    except NotRun as refused:
+        raise refused.error from None
 
 
 def _without_spark() -> UnsupportedFeature:

@@ -310,7 +310,13 @@ class Transaction:
         """
         raise _needs_spark(name)
 
-    def sql(self, text: str) -> Any:
+    def sql(
+        self,
+        text: str,
+        /,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,  # noqa: ARG002  needs Spark
+        **values: Any,  # noqa: ARG002  needs Spark
+    ) -> Any:
         """Run a statement of Spark SQL by plain table names; see `SparkTransaction.sql`.
 
         Raises:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final, cast
 
+from lakeward.engines.spark.extra import pyspark
 from lakeward.errors import ConstraintViolation, LakewardError, SchemaMismatch
 
 _NULL: Final = re.compile(r"DELTA_NOT_NULL_CONSTRAINT_VIOLATED|NOT_NULL_ASSERT_VIOLATION")
@@ -14,6 +15,54 @@ _MISFIT: Final = re.compile(
     r"\[(INCOMPATIBLE_DATA_FOR_TABLE|INSERT_COLUMN_ARITY_MISMATCH|DELTA_FAILED_TO_MERGE_FIELDS"
     r"|CAST_OVERFLOW_IN_TABLE_INSERT|CAST_INVALID_INPUT|DELTA_INSERT_COLUMN_ARITY_MISMATCH)"
 )
+
+_RUN: Final = ("eagerlyExecute", "commandExecuted", "sideEffectResult", "CommandExec")
+"""Parts of the names of methods that run a statement."""
+_ANALYSED: Final = ("QueryExecution.assertAnalyzed", "parsePlan", "ParseDriver", "SparkSqlParser")
+"""Parts of the names of methods that read and analyse a statement, before it runs."""
+
+
+class NotRun(Exception):
+    """Spark refused a statement while it read it, so that nothing has changed.
+
+    Attributes:
+        error: What Spark says.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def analysis_error(error: BaseException) -> Exception | None:
+    """The error as one of Spark's analysis, where it is one.
+
+    For some errors of Delta pyspark fails to find the text, and raises Java's error instead.
+    """
+    kind = pyspark("errors").AnalysisException
+    if isinstance(error, kind):
+        return error
+    origin = error.__context__ if hasattr(error.__context__, "java_exception") else error
+    java = getattr(origin, "java_exception", None)
+    if java is None or not str(java.getClass().getName()).endswith("AnalysisException"):
+        return None
+    made: Any = kind(str(java.getMessage()))
+    # As pyspark calls it in the errors that it makes.
+    made._stackTrace = str(origin)
+    return cast(Exception, made)
+
+
+def was_not_run(error: Exception) -> bool:
+    """Whether Spark raised an error while it read a statement; False where that is not sure."""
+    trace = str(getattr(error, "_stackTrace", ""))
+    analysed = any(method in trace for method in _ANALYSED)
+    return analysed and not any(method in trace for method in _RUN)
+
+
+def first_line(error: Exception) -> str:
+    """The first line of what an error says that says something."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return next((line for line in lines if line), type(error).__name__)
 
 
 def translated(error: Exception, table: str) -> LakewardError | None:
@@ -32,7 +81,6 @@ def translated(error: Exception, table: str) -> LakewardError | None:
         )
     misfit = _MISFIT.search(said)
     if misfit is not None:
-        first = said.split("\n", 1)[0]
-        what = f"The rows do not fit table {table}: {first}"
+        what = f"The rows do not fit table {table}: {first_line(error)}"
         return SchemaMismatch(what, hint="Nothing was committed.", table=table)
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ def configured(
         if is_local(wanted):
             # Otherwise it warns that it has chosen an address, which it does not listen on then.
             os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+        _set_python(wanted)
     files = jars(_packages(warehouse), wanted)
     found = settings(wanted, catalog=catalog, store=store, warehouse=warehouse, jars=files)
     for key, value in found.items():
@@ -87,6 +89,20 @@ def check(session: SparkSession) -> None:
             " lakeward.spark.session, or from a builder that went through lakeward.spark.configure."
         )
         raise InvalidInput(what, hint=hint)
+
+
+def _set_python(wanted: Mapping[str, str]) -> None:
+    """Let Python functions of Spark run in the user's Python, where nobody chose one.
+
+    Spark would take the first `python3` of the path, which may lack the packages of this one. On a
+    cluster this program's path may mean nothing to the workers, so none is set.
+    """
+    chosen = wanted.get("spark.pyspark.python")
+    if chosen is None and is_local(wanted):
+        chosen = sys.executable
+    if chosen:
+        # pyspark goes by the environment alone when it is not started by spark-submit.
+        os.environ.setdefault("PYSPARK_PYTHON", chosen)
 
 
 def _is_running() -> bool:

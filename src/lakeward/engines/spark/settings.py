@@ -19,6 +19,8 @@ from lakeward.engines.spark.versions import (
 
 JOINED: Final = ("spark.jars", "spark.sql.extensions")
 """Settings that are lists: what the user gives stands beside what the lake needs."""
+PARAMETERS: Final = "spark.sql.legacy.parameterSubstitution.constantsOnly"
+"""Binds parameters of statements when they are analysed, not when they are parsed."""
 TIME_ZONE: Final = "spark.sql.session.timeZone"
 UTC: Final = "UTC"
 LOCAL: Final = "local[*]"
@@ -58,6 +60,8 @@ def settings(
         # Delta would prune by a moment's day in the zone of the session that reads, and values are
         # those of UTC: it would skip files with matching rows. Statistics still prune.
         "spark.databricks.delta.generatedColumn.partitionFilterOptimization.enabled": "false",
+        # The parsers of Delta and Iceberg do not pass on parameters in Spark's newer way.
+        PARAMETERS: "true",
         # Readers that are not Spark take the old form for nanoseconds.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     }

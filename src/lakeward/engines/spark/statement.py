@@ -306,6 +306,8 @@ def _create(text: str, tree: exp.Create) -> Statement:
     if tree.kind == "VIEW":
         if not any(isinstance(p, exp.TemporaryProperty) for p in properties):
             raise _refused(text, "A view outlives the transaction; make it a TEMPORARY one.")
+        if any(isinstance(p, exp.GlobalProperty) for p in properties):
+            raise _refused(text, "A global view outlives the transaction; leave GLOBAL out.")
         if tree.expression is None:
             raise _refused(text, "Read the files with spark.read, and name the frame.")
         return _statement(text, tree, Kind.VIEW, tree.this)

@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.engines.spark.extra import pyspark
+from lakeward.engines.spark.failures import NotRun, analysis_error, first_line, was_not_run
 from lakeward.engines.spark.quoting import identifier, literal
 from lakeward.engines.spark.session import check
-from lakeward.engines.spark.settings import TIME_ZONE, UTC, iceberg_catalog
+from lakeward.engines.spark.settings import PARAMETERS, TIME_ZONE, UTC, iceberg_catalog
+from lakeward.engines.spark.views import Views, take
 from lakeward.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class Workspace:
         self.session: SparkSession = pyspark("sql").SparkSession(spark.sparkContext, java)
         self._tell_zone()
         self.set_utc()
+        self.session.conf.set(PARAMETERS, "true")
         self._tag = f"txn_{sha256(transaction_id.encode()).hexdigest()[:16]}"
         self._place: str | None = None
         self._databases: set[str] = set()
@@ -66,6 +69,7 @@ class Workspace:
         self._entered: set[str] = set()
         self._shared: dict[str, str] = {}
         self._views = 0
+        self._known_views = Views(spark, self.session)
 
     def enter_version(self, namespace: str, name: str, location: str, version: int) -> None:
         """Enter a version of a Delta table, to be read."""
@@ -151,23 +155,18 @@ class Workspace:
             found = pyspark("sql.types").StructType.fromDDL(columns)
             return pyspark("sql.pandas.types").to_arrow_schema(found)
         except pyspark("errors").PySparkException as error:
-            what = f"The columns cannot be understood: {str(error).splitlines()[0]}"
+            what = f"The columns cannot be understood: {first_line(error)}"
             raise InvalidInput(what, hint="Declare names, types and NOT NULL.") from error
 
     def is_view(self, name: str) -> bool:
-        """Whether the session has a temporary view of this name."""
-        found = self.session._jsparkSession.sessionState().catalog().getTempView(name)
-        return bool(found.isDefined())
+        """Whether statements see a temporary view of this name."""
+        return self._known_views.has(name)
 
     def named(self, frame: Any) -> str:
         """A name for the rows of a frame, of this session or another one of the same Spark."""
-        plan = frame._jdf.queryExecution().analyzed()
-        rows = self._java.org.apache.spark.sql.classic.Dataset.ofRows(
-            self.session._jsparkSession, plan
-        )
         self._views += 1
         name = f"{self._tag}_rows_{self._views}"
-        rows.createOrReplaceTempView(name)
+        take(self.session, frame, name)
         return name
 
     def looks_at_tables(self, frame: Any) -> bool:
@@ -181,10 +180,24 @@ class Workspace:
         """
         self.session.conf.set(TIME_ZONE, UTC)
 
-    def frame(self, sql: str) -> DataFrame:
-        """Run a statement as it stands."""
+    def frame(self, sql: str, args: Any = None) -> DataFrame:
+        """Run a statement as it stands.
+
+        Args:
+            sql: The statement.
+            args: Values for its parameters, as `spark.sql` takes them.
+
+        Raises:
+            NotRun: Spark refused it before it ran.
+        """
         self.set_utc()
-        return self.session.sql(sql)
+        try:
+            return self.session.sql(sql, args)
+        except Exception as error:
+            known = analysis_error(error)
+            if known is not None and was_not_run(known):
+                raise NotRun(known) from error
+            raise
 
     def close(self) -> None:
         """Forget every table; what they name stays as it is."""
