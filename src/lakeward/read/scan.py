@@ -4,31 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lakeward.engines import datafusion
 from lakeward.engines.arrow import scan as arrow_scan
-from lakeward.engines.arrow.expression import to_arrow
+from lakeward.engines.arrow.by_id import Hints
 from lakeward.engines.arrow.relabel import relabelled
-from lakeward.engines.iceberg import ScanFile, scan_iceberg
+from lakeward.engines.arrow.source import Deleted
 from lakeward.errors import InvalidInput
 from lakeward.formats.delta import mapping, protocol
-from lakeward.formats.iceberg.definition import BY_ID, FORMAT_VERSION
-from lakeward.formats.iceberg.listing import DELETE_FILES
-from lakeward.formats.iceberg.publication import full_path
-from lakeward.formats.iceberg.schema import schema_json
-from lakeward.formats.iceberg.values import to_tuple
+from lakeward.formats.iceberg.definition import FORMAT_VERSION
 from lakeward.model import arguments
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
 from lakeward.model.file import LoggedFile, is_full
+from lakeward.read.iceberg_files import DeletedRows, DocumentHints
 from lakeward.storage.base import Storage
-
-if TYPE_CHECKING:
-    from lakeward.read.vectors import Vectors
 
 
 def needs_engine(definition: Definition) -> bool:
@@ -36,9 +29,9 @@ def needs_engine(definition: Definition) -> bool:
     return FORMAT_VERSION not in definition.protocol and protocol.needs_engine(definition)
 
 
-def is_numbered(file: LoggedFile, definition: Definition) -> bool:
-    """Whether `read_numbered` can read a file."""
-    return not (needs_engine(definition) or _is_pyiceberg_s([file], definition))
+def is_numbered(definition: Definition) -> bool:
+    """Whether `read_numbered` can read the files of a table."""
+    return not needs_engine(definition)
 
 
 def read_files(
@@ -62,17 +55,6 @@ def read_files(
         columns: Names in the order wanted; all when None.
         where: Keeps rows for which it is true.
     """
-    if _is_pyiceberg_s(files, definition):
-        place = storage.uri(head.location)
-        return scan_iceberg(
-            str(head.pointer),
-            schema_json(definition.schema, 0),
-            [_scan_file(f, definition, place) for f in files],
-            definition.schema.to_arrow(),
-            columns=columns,
-            where=None if where is None else to_arrow(where),
-            filesystem=storage.scheme_filesystem,
-        )
     has_vectors = any(f.file.deletion_vector is not None for f in files)
     filesystem, directory = _place(storage, head)
     stored = _stored(definition, columns, where)
@@ -84,7 +66,8 @@ def read_files(
         pre_buffer=storage.is_remote,
         columns=stored.columns,
         where=stored.where,
-        deleted=_vectors(storage, head).positions if has_vectors else None,
+        deleted=_deleted(storage, head, definition) if has_vectors else None,
+        hints=_hints(storage, head, definition),
     )
     return stored.as_asked(rows)
 
@@ -136,7 +119,7 @@ def read_numbered(
         storage: Where it is.
         head: Whose it is.
         definition: Whose schema the rows get.
-        file: One for which `is_numbered` holds.
+        file: Of a table for which `is_numbered` holds.
         columns: Names in the order wanted.
         where: Keeps rows for which it is true.
         among: Leaves out row groups with none of these positions, ascending; None for none.
@@ -152,8 +135,9 @@ def read_numbered(
         pre_buffer=storage.is_remote,
         columns=stored.columns,
         where=stored.where,
-        deleted=_vectors(storage, head).positions(file) if has_vector else None,
+        deleted=_deleted(storage, head, definition)(file) if has_vector else None,
         among=among,
+        hints=_hints(storage, head, definition),
     )
     return stored.as_asked(rows)
 
@@ -217,35 +201,25 @@ def _stored(
     )
 
 
-def _is_pyiceberg_s(files: Sequence[LoggedFile], definition: Definition) -> bool:
-    """Whether pyiceberg reads the files: columns go by their ids, or delete files apply."""
-    if FORMAT_VERSION not in definition.protocol:
-        return False
-    by_id = bool(definition.protocol.get(BY_ID))
-    return by_id or any(f.file.deletion_vector is not None for f in files)
-
-
 def _place(storage: Storage, head: Head) -> tuple[pa.fs.FileSystem, str]:
     filesystem, root = storage.arrow_filesystem()
     return filesystem, head.location if is_full(head.location) else f"{root}/{head.location}"
 
 
-def _vectors(storage: Storage, head: Head) -> Vectors:
+def _is_iceberg(definition: Definition) -> bool:
+    return FORMAT_VERSION in definition.protocol
+
+
+def _hints(storage: Storage, head: Head, definition: Definition) -> Hints | None:
+    """Hints for tables whose columns are found by field ids."""
+    return DocumentHints(storage, head, definition) if _is_iceberg(definition) else None
+
+
+def _deleted(storage: Storage, head: Head, definition: Definition) -> Deleted:
+    """What tells the rows that are deleted in place."""
+    if _is_iceberg(definition):
+        return DeletedRows(storage, head).positions
     # Few tables have any, and the library that reads them need not be loaded for the others.
     from lakeward.read.vectors import Vectors
 
-    return Vectors(storage, head)
-
-
-def _scan_file(file: LoggedFile, definition: Definition, location: str) -> ScanFile:
-    vector = file.file.deletion_vector or {}
-    return ScanFile(
-        path=full_path(file.file, location),
-        size=file.size,
-        partition={
-            -i: to_tuple(definition.field(i).type, value)
-            for i, value in file.partition.items()
-            if i in definition.derived
-        },
-        deletes=vector.get(DELETE_FILES, ()),
-    )
+    return Vectors(storage, head).positions

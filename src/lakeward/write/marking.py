@@ -37,7 +37,7 @@ def is_marked_by(definition: Definition, file: LoggedFile, gone: int) -> bool:
         gone: How many rows go.
     """
     rows = file.rows
-    if rows is None or not is_merge_on_read(definition) or not is_numbered(file, definition):
+    if rows is None or not is_merge_on_read(definition) or not is_numbered(definition):
         return False
     vector = file.file.deletion_vector or {}
     all_gone = gone + int(vector.get("cardinality", 0))

@@ -126,7 +126,7 @@ class Removal:
             if going.always(file.file):
                 out.append(Replaced(file, ()))
                 continue
-            if not is_numbered(file, definition):
+            if not is_numbered(definition):
                 out += self._rewritten(file, going, looked=False)
                 continue
             gone = going.read(self.storage, self.change, file)[POSITION]

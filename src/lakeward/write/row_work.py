@@ -114,7 +114,7 @@ class RowWork:
     def parts(self, file: LoggedFile, found: Found) -> Iterator[FileRows]:
         """All rows of a file, of which some change, part by part."""
         definition, head = self.change.definition, self.change.head
-        if file.file.deletion_vector is None or not is_numbered(file, definition):
+        if file.file.deletion_vector is None or not is_numbered(definition):
             # There every row is read, so its position is its place.
             reader = read_files(self.storage, head, definition, [file])
             start = 0
@@ -180,7 +180,7 @@ class RowWork:
     ) -> Iterator[pa.Table]:
         """Rows with their positions, among them all for which a condition is true."""
         definition, head = self.change.definition, self.change.head
-        if is_numbered(file, definition):
+        if is_numbered(definition):
             numbered = self._reader(file, names, where=where)
             yield from by_parts(numbered, numbered.schema)
             return

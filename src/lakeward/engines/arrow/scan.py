@@ -10,6 +10,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.fs
 
+from lakeward.engines.arrow.by_id import Hints
+from lakeward.engines.arrow.identified import Wanted, rows_by_id
 from lakeward.engines.arrow.masked import POSITION
 from lakeward.engines.arrow.source import Deleted, Source
 from lakeward.errors import FileMissing, InvalidExpression, LakewardError, StorageError
@@ -33,6 +35,7 @@ def scan(
     where: Expression | None = None,
     pre_buffer: bool = False,
     deleted: Deleted | None = None,
+    hints: Hints | None = None,
 ) -> pa.RecordBatchReader:
     """The rows of files, in the order of the files.
 
@@ -45,6 +48,7 @@ def scan(
         where: Keeps rows for which it is true.
         pre_buffer: Fetch what is near each other in a file at once: for files that are far away.
         deleted: Tells the rows that are deleted in place; None where no file has any.
+        hints: Of the table's metadata, where columns are found by field ids; None for by names.
     """
     schema = definition.schema
     names = list(schema.names if columns is None else columns)
@@ -52,7 +56,10 @@ def scan(
     try:
         source = Source(definition, filesystem, directory, pre_buffer=pre_buffer)
         source.look(files, names, where)
-        if deleted is None:
+        if hints is not None:
+            wanted_rows = Wanted(definition, names, where, hints, deleted or _none)
+            batches = rows_by_id(source, files, wanted_rows)
+        elif deleted is None:
             batches = source.filtered(files, names, where)
         else:
             batches = _by_turns(source, files, names, where, deleted)
@@ -72,6 +79,7 @@ def scan_numbered(
     pre_buffer: bool = False,
     deleted: array[int] | None = None,
     among: Sequence[int] | None = None,
+    hints: Hints | None = None,
 ) -> pa.RecordBatchReader:
     """The rows of a file, each with its position in it as a last column, `POSITION`.
 
@@ -85,6 +93,7 @@ def scan_numbered(
         pre_buffer: As for `scan`.
         deleted: Positions of rows that are deleted in place, ascending.
         among: Only row groups with one of these positions, ascending; None for all.
+        hints: As for `scan`.
     """
     arrow = definition.schema.arrow
     fields = [*(arrow.field(n) for n in columns), pa.field(POSITION, pa.int64())]
@@ -92,10 +101,19 @@ def scan_numbered(
     try:
         source = Source(definition, filesystem, directory, pre_buffer=pre_buffer)
         source.look([file], columns, where)
-        batches = source.masked([file], [*columns, POSITION], where, lambda _: gone, among)
+        names = [*columns, POSITION]
+        if hints is None:
+            batches = source.masked([file], names, where, lambda _: gone, among)
+        else:
+            wanted = Wanted(definition, names, where, hints, lambda _: gone, among)
+            batches = rows_by_id(source, [file], wanted)
     except (FileNotFoundError, pa.ArrowException, OSError) as error:
         raise _failed(error) from error
     return _plain(pa.schema(fields), batches)
+
+
+def _none(file: LoggedFile) -> array[int]:  # noqa: ARG001  as `Deleted`
+    return array("Q")
 
 
 def _by_turns(

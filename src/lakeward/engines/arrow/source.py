@@ -66,13 +66,25 @@ class Source:
         self._repeating = _repeating(files, paths, self._filesystem, candidates)
 
     def filtered(
-        self, files: Sequence[LoggedFile], names: Sequence[str], where: Expression | None
+        self,
+        files: Sequence[LoggedFile],
+        names: Sequence[str],
+        where: Expression | None,
+        opened: Sequence[ds.ParquetFileFragment] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of files that are whole and for which the condition is true."""
+        """Rows of files that are whole and for which the condition is true.
+
+        Args:
+            files: What to read.
+            names: Of the columns wanted.
+            where: Keeps rows for which it is true.
+            opened: The same files, where `open` gave them.
+        """
+        fragments = self._fragments(files) if opened is None else opened
         if where is None:
-            yield from self._batches(self._dataset(self._fragments(files)), names, None)
+            yield from self._batches(self._dataset(fragments), names, None)
             return
-        trusted, fragments = Trusted(where), self._fragments(files)
+        trusted = Trusted(where)
         skipping = self._skipping(files, fragments, trusted)
         for terms, run in itertools.groupby(zip(skipping, fragments, strict=True), lambda p: p[0]):
             dataset = self._dataset([fragment for _, fragment in run])
@@ -92,9 +104,10 @@ class Source:
         where: Expression | None,
         deleted: Deleted,
         among: Sequence[int] | None = None,
+        opened: Sequence[ds.ParquetFileFragment] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Rows of files of which some are deleted in place."""
-        fragments = self._fragments(files)
+        fragments = self._fragments(files) if opened is None else opened
         conditions: list[pc.Expression | None] = [None] * len(files)
         if where is not None:
             trusted = Trusted(where)
@@ -111,6 +124,32 @@ class Source:
         )
         yield from self._kept(rows, names, where)
 
+    def open(self, files: Sequence[LoggedFile]) -> list[ds.ParquetFileFragment]:
+        """Open files that hold all their columns, and read their footers."""
+        form = self._format
+        found = [form.make_fragment(self._path(f), self._filesystem) for f in files]
+        complete(found, threads=True)
+        return found
+
+    def stored(
+        self,
+        opened: Sequence[ds.ParquetFileFragment],
+        schema: pa.Schema,
+        names: Sequence[str],
+    ) -> Iterator[pa.RecordBatch]:
+        """All rows of opened files, with columns as the files have them.
+
+        Args:
+            opened: Files that have one schema.
+            schema: Theirs.
+            names: Of the columns wanted.
+        """
+        dataset = ds.FileSystemDataset(list(opened), schema, self._format, self._filesystem)
+        scanner = dataset.scanner(
+            columns={n: pc.field(n) for n in names}, use_threads=True, batch_size=_BATCH_ROWS
+        )
+        return iter(scanner.to_batches())
+
     def _fragments(self, files: Sequence[LoggedFile]) -> list[ds.ParquetFileFragment]:
         form, place = self._format, self._filesystem
         return [
@@ -121,7 +160,7 @@ class Source:
         ]
 
     def _dataset(self, fragments: Sequence[ds.ParquetFileFragment]) -> ds.Dataset:
-        return ds.FileSystemDataset(fragments, self._stored, self._format, self._filesystem)
+        return ds.FileSystemDataset(list(fragments), self._stored, self._format, self._filesystem)
 
     def _skipping(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,16 +12,15 @@ from lakeward.formats.iceberg.document import Document
 from lakeward.formats.iceberg.names import NAME_MAPPING
 from lakeward.formats.iceberg.schema import parse_schema, schema_json, schema_notes
 from lakeward.formats.iceberg.spec import last_partition_id, parse_specs, spec_json
+from lakeward.formats.iceberg.values import from_json
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
+from lakeward.model.schema import Schema
+from lakeward.model.values import Value
 
 FORMAT_VERSION: Final = "format-version"
 BY_ID: Final = "by_id"
-"""Files may hold a column under another name or type than the schema: they are read by field ids.
-
-So it is once a column was renamed, widened or changed inside, and where a column has a name that
-other engines spell differently in their files.
-"""
+"""A mark that older versions of the lake left in definitions; it means nothing any more."""
 COMMENT: Final = "comment"
 NAME: Final = "lakeward.name"
 CREATED: Final = "lakeward.created"
@@ -33,7 +31,6 @@ OWN_PREFIXES: Final = (NAME, CREATED, _COLUMNS, _CONSTRAINT)
 """What the names of properties begin with that the lake keeps for itself."""
 _OWN: Final = (NAME, CREATED, COMMENT, _COLUMNS, NAME_MAPPING)
 _UNSORTED: Final = {"order-id": 0, "fields": []}
-_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def new_protocol(properties: Mapping[str, str]) -> dict[str, Any]:
@@ -115,7 +112,6 @@ def definition_of(document: Document, schema_id: int | None = None) -> Definitio
         notes = orjson.loads(properties.get(_COLUMNS, "{}"))
         schema = parse_schema(source, body["last-column-id"], notes)
         partition_by, derived = parse_specs(specs_of(body).values(), _spec_of(body), schema)
-        by_id = _is_read_by_id(body)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, UnsupportedFeature):
             raise
@@ -134,10 +130,7 @@ def definition_of(document: Document, schema_id: int | None = None) -> Definitio
             for k, v in properties.items()
             if k.startswith(_CONSTRAINT)
         },
-        protocol={
-            FORMAT_VERSION: document.format_version,
-            **({BY_ID: True} if by_id else {}),
-        },
+        protocol={FORMAT_VERSION: document.format_version},
         comment=properties.get(COMMENT),
         derived=derived,
         whole_files=True,
@@ -169,44 +162,26 @@ def created_of(document: Document) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _is_read_by_id(body: Mapping[str, Any]) -> bool:
-    """Whether files may hold a column otherwise than the current schema has it."""
-    kinds: dict[int, tuple[str, Any]] = {}
-    names: dict[str, int] = {}
-    for schema in schemas_of(body).values():
-        for field in schema["fields"]:
-            shape = (field["name"], _shape(field))
-            if kinds.setdefault(field["id"], shape) != shape:
-                return True
-            if names.setdefault(field["name"], field["id"]) != field["id"]:
-                return True
-            if _is_unusual(field):
-                return True
-    return False
+def initial_defaults(document: Document, schema: Schema) -> dict[int, Value]:
+    """The values of columns in files that were written before there was the column, by field id.
+
+    Args:
+        document: The table's; every schema that it still has is looked at.
+        schema: The columns of interest.
+    """
+    found: dict[int, Any] = {}
+    _collect_defaults(list(schemas_of(document.body).values()), found)
+    return {f.id: from_json(f.type, found[f.id]) for f in schema.walk() if f.id in found}
 
 
-def _shape(field: Mapping[str, Any]) -> Any:
-    """What of a column's type shows in files: its parts with their ids and names, in order."""
-    kind = field["type"]
-    if isinstance(kind, str):
-        return kind
-    return kind["type"], [(p["id"], p["name"], _shape(p)) for p in _parts(kind)]
-
-
-def _is_unusual(field: Mapping[str, Any]) -> bool:
-    """Whether other engines spell a name differently in files, or fill in what files lack."""
-    if not _PLAIN.fullmatch(field["name"]) or field.get("initial-default") is not None:
-        return True
-    kind = field["type"]
-    return not isinstance(kind, str) and any(_is_unusual(p) for p in _parts(kind))
-
-
-def _parts(kind: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The fields that a nested type is made of."""
-    if kind["type"] == "struct":
-        return list(kind["fields"])
-    names = ("element",) if kind["type"] == "list" else ("key", "value")
-    return [{"id": kind[f"{n}-id"], "name": n, "type": kind[n]} for n in names]
+def _collect_defaults(source: Any, out: dict[int, Any]) -> None:
+    if isinstance(source, list):
+        for part in source:
+            _collect_defaults(part, out)
+    elif isinstance(source, dict):
+        if source.get("initial-default") is not None and not isinstance(source["type"], dict):
+            out[source["id"]] = source["initial-default"]
+        _collect_defaults(list(source.values()), out)
 
 
 def _schema_of(body: Mapping[str, Any], schema_id: int | None) -> Mapping[str, Any]:

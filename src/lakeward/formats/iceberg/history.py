@@ -100,7 +100,7 @@ def read_drift(
     for stop in since(document, known):
         current = source.manifests(stop.snapshot)
         changed = _continued(_definition_at(document, stop), now)
-        is_new = is_another(changed, now) or _reads_otherwise(changed, now)
+        is_new = is_another(changed, now)
         added, removed = difference(source, document, changed, previous, current)
         timestamp_ms = max(timestamp_ms + 1, stop.at_ms)
         version += 1
@@ -151,7 +151,7 @@ def read_anew(
     current = None if document.current is None else dict(document.current)
     stop = Stop(current, document.updated_ms)
     changed = _continued(definition_of(document), definition)
-    is_new = is_another(changed, definition) or _reads_otherwise(changed, definition)
+    is_new = is_another(changed, definition)
     manifests = source.manifests(document.current)
     found = all_files(source, document, changed, manifests.values())
     known = {(f.path, vector_id(f.deletion_vector)) for f in live}
@@ -288,11 +288,6 @@ def _continued(definition: Definition, before: Definition) -> Definition:
 def is_another(definition: Definition, before: Definition) -> bool:
     """Whether a definition that a document gives is not the one that the log has."""
     return _bare(definition) != _bare(before)
-
-
-def _reads_otherwise(definition: Definition, before: Definition) -> bool:
-    """Whether new files must be read by ids where it was not so before."""
-    return BY_ID in definition.protocol and BY_ID not in before.protocol
 
 
 def _bare(definition: Definition) -> Definition:

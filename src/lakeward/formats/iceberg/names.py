@@ -29,3 +29,22 @@ def with_mapping(
     parsed = pyiceberg("schema").Schema.model_validate_json(orjson.dumps(schema))
     mapping = pyiceberg("table.name_mapping").create_mapping_from_schema(parsed)
     return {**properties, NAME_MAPPING: mapping.model_dump_json()}
+
+
+def parse_mapping(text: str) -> dict[tuple[str, ...], int]:
+    """Field ids by the paths of names that a name mapping has for them.
+
+    Raises:
+        ValueError: It is no name mapping.
+    """
+    out: dict[tuple[str, ...], int] = {}
+    _collect(orjson.loads(text), (), out)
+    return out
+
+
+def _collect(source: Any, path: tuple[str, ...], out: dict[tuple[str, ...], int]) -> None:
+    for part in source:
+        for name in part.get("names") or ():
+            if part.get("field-id") is not None:
+                out[*path, name] = int(part["field-id"])
+            _collect(part.get("fields") or (), (*path, name), out)

@@ -6,10 +6,11 @@ import base64
 import decimal
 import math
 import struct
+from datetime import date, datetime
 from typing import Any, Final
 
 from lakeward.model.types import Decimal, Primitive, Type
-from lakeward.model.values import Value
+from lakeward.model.values import Value, to_neutral
 
 _EXACT: Final = decimal.Context(prec=128)
 """Holds every decimal of a table; the usual context rounds to 28 digits."""
@@ -72,6 +73,24 @@ def from_tuple(kind: Type, value: Any) -> Value:
     if isinstance(value, bool | int | float | str):
         return value
     return str(value)
+
+
+def from_json(kind: Type, value: Any) -> Value:
+    """The neutral value of a default in a schema's JSON.
+
+    Raises:
+        ValueError: It is no value of the type.
+    """
+    name = kind.name if isinstance(kind, Primitive) else ""
+    if name == "binary":
+        return base64.b64encode(bytes.fromhex(value)).decode()
+    if name == "date":
+        return to_neutral(kind, date.fromisoformat(value))
+    if name.startswith("timestamp"):
+        return to_neutral(kind, datetime.fromisoformat(value))
+    if name in ("float", "double"):
+        return float(value)
+    return str(value) if isinstance(kind, Decimal) else from_tuple(kind, value)
 
 
 def _from_bytes(kind: Type, data: bytes) -> Value:

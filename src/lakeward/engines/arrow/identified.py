@@ -1,0 +1,231 @@
+"""Rows of Parquet files whose columns are found by field ids, file by file.
+
+The footer of each file tells how it has the columns. Files that have them as the table does are
+left to Arrow's own scan, many at once. Of the others the columns are read as they are in the file,
+and made the table's columns afterwards; a condition is computed on these.
+"""
+
+from __future__ import annotations
+
+import itertools
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from lakeward.engines.arrow.by_id import FileColumn, FileShape, Hints
+from lakeward.engines.arrow.expression import to_arrow
+from lakeward.engines.arrow.masked import POSITION, masked, parts_of
+from lakeward.engines.arrow.parquet import stored_field_type
+from lakeward.engines.arrow.source import Deleted, Source
+from lakeward.model.definition import Definition
+from lakeward.model.expression import And, Column, Expression, conjuncts, walk, with_columns
+from lakeward.model.expression import columns as columns_of
+from lakeward.model.file import LoggedFile
+from lakeward.model.types import Field, arrow_type
+from lakeward.model.values import Value, from_neutral
+
+_TOGETHER: Final = 256
+"""How many files are opened before the first of them is read."""
+
+Constants = Mapping[int, Value]
+"""Values of columns that a file lacks, by field id: those that its partition tells."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked of the files of one scan.
+
+    Attributes:
+        definition: Of the table.
+        names: Of the columns wanted, `POSITION` perhaps among them.
+        where: Keeps rows for which it is true.
+        hints: Of the table's metadata.
+        deleted: Tells the positions of rows that are deleted in place.
+        among: Only row groups with one of these positions, ascending; None for all.
+    """
+
+    definition: Definition
+    names: Sequence[str]
+    where: Expression | None
+    hints: Hints
+    deleted: Deleted
+    among: Sequence[int] | None = None
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns to read, those of the condition too."""
+        used = frozenset[int]() if self.where is None else columns_of(self.where)
+        schema = self.definition.schema
+        return tuple(f for f in schema if f.name in self.names or f.id in used)
+
+    @cached_property
+    def condition(self) -> Any:
+        """The condition for Arrow."""
+        return None if self.where is None else to_arrow(self.where)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file that was opened.
+
+    Attributes:
+        file: As the log has it.
+        fragment: As Arrow has it.
+        shape: How it has the table's columns.
+        constants: What its partition tells of columns that it lacks.
+        is_plain: Arrow's own scan gives its rows.
+    """
+
+    file: LoggedFile
+    fragment: ds.ParquetFileFragment
+    shape: FileShape
+    constants: Constants
+    is_plain: bool
+
+    @property
+    def way(self) -> tuple[Any, ...]:
+        """Files that follow each other and have this in common are read together."""
+        if self.is_plain:
+            return (True, self.file.file.deletion_vector is not None)
+        return (False, id(self.shape), self.file.path if self.constants else None)
+
+
+def rows_by_id(
+    source: Source, files: Sequence[LoggedFile], wanted: Wanted
+) -> Iterator[pa.RecordBatch]:
+    """The rows of files, in the order of the files.
+
+    Args:
+        source: Opens the files.
+        files: What to read.
+        wanted: What is asked of them.
+    """
+    shapes = _Shapes(wanted)
+    left = iter(files)
+    while some := list(itertools.islice(left, _TOGETHER)):
+        opened = map(shapes.opened, some, source.open(some))
+        for way, run in itertools.groupby(opened, lambda f: f.way):
+            read = _plain if way[0] else _projected
+            yield from read(source, list(run), wanted)
+
+
+class _Shapes:
+    """The different schemas that files of a scan have: most have the same as the one before."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._known: list[FileShape] = []
+
+    def opened(self, file: LoggedFile, fragment: ds.ParquetFileFragment) -> _File:
+        """A file with its shape."""
+        shape = self._of(fragment.physical_schema)
+        columns = [shape.column(f) for f in self._wanted.fields]
+        constants = _constants(file, self._wanted.definition, columns)
+        is_plain = not constants and all(c.is_plain for c in columns)
+        return _File(file, fragment, shape, constants, is_plain)
+
+    def _of(self, physical: pa.Schema) -> FileShape:
+        for shape in reversed(self._known):
+            if shape.physical.equals(physical, check_metadata=True):
+                return shape
+        self._known.append(FileShape(physical, self._wanted.definition.schema, self._wanted.hints))
+        return self._known[-1]
+
+
+def _plain(source: Source, run: Sequence[_File], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """Rows of files that have the columns as the table does, with deleted rows or all without."""
+    files, fragments = [f.file for f in run], [f.fragment for f in run]
+    names, where = wanted.names, wanted.where
+    if run[0].file.file.deletion_vector is None and POSITION not in names:
+        return source.filtered(files, names, where, fragments)
+    deleted = partial(_positions, wanted)
+    return source.masked(files, names, where, deleted, wanted.among, fragments)
+
+
+def _projected(source: Source, run: Sequence[_File], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """Rows of files that have one shape, column by column made the table's."""
+    shape, constants = run[0].shape, run[0].constants
+    columns = [shape.column(f) for f in wanted.fields]
+    condition = _by_statistics(wanted.where, shape)
+    fragments = [f.fragment for f in run]
+    skipping = [condition] * len(run)
+    parts = parts_of(fragments, shape.physical, skipping, threads=False, among=wanted.among)
+    stored = list(dict.fromkeys(c.source for c in columns if c.source is not None))
+    rows = masked(
+        source.stored([p.fragment for p in parts if p.spans], shape.physical, stored),
+        parts,
+        [
+            _positions(wanted, f.file) if p.spans else array("Q")
+            for f, p in zip(run, parts, strict=True)
+        ],
+        numbered=True,
+    )
+    for batch in rows:
+        made = {c.field.name: _made(batch, c, constants) for c in columns}
+        table = pa.table({**made, POSITION: batch.column(POSITION)})
+        if wanted.condition is not None:
+            table = table.filter(wanted.condition)
+        yield from table.select(wanted.names).to_batches()
+
+
+def _positions(wanted: Wanted, file: LoggedFile) -> array[int]:
+    return array("Q") if file.file.deletion_vector is None else wanted.deleted(file)
+
+
+def _made(batch: pa.RecordBatch, column: FileColumn, constants: Constants) -> pa.Array:
+    field = column.field
+    if field.id in constants:
+        value = pa.scalar(from_neutral(field.type, constants[field.id]), arrow_type(field.type))
+        return pa.repeat(value, batch.num_rows)
+    return column.convert(batch.column(POSITION if column.source is None else column.source))
+
+
+def _constants(
+    file: LoggedFile, definition: Definition, columns: Sequence[FileColumn]
+) -> dict[int, Value]:
+    """The values of columns that a file lacks, where its partition has them as they are."""
+    lacking = {c.field.id for c in columns if c.source is None}
+    if not lacking:
+        return {}
+    out: dict[int, Value] = {}
+    for own_id, value in file.partition.items():
+        derived = definition.derived.get(own_id)
+        if derived is None or derived.transform.name != "identity":
+            continue
+        if derived.source in lacking and value is not None:
+            out[derived.source] = value
+    return out
+
+
+def _by_statistics(where: Expression | None, shape: FileShape) -> pc.Expression | None:
+    """What of a condition can be compared with a file's own statistics, in the file's names.
+
+    Only columns that the file has in the table's own type count. Statistics leave NaN out.
+    """
+
+    def is_usable(term: Expression) -> bool:
+        return all(_is_comparable(n, shape) for n in walk(term) if isinstance(n, Column))
+
+    def renamed(column: Column) -> Column:
+        name = shape.column(column.field).source or column.field.name
+        return Column(replace(column.field, name=name))
+
+    terms = () if where is None else tuple(t for t in conjuncts(where) if is_usable(t))
+    if not terms:
+        return None
+    whole = terms[0] if len(terms) == 1 else And(terms)
+    return to_arrow(with_columns(whole, renamed))
+
+
+def _is_comparable(column: Column, shape: FileShape) -> bool:
+    found = shape.column(column.field)
+    if column.path or found.source is None:
+        return False
+    kind = shape.physical.field(found.source).type
+    return kind == stored_field_type(column.field) and not pa.types.is_floating(kind)

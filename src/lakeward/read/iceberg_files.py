@@ -1,0 +1,99 @@
+"""What reading an Iceberg file takes beyond the log: deleted rows, and hints of the metadata."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lakeward.engines.arrow.by_id import Names
+from lakeward.engines.arrow.delete_files import deleted_positions
+from lakeward.errors import CorruptTable
+from lakeward.formats.iceberg.definition import FORMAT_VERSION, initial_defaults
+from lakeward.formats.iceberg.document import Document, parse
+from lakeward.formats.iceberg.listing import DELETE_FILES, schemeless
+from lakeward.formats.iceberg.names import NAME_MAPPING, parse_mapping
+from lakeward.formats.iceberg.publication import full_path
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
+from lakeward.model.file import LoggedFile
+from lakeward.storage.base import Storage
+
+_DEFAULTS_SINCE = 3
+"""The format version from which on columns have defaults."""
+
+
+class DocumentHints:
+    """What a table's metadata document says of columns, read when it is first asked for."""
+
+    def __init__(self, storage: Storage, head: Head, definition: Definition) -> None:
+        self._storage = storage
+        self._pointer = head.pointer
+        self._definition = definition
+
+    @cached_property
+    def names(self) -> Names | None:
+        """Field ids by names, for files without ids.
+
+        Raises:
+            CorruptTable: The table's name mapping cannot be understood.
+        """
+        text = None if self._document is None else self._document.properties.get(NAME_MAPPING)
+        if text is None:
+            return None
+        try:
+            return parse_mapping(text)
+        except (AttributeError, TypeError, ValueError) as error:
+            what = f"The property {NAME_MAPPING} in {self._pointer} is no name mapping: {error}."
+            raise CorruptTable(what, path=self._pointer) from error
+
+    @cached_property
+    def defaults(self) -> Mapping[int, Any]:
+        """The values of columns in files that were written before there was the column."""
+        version = self._definition.protocol[FORMAT_VERSION]
+        if version < _DEFAULTS_SINCE or self._document is None:
+            return {}
+        return initial_defaults(self._document, self._definition.schema)
+
+    @cached_property
+    def _document(self) -> Document | None:
+        if self._pointer is None:
+            return None
+        return parse(self._pointer, self._storage.read(self._storage.own(self._pointer)))
+
+
+class DeletedRows:
+    """Rows of Iceberg files that delete files and deletion vectors say are deleted."""
+
+    def __init__(self, storage: Storage, head: Head) -> None:
+        self._storage = storage
+        self._location = storage.uri(head.location)
+        # A delete file may be for many data files, which follow each other in a plan.
+        self._last: tuple[str, Any] = ("", None)
+
+    def positions(self, file: LoggedFile) -> array[int]:
+        """The positions that are deleted in a file, ascending.
+
+        Raises:
+            CorruptTable: A delete file is damaged.
+            FileMissing: A delete file is not there.
+        """
+        vector = file.file.deletion_vector or {}
+        of = full_path(file.file, self._location)
+        found = [self._of(deletes, of) for deletes in vector.get(DELETE_FILES, ())]
+        whole = np.unique(np.concatenate([np.empty(0, np.uint64), *found]))
+        return array("Q", whole.astype(np.uint64).tobytes())
+
+    def _of(self, deletes: Mapping[str, Any], of: str) -> Any:
+        path = str(deletes["path"])
+        if deletes["format"] == "PUFFIN":
+            from lakeward.formats.iceberg import puffin
+
+            if path != self._last[0]:
+                self._last = (path, self._storage.read(self._storage.own(path)))
+            return np.array(puffin.vector(self._last[1], path, of).to_array(), np.uint64)
+        filesystem, _ = self._storage.arrow_filesystem()
+        return deleted_positions(filesystem, schemeless(path), of)
