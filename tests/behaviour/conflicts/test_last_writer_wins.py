@@ -127,6 +127,28 @@ def test_rows_that_were_there_before_are_not_taken_for_those_of_others(
     assert _rows(shared_lake, table)[:2] == [(0, "base"), (0, "ours")]
 
 
+def test_rows_that_others_only_copied_into_another_file_stay(
+    shared_lake: lw.Lake, table: str
+) -> None:
+    """The row of key 0 was there before; that a neighbour changed moves it to another file."""
+    tx = _begin(shared_lake)
+    tx.append(table, _data([(0, "ours"), (1, "ours"), (3, "ours")]))
+    tx.delete(table, where="v = 'base' AND id = 3")
+    overwrite(shared_lake, table, _data([(1, "theirs"), (5, "theirs")]), where="id IN (1, 5)")
+    append(shared_lake, table, _data([(0, "theirs")]))
+    tx.commit()
+
+    assert _rows(shared_lake, table) == [
+        (0, "base"),
+        (0, "ours"),
+        (1, "ours"),
+        (2, "base"),
+        (3, "ours"),
+        (4, "base"),
+        (5, "theirs"),
+    ]
+
+
 def test_a_look_at_another_table_is_not_the_moment_to_fail(
     shared_lake: lw.Lake, table: str, new_name: Callable[[], str]
 ) -> None:

@@ -23,12 +23,17 @@ def distinct(tables: Iterable[pa.Table], key: Sequence[str]) -> pa.Table:
 
 def without(rows: pa.Table, keys: pa.Table) -> pa.Table:
     """The rows whose key is not among some keys, in their order."""
+    return split(rows, keys)[1]
+
+
+def split(rows: pa.Table, keys: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows whose key is among some keys, and the others, in their order."""
     names = keys.column_names
     numbered = rows.select(names).append_column(_POSITION, pa.array(np.arange(rows.num_rows)))
     found = numbered.join(keys, keys=names, join_type="left semi")
-    stays = np.ones(rows.num_rows, dtype=bool)
-    stays[found[_POSITION].to_numpy()] = False
-    return rows.filter(pa.array(stays))
+    is_among = np.zeros(rows.num_rows, dtype=bool)
+    is_among[found[_POSITION].to_numpy()] = True
+    return rows.filter(pa.array(is_among)), rows.filter(pa.array(~is_among))
 
 
 def only(rows: pa.Table, keys: pa.Table) -> pa.Table:
