@@ -128,3 +128,40 @@ def test_a_change_made_by_spark_is_never_replayed(
 
     assert ids(lake, table) == [1, 2]
     assert lake.table(table).version == 2
+
+
+@formats
+def test_a_table_that_was_added_to_first_is_seen_and_changed_at_one_cut(
+    spark: SparkSession, lake: lw.Lake, table: str
+) -> None:
+    """Delta takes the cut with the first look, Iceberg with the first write."""
+    tx = lake.transaction(spark=spark)
+    tx.sql(f"INSERT INTO {table} VALUES (10, 'ours')")
+    append(lake, table)
+    seen = sorted(r.id for r in tx.sql(f"SELECT id FROM {table}").collect())
+    tx.sql(f"UPDATE {table} SET name = concat(name, '!')")
+
+    if table == "delta":
+        tx.commit()
+        assert seen == [1, 2, 10]
+        names = ["base!", "theirs!", "ours!"]
+    else:
+        with pytest.raises(Conflict):
+            tx.commit()
+        assert seen == [1, 10]
+        names = ["base", "theirs"]
+    assert lake.table(table).to_arrow().sort_by("id")["name"].to_pylist() == names
+
+
+@formats
+def test_rows_that_are_only_added_meet_no_conflict(
+    spark: SparkSession, lake: lw.Lake, table: str
+) -> None:
+    tx = lake.transaction(spark=spark)
+    tx.sql(f"INSERT INTO {table} VALUES (10, 'ours')")
+    append(lake, table)
+    other = FORMATS[1 - FORMATS.index(table)]
+    assert tx.sql(f"SELECT id FROM {other}").count() == 1
+    tx.commit()
+
+    assert ids(lake, table) == [1, 2, 10]

@@ -306,6 +306,9 @@ class SparkTables:
         """A table that something is done to, on its branch."""
         member = self._view.member(name, reads=reads)
         written = self._written.get(name)
+        if written is None and member.change.head.format == iceberg.FORMAT:
+            # Its branch begins with one snapshot and cannot move to a cut that is taken later.
+            member = self._view.member(name, reads=reads or not member.change.is_new)
         if written is None:
             whole = reads or name in self._pinned
             written = self._written[name] = self._open(name, member, whole=whole)
