@@ -528,6 +528,23 @@ SAFEGUARDS: Final = (
         "nothing_is_lost",
     ),
     Safeguard(
+        "P1: a change that Spark made is not replayed on a newer version",
+        (
+            Edit(
+                "write/spark_transaction.py",
+                "_replays: ClassVar[bool] = False",
+                "_replays: ClassVar[bool] = True",
+            ),
+            Edit(
+                "write/change.py",
+                "return not self.fixed and (bool(self.steps) or not has_files)",
+                "return has_files is not None and not (self.fixed and self.removed)",
+            ),
+        ),
+        "../spark/test_spark_property.py",
+        "exactly_once",
+    ),
+    Safeguard(
         "R6: a store is probed when it is attached",
         (
             Edit(
