@@ -5,7 +5,7 @@ span and the *level* of that interval: the number of bits of its width. Interval
 of keys are then found by one index range per level, since an interval of level `n` that meets
 `[low, high]` starts no earlier than `low - 2**n`: a point is found among a million files without
 looking at most of them, however they overlap. A field without a row in a file is null there
-throughout; a bound that is not known is the smallest or the largest key, which is that of NaN.
+throughout; one of which not both bounds are known has the widest interval.
 """
 
 from __future__ import annotations
@@ -335,12 +335,11 @@ def stat_rows(
         elif stats is not None:
             nulls = stats.nulls.get(field.id)
             minimum, maximum = stats.minimum.get(field.id), stats.maximum.get(field.id)
-            if minimum is None and maximum is None and nulls is not None and nulls == f.rows:
-                continue
-            if minimum is not None:
-                low = order_key(field.type, minimum)
-            if maximum is not None:
-                high = order_key(field.type, maximum)
+            if minimum is None or maximum is None:
+                if nulls is not None and f.rows is not None and nulls == f.rows:
+                    continue
+            else:
+                low, high = order_key(field.type, minimum), order_key(field.type, maximum)
         level = width_level(low, high)
         yield (table_id, field.id, level, low, source.added, source.ordinal, high, nulls)
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import re
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 import lakeward as lw
 from lakeward.log import migrations, tables
+from lakeward.log.codec import dumps
 from lakeward.log.migrations import m0001_initial
 from lakeward.log.statement import Statement
+from lakeward.maintain.doctor import examine
+from lakeward.model.types import Primitive
+from lakeward.model.values import order_key, width_level
 from tests.behaviour.lakes import append, ids
 from tests.support.target import LakeTarget
 
@@ -35,6 +43,51 @@ def test_a_store_of_the_first_version_opens_keeps_its_rows_and_works(
             for table in tables.ALL:
                 names = ", ".join(c.name for c in table.c)
                 session.rows(Statement(f"SELECT {names} FROM {table.name}"))
+
+
+@pytest.mark.formats("delta")
+def test_rows_with_nan_in_a_table_adopted_by_an_older_version_are_found(
+    lake_target: LakeTarget, tmp_path: Path
+) -> None:
+    for values in ([1.0, math.nan], [3.0, 4.0]):
+        write_deltalake(tmp_path / "t", pa.table({"x": values}), mode="append")
+    with lake_target.open() as lake:
+        lake.adopt("t", tmp_path / "t", guard=False)
+        lake.create("own", {"x": "double"})
+        append(lake, "own", {"x": [1.0, 2.0]})
+        _with_upper_bounds(lake, "t", {0: (1.0, 1.0), 1: (3.0, 4.0)})
+
+    with lake_target.open() as lake:
+        assert repr(lake.table("t").to_arrow(where="x > 2")["x"].to_pylist()) == "[nan, 3.0, 4.0]"
+        assert len(lake.table("t").files(where="x < 2")) == 1
+        assert len(lake.table("own").files(where="x > 2")) == 0
+        found = examine(lake.parts, tables=["t", "own"]).findings
+        assert [f for f in found if f.code == "statistics"] == []
+
+
+def _with_upper_bounds(lake: lw.Lake, name: str, bounds: dict[int, tuple[float, float]]) -> None:
+    """Give files, by the version that added them, the bounds that version 8 of the store kept."""
+    table_id = lake.table(name).at().head.table_id
+    with lake.parts.database.write() as session:
+        for version, (low, high) in bounds.items():
+            stats = {"min": {"1": low}, "max": {"1": high}, "nulls": {"1": 0}}
+            keys = [order_key(Primitive("double"), value) for value in (low, high)]
+            known = {"table_id": table_id, "added": version}
+            session.run(
+                Statement(
+                    """UPDATE lakeward_file SET stats = :stats
+                        WHERE table_id = :table_id AND added_version = :added"""
+                ),
+                {**known, "stats": dumps(stats)},
+            )
+            session.run(
+                Statement(
+                    """UPDATE lakeward_file_stat SET level = :level, min_key = :low, max_key = :high
+                        WHERE table_id = :table_id AND added_version = :added"""
+                ),
+                {**known, "level": width_level(*keys), "low": keys[0], "high": keys[1]},
+            )
+        migrations.put(session, "schema_version", "8")
 
 
 def make_old(lake: lw.Lake) -> None:

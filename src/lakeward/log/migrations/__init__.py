@@ -23,6 +23,7 @@ from lakeward.log.migrations import (
     m0006_writers,
     m0007_branches,
     m0008_warehouse,
+    m0009_nan_bounds,
 )
 from lakeward.log.statement import Statement
 
@@ -35,6 +36,7 @@ MIGRATIONS: Final[tuple[ModuleType, ...]] = (
     m0006_writers,
     m0007_branches,
     m0008_warehouse,
+    m0009_nan_bounds,
 )
 CURRENT: Final = len(MIGRATIONS)
 
@@ -62,6 +64,8 @@ def migrate(database: Database) -> None:
         for migration in MIGRATIONS[version:]:
             for statement in migration.STATEMENTS:
                 session.script(database.dialect_ddl(statement))
+            if hasattr(migration, "run"):
+                migration.run(session)
         put(session, "schema_version", str(CURRENT))
 
 
