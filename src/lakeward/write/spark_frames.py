@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakeward.engines.arrow.input import tables_of
+from lakeward.engines.spark.types import foreign_types
 from lakeward.errors import SchemaMismatch
 from lakeward.model.definition import Definition
 
@@ -25,16 +26,24 @@ def frame_of(session: SparkSession, data: Any, definition: Definition, table: st
         table: Its name.
 
     Raises:
-        SchemaMismatch: A column is unknown, given twice, or required and missing.
+        SchemaMismatch: A column is unknown, given twice, or required and missing, or has a type
+            that tables of the lake do not keep.
         InvalidInput: Rows cannot be made of it.
     """
     if hasattr(data, "_jdf"):
         frame: DataFrame = data
+        _check_types(frame, table)
     else:
         given = list(tables_of(data, definition.schema.to_arrow(), table))
         frame = session.createDataFrame(pa.concat_tables(given) if given else pa.table({}))
     _check_names(frame.columns, definition, table)
     return frame
+
+
+def _check_types(frame: DataFrame, table: str) -> None:
+    for column, kind, instead in foreign_types(frame.schema):
+        what = f"Column {column} of the data for {table} is {kind}, which the table cannot keep."
+        raise SchemaMismatch(what, hint=instead, table=table, columns=[column])
 
 
 def _check_names(given: Sequence[str], definition: Definition, table: str) -> None:

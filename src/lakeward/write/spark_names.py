@@ -17,10 +17,13 @@ from lakeward.log import heads
 from lakeward.log.catalog import CATALOG, NAMESPACE
 from lakeward.model.names import TableName
 from lakeward.read.parts import Parts
+from lakeward.storage.overlap import overlaps
 
 _FILES: Final = frozenset(
     {"avro", "binaryfile", "csv", "delta", "iceberg", "json", "orc", "parquet", "text", "xml"}
 )
+_SESSION: Final = "spark_catalog"
+"""Spark's own catalog, which knows paths too."""
 
 
 def table_of(
@@ -38,8 +41,9 @@ def table_of(
         TableNotFound: It means nothing.
         UnsupportedFeature: It would go past the transaction.
     """
-    if len(ref.parts) == 2 and ref.parts[0].lower() in _FILES and not _is_name(ref.parts[1]):
-        _check_path(parts, ref)
+    path = _path(ref)
+    if path is not None:
+        _check_path(parts, ref, path)
         return None
     if not ref.writes and len(ref.parts) == 1 and workspace.is_view(ref.parts[0]):
         return None
@@ -87,24 +91,21 @@ def _name(ref: TableRef) -> TableName | None:
         return None
 
 
-def _is_name(text: str) -> bool:
-    return "/" not in text and ":" not in text
+def _path(ref: TableRef) -> str | None:
+    """The path of files that a name stands for; None where it is the name of a table."""
+    parts = ref.parts[1:] if ref.parts[0].lower() == _SESSION else ref.parts
+    if len(parts) != 2 or parts[0].lower() not in _FILES:
+        return None
+    return parts[1] if "/" in parts[1] or ":" in parts[1] else None
 
 
-def _check_path(parts: Parts, ref: TableRef) -> None:
+def _check_path(parts: Parts, ref: TableRef, path: str) -> None:
     if ref.writes:
         what = f"{ref} is a path; what is written there is seen at once."
         raise UnsupportedFeature(what, hint="Write a table of the lake, by its name.")
-    path = _plain(ref.parts[1])
     with parts.database.read() as session:
         known = heads.all_heads(session)
     for head in known:
-        place = _plain(parts.storage.uri(head.location))
-        if path == place or path.startswith(f"{place}/"):
-            what = f"{ref} is a path of table {head.name}, past the transaction."
+        if overlaps(path, parts.storage.uri(head.location)):
+            what = f"{ref} reaches files of table {head.name}, past the transaction."
             raise UnsupportedFeature(what, hint=f"Write {head.name} instead of the path.")
-
-
-def _plain(path: str) -> str:
-    without = path.removeprefix("file:")
-    return ("/" + without.lstrip("/") if path.startswith(("file:", "/")) else without).rstrip("/")

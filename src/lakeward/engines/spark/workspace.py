@@ -24,8 +24,9 @@ from lakeward.engines.spark.failures import NotRun, analysis_error, first_line, 
 from lakeward.engines.spark.quoting import identifier, literal
 from lakeward.engines.spark.session import check
 from lakeward.engines.spark.settings import PARAMETERS, TIME_ZONE, UTC, iceberg_catalog
+from lakeward.engines.spark.types import foreign_types
 from lakeward.engines.spark.views import Views, take
-from lakeward.errors import InvalidInput
+from lakeward.errors import InvalidInput, UnsupportedFeature
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame
@@ -142,18 +143,22 @@ class Workspace:
         return str(table.operations().current().metadataFileLocation())
 
     def columns(self, frame: Any) -> Any:
-        """The columns of a frame, as an Arrow schema."""
-        return pyspark("sql.pandas.types").to_arrow_schema(frame.schema)
+        """The columns of a frame, as an Arrow schema.
+
+        Raises:
+            UnsupportedFeature: A column has a type that tables of the lake do not keep.
+        """
+        return _arrow_schema(frame.schema)
 
     def declared(self, columns: str) -> Any:
         """Columns as SQL declares them, as an Arrow schema.
 
         Raises:
             InvalidInput: They are more than names, types and whether a value is required.
+            UnsupportedFeature: A column has a type that tables of the lake do not keep.
         """
         try:
-            found = pyspark("sql.types").StructType.fromDDL(columns)
-            return pyspark("sql.pandas.types").to_arrow_schema(found)
+            return _arrow_schema(pyspark("sql.types").StructType.fromDDL(columns))
         except pyspark("errors").PySparkException as error:
             what = f"The columns cannot be understood: {first_line(error)}"
             raise InvalidInput(what, hint="Declare names, types and NOT NULL.") from error
@@ -267,6 +272,13 @@ class Workspace:
         for key in self._shared:
             self._own.conf.unset(key)
         self._shared = {}
+
+
+def _arrow_schema(schema: Any) -> Any:
+    for column, kind, instead in foreign_types(schema):
+        what = f"Column {column} is {kind}, which tables of the lake do not keep."
+        raise UnsupportedFeature(what, hint=instead, column=column)
+    return pyspark("sql.pandas.types").to_arrow_schema(schema)
 
 
 def _catalogs(session: SparkSession) -> Any:
