@@ -32,7 +32,6 @@ def delete_in_place(
     positions: Mapping[str, Sequence[int]],
     *,
     bounded: bool = True,
-    equality: bool = False,
 ) -> None:
     """Commit a snapshot that deletes rows by their positions in data files.
 
@@ -40,20 +39,60 @@ def delete_in_place(
         table: As pyiceberg loaded it.
         positions: Of the rows, by the data files' names as manifests spell them.
         bounded: The delete file tells for which data files it is meant.
-        equality: Say that it deletes rows that are equal to its own instead.
     """
-    snapshot = table.current_snapshot()
-    assert snapshot is not None
-    by_path = {t.file.file_path: t.file for t in table.scan().plan_files()}
+    by_path = {file.file_path: file for file in data_files(table)}
     targets = [by_path[path] for path in positions]
     (partition,) = {tuple(t.partition[i] for i in range(len(t.partition))) for t in targets}
     deletes = _delete_file(table, positions, Record(*partition), bounded=bounded)
-    if equality:
-        deletes[0] = DataFileContent.EQUALITY_DELETES
-        deletes[14] = [1]
+    _commit(table, deletes, targets[0].spec_id)
+
+
+def data_files(table: Table) -> list[Any]:
+    """The data files of the current snapshot; pyiceberg plans no scan beside equality deletes."""
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    return [
+        entry.data_file
+        for manifest in snapshot.manifests(table.io)
+        if manifest.content == ManifestContent.DATA
+        for entry in manifest.fetch_manifest_entry(table.io)
+    ]
+
+
+def delete_equal(
+    table: Table, keys: pa.Table, ids: Sequence[int], *, partition: Sequence[Any] = ()
+) -> str:
+    """Commit a snapshot that deletes the rows that equal some keys; the delete file's path.
+
+    Args:
+        table: As pyiceberg loaded it.
+        keys: Rows with field ids in their schema.
+        ids: Of the fields that are compared.
+        partition: Of the deletes, by the table's default spec.
+    """
+    name = f"{table.location()}/data/{uuid.uuid4()}-equal.parquet"
+    local = Path(name.removeprefix("file://"))
+    pq.write_table(keys, local)
+    deletes = DataFile.from_args(
+        content=DataFileContent.EQUALITY_DELETES,
+        file_path=name,
+        file_format=FileFormat.PARQUET,
+        partition=Record(*partition),
+        record_count=keys.num_rows,
+        file_size_in_bytes=local.stat().st_size,
+        equality_ids=list(ids),
+    )
+    _commit(table, deletes, table.metadata.default_spec_id)
+    return name
+
+
+def _commit(table: Table, deletes: Any, spec_id: int) -> None:
+    """Commit a snapshot that adds a delete file."""
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
     number = uuid.uuid4().int & (2**62 - 1)
     place = f"{table.location()}/metadata"
-    spec = table.specs()[targets[0].spec_id]
+    spec = table.specs()[spec_id]
     with _DeletesWriter(
         spec, table.schema(), table.io.new_output(f"{place}/{number}-m0.avro"), number, "deflate"
     ) as writer:

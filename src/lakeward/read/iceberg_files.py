@@ -13,8 +13,9 @@ from lakeward.engines.arrow.by_id import Names
 from lakeward.engines.arrow.delete_files import deleted_positions
 from lakeward.errors import CorruptTable
 from lakeward.formats.iceberg.definition import FORMAT_VERSION, initial_defaults
+from lakeward.formats.iceberg.deletes import DELETE_FILES, EQUALITY_IDS
 from lakeward.formats.iceberg.document import Document, parse
-from lakeward.formats.iceberg.listing import DELETE_FILES, schemeless
+from lakeward.formats.iceberg.listing import schemeless
 from lakeward.formats.iceberg.names import NAME_MAPPING, parse_mapping
 from lakeward.formats.iceberg.publication import full_path
 from lakeward.model.commit import Head
@@ -83,9 +84,19 @@ class DeletedRows:
         """
         vector = file.file.deletion_vector or {}
         of = full_path(file.file, self._location)
-        found = [self._of(deletes, of) for deletes in vector.get(DELETE_FILES, ())]
+        deletes = vector.get(DELETE_FILES, ())
+        found = [self._of(d, of) for d in deletes if EQUALITY_IDS not in d]
         whole = np.unique(np.concatenate([np.empty(0, np.uint64), *found]))
         return array("Q", whole.astype(np.uint64).tobytes())
+
+    def equality(self, file: LoggedFile) -> list[tuple[str, tuple[int, ...]]]:
+        """The equality deletes of a file: paths, each with the ids of the fields compared."""
+        vector = file.file.deletion_vector or {}
+        return [
+            (schemeless(str(d["path"])), tuple(d[EQUALITY_IDS]))
+            for d in vector.get(DELETE_FILES, ())
+            if EQUALITY_IDS in d
+        ]
 
     def _of(self, deletes: Mapping[str, Any], of: str) -> Any:
         path = str(deletes["path"])

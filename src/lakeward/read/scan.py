@@ -10,6 +10,7 @@ import pyarrow as pa
 from lakeward.engines import datafusion
 from lakeward.engines.arrow import scan as arrow_scan
 from lakeward.engines.arrow.by_id import Hints
+from lakeward.engines.arrow.equality import Equality
 from lakeward.engines.arrow.relabel import relabelled
 from lakeward.engines.arrow.source import Deleted
 from lakeward.errors import InvalidInput
@@ -68,6 +69,7 @@ def read_files(
         where=stored.where,
         deleted=_deleted(storage, head, definition) if has_vectors else None,
         hints=_hints(storage, head, definition),
+        equality=_equality(storage, head, definition),
     )
     return stored.as_asked(rows)
 
@@ -138,6 +140,7 @@ def read_numbered(
         deleted=_deleted(storage, head, definition)(file) if has_vector else None,
         among=among,
         hints=_hints(storage, head, definition),
+        equality=_equality(storage, head, definition),
     )
     return stored.as_asked(rows)
 
@@ -213,6 +216,11 @@ def _is_iceberg(definition: Definition) -> bool:
 def _hints(storage: Storage, head: Head, definition: Definition) -> Hints | None:
     """Hints for tables whose columns are found by field ids."""
     return DocumentHints(storage, head, definition) if _is_iceberg(definition) else None
+
+
+def _equality(storage: Storage, head: Head, definition: Definition) -> Equality | None:
+    """What tells the equality deletes of files."""
+    return DeletedRows(storage, head).equality if _is_iceberg(definition) else None
 
 
 def _deleted(storage: Storage, head: Head, definition: Definition) -> Deleted:

@@ -9,10 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakeward as lw
-from lakeward.errors import UnsupportedFeature
 from tests.behaviour.iceberg.strangers import Stranger, agree, every_version
 from tests.behaviour.iceberg.theirs import eventful, their_catalog
-from tests.behaviour.lakes import append, delete, ids, overwrite, unchanged
+from tests.behaviour.lakes import append, delete, ids, overwrite
 from tests.support.delete_files import delete_in_place
 
 
@@ -92,20 +91,3 @@ def test_a_table_with_deletes_in_place_is_adopted_with_them(
     assert every_version(table) == [*expected, left]
     assert len(left) == len(expected[-1]) - 1
     assert agree(one_stranger, table) == len(left)
-
-
-def test_equality_deletes_are_refused_before_anything_is_inserted(
-    one_lake: lw.Lake, one_stranger: Stranger, table: lw.Table, name: str, tmp_path: Path
-) -> None:
-    with their_catalog(tmp_path / "theirs") as theirs:
-        made, _ = eventful(theirs, "shop.orders")
-        path = next(t.file.file_path for t in made.scan().plan_files())
-        delete_in_place(made, {path: [0]}, equality=True)
-        with unchanged(one_lake), pytest.raises(UnsupportedFeature, match="equality deletes"):
-            one_lake.adopt(f"{name}_theirs", made.metadata_location)
-
-    file = table.files()[0]
-    place = f"{table.location}/{file.path}"
-    delete_in_place(one_stranger.table(name), {place: [0]}, equality=True)
-    with pytest.raises(UnsupportedFeature, match="equality deletes"):
-        table.to_arrow()

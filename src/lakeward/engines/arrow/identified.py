@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final
@@ -17,8 +17,16 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.fs
 
 from lakeward.engines.arrow.by_id import FileColumn, FileShape, Hints
+from lakeward.engines.arrow.equality import (
+    Deletes,
+    Equality,
+    EqualityDeletes,
+    Keys,
+    without_keys,
+)
 from lakeward.engines.arrow.expression import to_arrow
 from lakeward.engines.arrow.masked import POSITION, masked, parts_of
 from lakeward.engines.arrow.parquet import stored_field_type
@@ -30,6 +38,8 @@ from lakeward.model.file import LoggedFile
 from lakeward.model.types import Field, arrow_type
 from lakeward.model.values import Value, from_neutral
 
+_KEY: Final = "\0key "
+"""The beginning of the names of columns that equality deletes are compared with."""
 _TOGETHER: Final = 256
 """How many files are opened before the first of them is read."""
 
@@ -47,6 +57,8 @@ class Wanted:
         where: Keeps rows for which it is true.
         hints: Of the table's metadata.
         deleted: Tells the positions of rows that are deleted in place.
+        filesystem: Where delete files are.
+        equality: Tells the equality deletes of a file; None where no file has any.
         among: Only row groups with one of these positions, ascending; None for all.
     """
 
@@ -55,6 +67,8 @@ class Wanted:
     where: Expression | None
     hints: Hints
     deleted: Deleted
+    filesystem: pa.fs.FileSystem
+    equality: Equality | None = None
     among: Sequence[int] | None = None
 
     @cached_property
@@ -63,6 +77,11 @@ class Wanted:
         used = frozenset[int]() if self.where is None else columns_of(self.where)
         schema = self.definition.schema
         return tuple(f for f in schema if f.name in self.names or f.id in used)
+
+    @cached_property
+    def deletes(self) -> EqualityDeletes:
+        """Reads equality deletes."""
+        return EqualityDeletes(self.filesystem, self.definition.schema, self.hints)
 
     @cached_property
     def condition(self) -> Any:
@@ -79,6 +98,7 @@ class _File:
         fragment: As Arrow has it.
         shape: How it has the table's columns.
         constants: What its partition tells of columns that it lacks.
+        equality: The delete files that apply to it by the values of its rows.
         is_plain: Arrow's own scan gives its rows.
     """
 
@@ -86,6 +106,7 @@ class _File:
     fragment: ds.ParquetFileFragment
     shape: FileShape
     constants: Constants
+    equality: Deletes
     is_plain: bool
 
     @property
@@ -93,7 +114,8 @@ class _File:
         """Files that follow each other and have this in common are read together."""
         if self.is_plain:
             return (True, self.file.file.deletion_vector is not None)
-        return (False, id(self.shape), self.file.path if self.constants else None)
+        alone = self.constants or self.equality
+        return (False, id(self.shape), self.file.path if alone else None)
 
 
 def rows_by_id(
@@ -126,9 +148,14 @@ class _Shapes:
         """A file with its shape."""
         shape = self._of(fragment.physical_schema)
         columns = [shape.column(f) for f in self._wanted.fields]
-        constants = _constants(file, self._wanted.definition, columns)
-        is_plain = not constants and all(c.is_plain for c in columns)
-        return _File(file, fragment, shape, constants, is_plain)
+        lacking = {c.field.id for c in columns if c.source is None}
+        equality: Deletes = ()
+        if file.file.deletion_vector is not None and self._wanted.equality is not None:
+            equality = self._wanted.equality(file)
+            lacking |= {i for _, ids in equality for i in ids if shape.find(i) is None}
+        constants = _constants(file, self._wanted.definition, lacking)
+        is_plain = not constants and not equality and all(c.is_plain for c in columns)
+        return _File(file, fragment, shape, constants, equality, is_plain)
 
     def _of(self, physical: pa.Schema) -> FileShape:
         for shape in reversed(self._known):
@@ -156,7 +183,10 @@ def _projected(source: Source, run: Sequence[_File], wanted: Wanted) -> Iterator
     fragments = [f.fragment for f in run]
     skipping = [condition] * len(run)
     parts = parts_of(fragments, shape.physical, skipping, threads=False, among=wanted.among)
-    stored = list(dict.fromkeys(c.source for c in columns if c.source is not None))
+    keys = wanted.deletes.keys(run[0].equality)
+    paths = [shape.find(i) for ids in keys for i in ids]
+    needed = [*(c.source for c in columns if c.source), *(path[0] for path in paths if path)]
+    stored = list(dict.fromkeys(needed))
     rows = masked(
         source.stored([p.fragment for p in parts if p.spans], shape.physical, stored),
         parts,
@@ -169,9 +199,44 @@ def _projected(source: Source, run: Sequence[_File], wanted: Wanted) -> Iterator
     for batch in rows:
         made = {c.field.name: _made(batch, c, constants) for c in columns}
         table = pa.table({**made, POSITION: batch.column(POSITION)})
+        if keys:
+            table = _undeleted(table, batch, run[0], wanted, keys)
         if wanted.condition is not None:
             table = table.filter(wanted.condition)
         yield from table.select(wanted.names).to_batches()
+
+
+def _undeleted(
+    table: pa.Table, batch: pa.RecordBatch, file: _File, wanted: Wanted, keys: Keys
+) -> pa.Table:
+    """The rows that no equality delete is about.
+
+    Args:
+        table: Rows with the table's columns.
+        batch: The same rows with the file's columns.
+        file: Theirs.
+        wanted: What is asked of the file.
+        keys: Of the delete files that apply.
+    """
+    rows = table
+    for number in dict.fromkeys(i for ids in keys for i in ids):
+        name = f"{_KEY}{number}"
+        rows = rows.append_column(name, _key_values(batch, file, wanted, number))
+    for ids, tables in keys.items():
+        for found in tables:
+            rows = without_keys(rows, found.rename_columns([f"{_KEY}{i}" for i in ids]))
+    return rows.select(table.column_names)
+
+
+def _key_values(batch: pa.RecordBatch, file: _File, wanted: Wanted, number: int) -> pa.Array:
+    found = wanted.deletes.values(batch, file.shape, number)
+    if found is not None:
+        return found
+    field = wanted.deletes.field(number)
+    if field is None:
+        return pa.nulls(batch.num_rows)
+    value = file.constants.get(number, wanted.hints.defaults.get(number))
+    return pa.repeat(pa.scalar(from_neutral(field.type, value), arrow_type(field.type)), len(batch))
 
 
 def _positions(wanted: Wanted, file: LoggedFile) -> array[int]:
@@ -187,10 +252,9 @@ def _made(batch: pa.RecordBatch, column: FileColumn, constants: Constants) -> pa
 
 
 def _constants(
-    file: LoggedFile, definition: Definition, columns: Sequence[FileColumn]
+    file: LoggedFile, definition: Definition, lacking: Collection[int]
 ) -> dict[int, Value]:
     """The values of columns that a file lacks, where its partition has them as they are."""
-    lacking = {c.field.id for c in columns if c.source is None}
     if not lacking:
         return {}
     out: dict[int, Value] = {}

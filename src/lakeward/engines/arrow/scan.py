@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from lakeward.engines.arrow.by_id import Hints
+from lakeward.engines.arrow.equality import Equality
 from lakeward.engines.arrow.identified import Wanted, rows_by_id
 from lakeward.engines.arrow.masked import POSITION
 from lakeward.engines.arrow.source import Deleted, Source
@@ -36,6 +37,7 @@ def scan(
     pre_buffer: bool = False,
     deleted: Deleted | None = None,
     hints: Hints | None = None,
+    equality: Equality | None = None,
 ) -> pa.RecordBatchReader:
     """The rows of files, in the order of the files.
 
@@ -49,6 +51,7 @@ def scan(
         pre_buffer: Fetch what is near each other in a file at once: for files that are far away.
         deleted: Tells the rows that are deleted in place; None where no file has any.
         hints: Of the table's metadata, where columns are found by field ids; None for by names.
+        equality: Tells the equality deletes of files; None where no file has any.
     """
     schema = definition.schema
     names = list(schema.names if columns is None else columns)
@@ -57,8 +60,8 @@ def scan(
         source = Source(definition, filesystem, directory, pre_buffer=pre_buffer)
         source.look(files, names, where)
         if hints is not None:
-            wanted_rows = Wanted(definition, names, where, hints, deleted or _none)
-            batches = rows_by_id(source, files, wanted_rows)
+            asked = Wanted(definition, names, where, hints, deleted or _none, filesystem, equality)
+            batches = rows_by_id(source, files, asked)
         elif deleted is None:
             batches = source.filtered(files, names, where)
         else:
@@ -80,6 +83,7 @@ def scan_numbered(
     deleted: array[int] | None = None,
     among: Sequence[int] | None = None,
     hints: Hints | None = None,
+    equality: Equality | None = None,
 ) -> pa.RecordBatchReader:
     """The rows of a file, each with its position in it as a last column, `POSITION`.
 
@@ -94,6 +98,7 @@ def scan_numbered(
         deleted: Positions of rows that are deleted in place, ascending.
         among: Only row groups with one of these positions, ascending; None for all.
         hints: As for `scan`.
+        equality: As for `scan`.
     """
     arrow = definition.schema.arrow
     fields = [*(arrow.field(n) for n in columns), pa.field(POSITION, pa.int64())]
@@ -105,8 +110,8 @@ def scan_numbered(
         if hints is None:
             batches = source.masked([file], names, where, lambda _: gone, among)
         else:
-            wanted = Wanted(definition, names, where, hints, lambda _: gone, among)
-            batches = rows_by_id(source, [file], wanted)
+            told = (lambda _: gone, filesystem, equality, among)
+            batches = rows_by_id(source, [file], Wanted(definition, names, where, hints, *told))
     except (FileNotFoundError, pa.ArrowException, OSError) as error:
         raise _failed(error) from error
     return _plain(pa.schema(fields), batches)

@@ -9,22 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from lakeward.errors import CorruptTable, UnsupportedFeature
 from lakeward.formats.iceberg.definition import specs_of
+from lakeward.formats.iceberg.deletes import DELETE_FILES, DeleteIndex
 from lakeward.formats.iceberg.document import Document
-from lakeward.formats.iceberg.extra import pyiceberg
 from lakeward.formats.iceberg.manifests import FILE_PATH, is_data, read_entries, read_list
 from lakeward.formats.iceberg.spec import partition_values
 from lakeward.formats.iceberg.values import from_bytes
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, FileStats
 from lakeward.model.types import Primitive, Type
-
-DELETE_FILES: Final = "delete_files"
-"""The key of a deletion vector: the delete files that apply, each with its path and format."""
-_DELETE_FORMATS: Final = ("PARQUET", "PUFFIN")
 
 Files = dict[tuple[str, str | None], DataFile]
 """Files by path and the deletes that apply to them."""
@@ -102,7 +98,7 @@ def all_files(
 ) -> Files:
     """The files that manifests list, in their order."""
     listed = list(manifests)
-    deletes = _deletes(source, [m for m in listed if not is_data(m)])
+    deletes = _deletes(source, document, [m for m in listed if not is_data(m)])
     specs = specs_of(document.body)
     out: Files = {}
     for manifest in listed:
@@ -144,35 +140,27 @@ def schemeless(path: str) -> str:
     return path
 
 
-def _deletes(source: Source, manifests: Iterable[Any]) -> Any:
-    """The delete files, to be asked which apply to a data file; as pyiceberg finds them."""
-    index = pyiceberg("table.delete_file_index").DeleteFileIndex()
+def _deletes(source: Source, document: Document, manifests: Iterable[Any]) -> DeleteIndex:
+    """The delete files, to be asked which apply to a data file."""
+    index = DeleteIndex(specs_of(document.body), source.location)
     for manifest in manifests:
         for entry in source.entries(manifest):
-            found = entry.data_file
-            if found.content.name != "POSITION_DELETES":
-                what = f"The table at {source.location} has equality deletes: {found.file_path}."
-                hint = "Compact it with Spark and expire the snapshots that have them."
-                raise UnsupportedFeature(what, hint=hint, path=found.file_path)
-            if found.file_format.name not in _DELETE_FORMATS:
-                what = f"The deletes of {found.file_path} are {found.file_format.name}."
-                raise UnsupportedFeature(what, hint="Compact the table with Spark.")
-            index.add_delete_file(entry, partition_key=found.partition)
+            index.add(entry)
     return index
 
 
 def _file(
-    source: Source, definition: Definition, spec: Mapping[str, Any], entry: Any, deletes: Any
+    source: Source,
+    definition: Definition,
+    spec: Mapping[str, Any],
+    entry: Any,
+    deletes: DeleteIndex,
 ) -> DataFile:
     found = entry.data_file
     if found.file_format.name != "PARQUET":
         what = f"{found.file_path} is {found.file_format.name}, not Parquet."
         raise UnsupportedFeature(what, hint="The lake reads Parquet only.", path=found.file_path)
-    applied = sorted(
-        deletes.for_data_file(entry.sequence_number or 0, found, partition_key=found.partition),
-        key=lambda d: str(d.file_path),
-    )
-    vector = [{"path": d.file_path, "format": d.file_format.name} for d in applied]
+    vector = deletes.applying(entry)
     path = relative(found.file_path, source.location)
     spelled = f"{source.location}/{path}" == found.file_path
     values = [found.partition[i] for i in range(len(found.partition))]

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from lakeward.errors import FileMissing, LakewardError
 from lakeward.formats.delta.vectors import is_of, vector_path
+from lakeward.formats.iceberg.deletes import DELETE_FILES
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY
-from lakeward.formats.iceberg.listing import DELETE_FILES, schemeless
+from lakeward.formats.iceberg.listing import schemeless
 from lakeward.log import branches, files, transactions
 from lakeward.log.codec import loads
 from lakeward.log.statement import Statement

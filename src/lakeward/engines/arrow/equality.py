@@ -1,0 +1,106 @@
+"""Equality deletes: files of an Iceberg table whose rows say which rows of data files are gone.
+
+A row goes if it has the same values as a row of the delete file in the columns that the delete file
+is about. Here null equals null, and NaN equals NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from lakeward.engines.arrow.by_id import FileShape, Hints, converted
+from lakeward.model.file import LoggedFile
+from lakeward.model.schema import Schema
+from lakeward.model.types import Field
+
+Deletes: TypeAlias = Sequence[tuple[str, tuple[int, ...]]]
+"""Delete files, each with the ids of the fields that it is about."""
+Equality: TypeAlias = Callable[[LoggedFile], Deletes]
+"""The equality deletes that apply to a data file."""
+Keys: TypeAlias = Mapping[tuple[int, ...], list[pa.Table]]
+"""Tables of keys by the fields that they are about; a column is named by its field's id."""
+
+_KEPT: Final = 64
+"""How many delete files are kept in memory: one may apply to many data files."""
+
+
+class EqualityDeletes:
+    """Reads delete files of one table.
+
+    Args:
+        filesystem: Where they are.
+        schema: The table's.
+        hints: Of the table's metadata.
+    """
+
+    def __init__(self, filesystem: pa.fs.FileSystem, schema: Schema, hints: Hints) -> None:
+        self._filesystem = filesystem
+        self._schema = schema
+        self._hints = hints
+        self._fields = {f.id: f for f in schema.walk()}
+        self._read: dict[str, pa.Table] = {}
+
+    def keys(self, deletes: Deletes) -> dict[tuple[int, ...], list[pa.Table]]:
+        """The keys of some delete files."""
+        out: dict[tuple[int, ...], list[pa.Table]] = {}
+        for path, ids in deletes:
+            out.setdefault(ids, []).append(self._table(path, ids))
+        return out
+
+    def values(self, rows: pa.RecordBatch | pa.Table, shape: FileShape, number: int) -> Any:
+        """A field of a file's rows, in the type that the table has for it; None if it has none.
+
+        Args:
+            rows: With columns as the file has them.
+            shape: Of the file.
+            number: The field's id.
+        """
+        path = shape.find(number)
+        if path is None:
+            return None
+        found = rows.column(path[0])
+        if isinstance(found, pa.ChunkedArray):
+            found = found.combine_chunks()
+        for name in path[1:]:
+            found = pc.struct_field(found, name)
+        field = self._fields.get(number)
+        return found if field is None else converted(found, found.type, field.type, {})
+
+    def field(self, number: int) -> Field | None:
+        """The table's field of an id; None where it was dropped."""
+        return self._fields.get(number)
+
+    def _table(self, path: str, ids: tuple[int, ...]) -> pa.Table:
+        if path not in self._read:
+            found = pq.read_table(path, filesystem=self._filesystem, partitioning=None)
+            shape = FileShape(found.schema, self._schema, self._hints)
+            columns = {str(i): self.values(found, shape, i) for i in ids}
+            known = {n: pa.nulls(found.num_rows) if c is None else c for n, c in columns.items()}
+            while len(self._read) >= _KEPT:
+                del self._read[next(iter(self._read))]
+            self._read[path] = pa.table(known)
+        return self._read[path]
+
+
+def without_keys(rows: pa.Table, keys: pa.Table) -> pa.Table:
+    """The rows whose values are not among some keys, by the columns that the keys have."""
+    codes = np.zeros(rows.num_rows + keys.num_rows, dtype=np.int64)
+    for name in keys.column_names:
+        ours = rows[name].combine_chunks()
+        theirs = keys[name].combine_chunks()
+        if pa.types.is_null(theirs.type):
+            theirs = pa.nulls(len(theirs), ours.type)
+        if ours.type != theirs.type:
+            ours = ours.cast(theirs.type)
+        encoded = pa.concat_arrays([ours, theirs]).dictionary_encode(null_encoding="encode")
+        column = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        _, codes = np.unique(codes * (len(encoded.dictionary) + 1) + column, return_inverse=True)
+    gone = np.isin(codes[: rows.num_rows], codes[rows.num_rows :])
+    return rows.filter(pa.array(~gone))
