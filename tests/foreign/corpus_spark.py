@@ -229,14 +229,24 @@ def _typed(spark: SparkSession, place: Path, pick: random.Random) -> Subject:
     return writer.subject("INT96 timestamps, a variant and a void column", writable=False)
 
 
+def _is_kept(kind: str, value: Any) -> bool:
+    """Whether Spark writes a value of a partition as it is.
+
+    It does not keep -0.0 apart, and spells moments as the calendar of Java's old dates has them.
+    """
+    if kind == "timestamp":
+        return value is not None and 0 <= value < 253_402_300_799_999_999
+    return bool(value != 0.0)
+
+
 def _partitioned(kind: str) -> Callable[[SparkSession, Path, random.Random], Subject]:
     def make(spark: SparkSession, place: Path, pick: random.Random) -> Subject:
         writer = SparkWriter(spark, place, {**FEW, "part": kind}, pick=pick)
         writer.create(also="PARTITIONED BY (part)")
         rows = every_value(writer.columns, pick)
-        # Spark does not keep -0.0 apart, and rounds the last microsecond of the year 9999 up.
-        not_kept = (0.0, 253_402_300_799_999_999)
-        writer.insert([{**r, "part": None if r["part"] in not_kept else r["part"]} for r in rows])
+        writer.insert(
+            [{**r, "part": r["part"] if _is_kept(kind, r["part"]) else None} for r in rows]
+        )
         return writer.subject(f"partitioned by {kind}")
 
     return make

@@ -24,14 +24,14 @@ class Figures:
 
     tables: int = 0
     reads: int = 0
-    deletes: int = 0
+    changes: int = 0
     commits: int = 0
     matched: int = 0
 
     def __str__(self) -> str:
         return (
             f"{self.tables} tables, {self.reads} conditions read ({self.matched} rows matched), "
-            f"{self.deletes} deletes rolled back, {self.commits} changes committed"
+            f"{self.changes} deletes and updates rolled back, {self.commits} committed"
         )
 
 
@@ -41,16 +41,17 @@ class Examination:
     Args:
         lake: Where they are adopted.
         figures: Count what is done.
-        deletes: The share of conditions that are also used to delete.
+        changes: The share of conditions by which rows are also deleted or updated.
         commits: Changes that are committed on each table at the end.
     """
 
     def __init__(
-        self, lake: lw.Lake, figures: Figures, *, deletes: float = 0.3, commits: int = 2
+        self, lake: lw.Lake, figures: Figures, *, changes: float = 0.3, commits: int = 2
     ) -> None:
         self._lake = lake
         self._figures = figures
-        self._deletes = deletes
+        self._changes = changes
+        self._pick = random.Random(0)
         self._commits = commits
 
     def adopt(self, subject: Subject) -> lw.Table:
@@ -65,7 +66,7 @@ class Examination:
     def of_table(self, table: lw.Table, subject: Subject, seed: int, conditions: int) -> None:
         """The same for a table that the lake has."""
         self._figures.tables += 1
-        pick = random.Random(seed)
+        pick = self._pick = random.Random(seed)
         columns = list(subject.columns)
         what = f"{subject.name}\n  seed {seed}: "
         same_rows(table.to_arrow(), subject.rows, columns, what + "all rows")
@@ -80,8 +81,8 @@ class Examination:
             self._figures.matched += len(matching)
             told = f"{what}{condition.sql}"
             self._read(table, condition, matching, columns, told)
-            if subject.writable and pick.random() < self._deletes:
-                self._delete(table, subject, condition, matching, told)
+            if subject.writable and pick.random() < self._changes:
+                self._change(table, subject, condition, matching, told)
         if subject.writable:
             for _ in range(self._commits):
                 self._commit(table, subject, source, what)
@@ -97,24 +98,26 @@ class Examination:
             raise AssertionError(told) from error
         same_rows(found, matching, columns, f"read: {what}")
 
-    def _delete(
+    def _change(
         self, table: lw.Table, subject: Subject, condition: Term, matching: list[Row], what: str
     ) -> None:
-        self._figures.deletes += 1
+        """Delete or update by the condition, read what the transaction sees, and roll it back."""
+        change = self._pick_change(condition, matching, subject.rows)
+        self._figures.changes += 1
+        what = f"{change.name}: {what}"
         tx = self._lake.transaction()
         try:
-            tx.delete(table.name, where=condition.sql)
+            change.apply(tx, table.name)
             found = tx.read(table.name)
         except Exception as error:
-            told = f"delete: {what}\n  {type(error).__name__}: {error}"
+            told = f"{what}\n  {type(error).__name__}: {error}"
             raise AssertionError(told) from error
         finally:
             tx.rollback()
-        left = _without(subject.rows, matching)
-        same_rows(found, left, list(subject.columns), f"delete: {what}")
+        same_rows(found, change.rows, list(subject.columns), what)
 
     def _commit(self, table: lw.Table, subject: Subject, source: Conditions, what: str) -> None:
-        """Delete rows for good, some but not all of them, and let others read what is left."""
+        """Change some rows for good, but not all of them, and let others read the table."""
         for _ in range(50):
             condition = source.one()
             matching = _matching(condition, subject.rows)
@@ -122,16 +125,46 @@ class Examination:
                 break
         else:
             return
-        told = f"{what}{condition.sql}"
+        change = self._pick_change(condition, matching, subject.rows)
+        told = f"committed {change.name}: {what}{condition.sql}"
         with self._lake.transaction() as tx:
-            tx.delete(table.name, where=condition.sql)
+            change.apply(tx, table.name)
         self._figures.commits += 1
-        subject.rows = _without(subject.rows, matching)
+        subject.rows = change.rows
         columns = list(subject.columns)
-        same_rows(table.to_arrow(), subject.rows, columns, f"committed delete: {told}")
+        same_rows(table.to_arrow(), subject.rows, columns, told)
         others = flat(subject.columns) if subject.format == "iceberg" else columns
         found = (subject.reader or theirs)(table)
-        same_rows(found, subject.rows, others, f"read by others after delete: {told}")
+        same_rows(found, subject.rows, others, f"read by others: {told}")
+
+    def _pick_change(self, condition: Term, matching: list[Row], rows: list[Row]) -> Change:
+        numbers = {row["id"] for row in matching}
+        if self._pick.random() < 0.7:
+            return Change("delete", condition.sql, [r for r in rows if r["id"] not in numbers])
+        renumbered = [{**r, "id": -1 - r["id"]} if r["id"] in numbers else r for r in rows]
+        return Change("update", condition.sql, renumbered)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of the rows for which a condition is true.
+
+    Attributes:
+        name: `delete` or `update`.
+        where: The condition.
+        rows: Of the table afterwards.
+    """
+
+    name: str
+    where: str
+    rows: list[Row]
+
+    def apply(self, tx: lw.Transaction, table: str) -> None:
+        """Make it part of a transaction."""
+        if self.name == "delete":
+            tx.delete(table, where=self.where)
+        else:
+            tx.update(table, set={"id": "-1 - id"}, where=self.where)
 
 
 def theirs(table: lw.Table) -> pa.Table:
@@ -148,8 +181,3 @@ def _matching(condition: Term, rows: list[Row]) -> list[Row] | None:
         return [row for row in rows if condition.of(row) is True]
     except Failure:
         return None
-
-
-def _without(rows: list[Row], gone: list[Row]) -> list[Row]:
-    numbers = {row["id"] for row in gone}
-    return [row for row in rows if row["id"] not in numbers]

@@ -63,8 +63,11 @@ def read_manifest(file: Any) -> list[Any]:
 @lru_cache(maxsize=1)
 def _input_class() -> Any:
     avro = pyiceberg("avro.file")
+    exact = pyiceberg("avro.decoder").StreamingBinaryDecoder
 
     class Input(avro.AvroFile):  # type: ignore[misc, name-defined]
+        block: Any
+
         def __init__(self, file: Any, kind: str) -> None:
             super().__init__(file)
             self._kind = kind
@@ -75,6 +78,19 @@ def _input_class() -> Any:
             self.header = _header_reader().read(self.decoder)
             self.reader = _record_reader(self.header.meta["avro.schema"], self._kind)
             return self
+
+        def _read_block(self) -> int:
+            if '"double"' not in self.header.meta["avro.schema"]:
+                return int(super()._read_block())
+            if self.block and self.decoder.read(_SYNC_BYTES) != self.header.sync:
+                message = "a block of the file does not end where it should"
+                raise ValueError(message)
+            records, data = self.decoder.read_int(), self.decoder.read_bytes()
+            codec = self.header.compression_codec()
+            # pyiceberg's fast decoder reads only 32 of the 64 bits of a double's precision.
+            decoder = exact(data if codec is None else codec.decompress(data))
+            self.block = avro.Block(self.reader, records, decoder)
+            return int(records)
 
     return Input
 
