@@ -141,7 +141,7 @@ class Examination:
         numbers = {row["id"] for row in matching}
         if self._pick.random() < 0.7:
             return Change("delete", condition.sql, [r for r in rows if r["id"] not in numbers])
-        renumbered = [{**r, "id": -1 - r["id"]} if r["id"] in numbers else r for r in rows]
+        renumbered = [{**r, "id": 1_000_000 + r["id"]} if r["id"] in numbers else r for r in rows]
         return Change("update", condition.sql, renumbered)
 
 
@@ -164,7 +164,7 @@ class Change:
         if self.name == "delete":
             tx.delete(table, where=self.where)
         else:
-            tx.update(table, set={"id": "-1 - id"}, where=self.where)
+            tx.update(table, set={"id": "1000000 + id"}, where=self.where)
 
 
 def theirs(table: lw.Table) -> pa.Table:

@@ -167,7 +167,12 @@ def test_mapped_columns_keep_their_ids_through_rename_and_reuse(
     def stats(i: int) -> str:
         return json.dumps({"numRecords": 1, "minValues": {f"col-{i}": i}, "maxValues": {}})
 
-    log.start((), {"add": add("a", stats=stats(2))}, schemaString=mapped(a=1, b=2))
+    log.start(
+        (),
+        {"add": add("a", stats=stats(2))},
+        protocol={"minReaderVersion": 2, "minWriterVersion": 5},
+        schemaString=mapped(a=1, b=2),
+    )
     log.commit({"metaData": metadata_action((), schemaString=mapped(c=2, a=1))})
     log.commit(
         {"metaData": metadata_action((), schemaString=mapped(a=3, c=2))},

@@ -7,7 +7,7 @@ values and derived values need no translation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,12 +17,19 @@ from lakeward.model.expression import Column, Expression, with_columns
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field, ListOf, MapOf, Struct, Type
 
-MODE: Final = "delta.columnMapping.mode"
+SETTINGS: Final = "delta.columnMapping."
+"""How the names of all settings of column mapping begin, of tables and of fields."""
+MODE: Final = f"{SETTINGS}mode"
 
 
 def is_mapped(definition: Definition) -> bool:
     """Whether files name the columns in their own way."""
     return definition.properties.get(MODE, "none") == "name"
+
+
+def unmapped(schema: Schema) -> Schema:
+    """The schema without what it says of columns in files."""
+    return Schema(tuple(_unmapped(field) for field in schema.fields), schema.last_id)
 
 
 def physical(definition: Definition) -> Definition:
@@ -47,17 +54,23 @@ def _physical(definition: Definition) -> Definition:
 
 
 def _field(field: Field) -> Field:
-    return replace(field, name=physical_name(field), type=_type(field.type))
+    return replace(field, name=physical_name(field), type=_type(field.type, _field))
 
 
-def _type(kind: Type) -> Type:
+def _unmapped(field: Field) -> Field:
+    kept = {k: v for k, v in field.metadata.items() if not k.startswith(SETTINGS)}
+    return replace(field, metadata=kept, type=_type(field.type, _unmapped))
+
+
+def _type(kind: Type, change: Callable[[Field], Field]) -> Type:
+    """The type with changed fields."""
     match kind:
         case Struct(fields):
-            return Struct(tuple(_field(field) for field in fields))
+            return Struct(tuple(change(field) for field in fields))
         case ListOf(element):
-            return ListOf(_field(element))
+            return ListOf(change(element))
         case MapOf(key, value):
-            return MapOf(_field(key), _field(value))
+            return MapOf(change(key), change(value))
         case _:
             return kind
 

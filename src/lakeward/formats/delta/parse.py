@@ -16,6 +16,8 @@ import orjson
 from lakeward.errors import UnsupportedFeature
 from lakeward.formats.delta.evolution import evolved
 from lakeward.formats.delta.generated import derived_of
+from lakeward.formats.delta.mapping import SETTINGS, unmapped
+from lakeward.formats.delta.protocol import writer_features
 from lakeward.formats.delta.schema import only_shown, physical_name
 from lakeward.formats.delta.statistics import StatsReader, Trust
 from lakeward.formats.delta.values import encode_path, file_path, partition_value, vector_id
@@ -170,6 +172,11 @@ def definition_of(
         previous.schema if previous else None,
     )
     configuration = source.get("configuration") or {}
+    if "columnMapping" not in writer_features(demands):
+        # Only where the protocol has the feature do its settings mean anything; deltalake leaves
+        # them beside a protocol that lists other features.
+        schema = unmapped(schema)
+        configuration = {k: v for k, v in configuration.items() if not k.startswith(SETTINGS)}
     created = source.get("createdTime")
     comment = source.get("description")
     return Definition(
