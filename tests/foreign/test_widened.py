@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -137,3 +138,69 @@ def test_int96_timestamps_of_all_years_are_read(tmp_path: Path) -> None:
         with lake.transaction() as tx:
             tx.delete("t", where="t < TIMESTAMP '1600-05-05 01:02:03.000005'")
         assert table.to_arrow()["t"].to_pylist() == moments[2:]
+
+
+def test_a_partition_that_was_widened_from_dates_is_read_at_every_version(tmp_path: Path) -> None:
+    log = Log(tmp_path / "t")
+    features = ["timestampNtz", "typeWidening"]
+    protocol = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": features,
+        "writerFeatures": features,
+    }
+    on = {"delta.enableTypeWidening": "true", "delta.checkpointInterval": "2"}
+    more = {"configuration": on, "partitionColumns": ["p"]}
+    log.start([("id", "long"), ("p", "date")], protocol=protocol, **more)
+    texts = ["2020-01-01", None, "1960-02-29", "2020-01-02 03:04:05.000006"]
+    for number, text in enumerate(texts):
+        if number == 3:
+            columns = [("id", "long"), ("p", "timestamp_ntz")]
+            log.commit({"metaData": metadata_action(columns, **more)})
+        pq.write_table(pa.table({"id": [number]}), log.root / f"{number}.parquet")
+        size = (log.root / f"{number}.parquet").stat().st_size
+        log.commit({"add": add(f"{number}.parquet", size=size, partitionValues={"p": text})})
+    moments = [
+        datetime(2020, 1, 1),  # noqa: DTZ001  a timestamp without zone has none
+        None,
+        datetime(1960, 2, 29),  # noqa: DTZ001
+        datetime(2020, 1, 2, 3, 4, 5, 6),  # noqa: DTZ001
+    ]
+    conditions: dict[str, list[int]] = {
+        "p = TIMESTAMP_NTZ '2020-01-01 00:00:00'": [0],
+        "p > TIMESTAMP_NTZ '2020-01-01 00:00:00'": [3],
+        "p < TIMESTAMP_NTZ '2020-01-01 00:00:01'": [0, 2],
+        "p IS NULL": [1],
+        "p IS NOT NULL": [0, 2, 3],
+    }
+    with lw.open(tmp_path / "lake") as lake:
+        table = lake.adopt("t", log.root)
+
+        rows = sorted(table.to_arrow().to_pylist(), key=lambda r: r["id"])
+        assert [r["p"] for r in rows] == moments
+        for condition, meant in conditions.items():
+            found = table.to_arrow(columns=["id"], where=condition)["id"].to_pylist()
+            assert (condition, sorted(found)) == (condition, meant)
+        before = table.at(version=3).to_arrow(where="p < DATE '2000-01-01'")
+        assert before.to_pylist() == [{"id": 2, "p": date(1960, 2, 29)}]
+        branch = lake.branch("work", tables=["t"])
+        told = _partition_texts(Path(branch.table("t").location))
+        branch.drop()
+    assert told["1.parquet"] is None
+    assert str(told["0.parquet"]).startswith("2020-01-01 00:00:00")
+    assert str(told["2.parquet"]).startswith("1960-02-29 00:00:00")
+    with lw.open(tmp_path / "again") as lake:
+        table = lake.adopt("t", log.root, take_over=True)
+        rows = sorted(table.to_arrow().to_pylist(), key=lambda r: r["id"])
+        assert [r["p"] for r in rows] == moments
+
+
+def _partition_texts(place: Path) -> dict[str, str | None]:
+    """The values of the partition column in a log, by the names of the files."""
+    actions: list[dict[str, Any]] = []
+    for log in (place / "_delta_log").glob("*.json"):
+        actions += map(json.loads, log.read_text().splitlines())
+    for checkpoint in (place / "_delta_log").glob("*.parquet"):
+        actions += pq.read_table(checkpoint).to_pylist()
+    adds = [a["add"] for a in actions if a.get("add") is not None]
+    return {Path(a["path"]).name: dict(a["partitionValues"])["p"] for a in adds}

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakeward.errors import InvalidInput
+from lakeward.model.civil import DAY
 from lakeward.model.columns import parse_columns, parse_type
 from lakeward.model.types import (
     PRIMITIVES,
@@ -26,7 +27,10 @@ from lakeward.model.types import (
     field_from_json,
     field_to_json,
 )
+from lakeward.model.values import Value
 
+WIDENED_FROM: Final = "lakeward.widenedFrom"
+"""Beside a column of timestamps: the id that it had as a column of dates."""
 MAX_FIELDS: Final = 10_000
 INDEXED_FIELDS: Final = 32
 """How many leading columns get rows in the statistics index unless the table says otherwise."""
@@ -102,6 +106,25 @@ class Schema:
     def indexed(self) -> tuple[Field, ...]:
         """Top-level fields whose bounds are in the statistics index."""
         return tuple(f for f in self.fields if f.indexed)
+
+    @cached_property
+    def _widened(self) -> dict[int, int]:
+        marked = (f for f in self.fields if WIDENED_FROM in f.metadata)
+        return {int(f.metadata[WIDENED_FROM]): f.id for f in marked}
+
+    def current_values(self, values: Mapping[int, Value]) -> Mapping[int, Value]:
+        """Partition values as columns of this schema have them.
+
+        A column of dates that became one of timestamps is another field since then, and older
+        files have their values under the id that it had.
+        """
+        found = self._widened
+        if not found or not found.keys() & values.keys():
+            return values
+        return {
+            found.get(i, i): v * DAY if i in found and isinstance(v, int) else v
+            for i, v in values.items()
+        }
 
     def field(self, name: str) -> Field:
         """The top-level field of this name.

@@ -220,7 +220,7 @@ def _file(source: LoggedFile, definition: Definition) -> dict[str, Any]:
 
 def _partition_values(source: LoggedFile, definition: Definition) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for own_id, value in source.partition.items():
+    for own_id, value in definition.schema.current_values(source.partition).items():
         if own_id not in definition.schema.by_id and own_id not in definition.derived:
             continue
         field = definition.field(own_id)

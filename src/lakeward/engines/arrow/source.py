@@ -291,7 +291,7 @@ def _is_odd(physical: pa.Schema, expected: Mapping[str, pa.DataType]) -> bool:
 
 def _partition(file: LoggedFile, definition: Definition) -> pc.Expression:
     out = pc.scalar(True)
-    for field_id, value in file.partition.items():
+    for field_id, value in definition.schema.current_values(file.partition).items():
         derived = definition.derived.get(field_id)
         if field_id > 0:
             out = out & _equals(definition.schema.by_id[field_id], value)

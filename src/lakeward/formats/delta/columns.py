@@ -145,7 +145,8 @@ def _partition(text: str | None, schema: Schema) -> tuple[tuple[str, str | None]
     if text is None:
         return ()
     values = {int(i): from_json(v) for i, v in orjson.loads(text).items()}
-    known = ((schema.by_id.get(i), v) for i, v in sorted(values.items()))
+    current = schema.current_values(values)
+    known = ((schema.by_id.get(i), v) for i, v in sorted(current.items()))
     return tuple((physical_name(f), partition_text(f, v)) for f, v in known if f is not None)
 
 

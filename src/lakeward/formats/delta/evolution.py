@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from lakeward.errors import CorruptTable, UnsupportedFeature
 from lakeward.formats.delta.schema import UnknownType, parse_schema
-from lakeward.model.schema import MAX_FIELDS, Schema
+from lakeward.model.schema import MAX_FIELDS, WIDENED_FROM, Schema
 from lakeward.model.types import (
     PRIMITIVES,
     Decimal,
@@ -72,6 +72,8 @@ class _Settling:
     def field(self, new: Field, before: Field | None) -> Field:
         same = before is not None and _readable_as(before.type, new.type)
         marked = new.id <= _UNSETTLED and new.id not in self._used
+        kept = {} if before is None else before.metadata
+        metadata = {k: v for k, v in kept.items() if k == WIDENED_FROM} | new.metadata
         if marked:
             own, indexed = new.id, new.indexed
         elif before is not None and same and before.id not in self._marks | self._used:
@@ -83,9 +85,12 @@ class _Settling:
                 before is not None and _is(before.type, "date") and _is(new.type, "timestamp_ntz")
             )
             own, indexed = self.ids.next(), new.indexed and not widened
+            metadata = new.metadata
+            if before is not None and widened:
+                metadata = {**metadata, WIDENED_FROM: before.id}
         self._used.add(own)
         kind = self.type(new.type, before.type if before is not None and same else None)
-        return replace(new, id=own, indexed=indexed, type=kind)
+        return replace(new, id=own, indexed=indexed, type=kind, metadata=metadata)
 
     def type(self, new: Type, old: Type | None) -> Type:
         match new:

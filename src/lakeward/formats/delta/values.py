@@ -91,7 +91,7 @@ def vector_id(descriptor: Mapping[str, Any] | None) -> str | None:
 def partition_values(file: DataFile, schema: Schema) -> dict[str, str | None]:
     """Delta's `partitionValues`."""
     out: dict[str, str | None] = {}
-    for field_id, value in sorted(file.partition.items()):
+    for field_id, value in sorted(schema.current_values(file.partition).items()):
         field = schema.by_id.get(field_id)
         if field is not None:  # a file that was removed may be older than the schema
             out[physical_name(field)] = partition_text(field, value)
