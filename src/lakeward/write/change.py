@@ -149,6 +149,11 @@ def write_operation(mode: str, change: Change, where: str | None = None) -> Oper
     return Operation("WRITE", parameters)
 
 
+def progress_operation(recorded: AppTransaction) -> Operation:
+    """What history shows where nothing but an application's progress is recorded."""
+    return Operation("TXN", {"appId": recorded.app_id})
+
+
 def summary(change: Change) -> Operation:
     """One operation that stands for all that was asked for."""
     if len(change.operations) == 1:

@@ -29,6 +29,7 @@ from lakeward.write.change import (
     Operation,
     RowsChanged,
     RowsRemoved,
+    progress_operation,
     write_operation,
 )
 from lakeward.write.options import parquet_options
@@ -154,10 +155,19 @@ class Member:
         self._all = None
 
     def reset(self, head: Head) -> None:
-        """Forget everything that was done to the table, and see it at another version."""
-        self.change = Change(head, self.change.definition)
+        """Forget everything that was done to rows, and see the table at another version.
+
+        The progress of applications is kept: what they brought has been dealt with.
+        """
+        progress = self.change.app_transactions
+        self.change = Change(head, self.change.definition, app_transactions=progress)
         self.touched, self.known = None, LIVE
         self.move(head)
+
+    def drop(self, head: Head) -> None:
+        """Leave the rows as they are in another version; only progress is recorded, if any."""
+        self.reset(head)
+        self.change.operations.extend(progress_operation(a) for a in self.change.app_transactions)
 
     def replan(self, head: Head) -> None:
         """Do all that was done to rows again, on top of another version.

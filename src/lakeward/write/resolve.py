@@ -85,7 +85,7 @@ def _apply(answer: str | Replace, error: Conflict, member: Member, head: Head) -
         member.overwrite(answer.rows, answer.where)
         return True
     if answer == THEIRS:
-        member.reset(head)
+        member.drop(head)
         return True
     if answer == OURS and member.change.is_replayable:
         member.replan(head)

@@ -39,7 +39,7 @@ from lakeward.read.parts import Parts
 from lakeward.read.scan import check_columns
 from lakeward.write import adding
 from lakeward.write.behind import Behind
-from lakeward.write.change import Change, Operation, write_operation
+from lakeward.write.change import Change, Operation, progress_operation, write_operation
 from lakeward.write.committing import CommitResult, Committing
 from lakeward.write.drift import take_over
 from lakeward.write.hooks import Hooks
@@ -262,7 +262,7 @@ class Transaction:
             done[:] = [a for a in done if a.app_id != app_id]
             done.append(AppTransaction(app_id, version))
             if not member.change.operations:
-                member.change.operations.append(Operation("TXN", {"appId": app_id}))
+                member.change.operations.append(progress_operation(done[-1]))
 
     def staging(self, name: str) -> Staging:
         """Begin to write rows of a table as files, in any threads, ahead of their operation."""

@@ -130,6 +130,21 @@ def test_a_merge_of_three_sides_is_a_few_lines(shared_lake: lw.Lake, table: str)
     assert ids(shared_lake, table) == [2, 4, 10]
 
 
+@pytest.mark.parametrize("answer", ["theirs", "ours", lw.Replace({"id": [20]})])
+def test_progress_is_kept_whatever_becomes_of_the_rows(
+    shared_lake: lw.Lake, table: str, answer: Any
+) -> None:
+    """Else the application would bring the same rows again."""
+    tx = _lost(shared_lake, table, lambda _: answer)
+    tx.record(table, "loader", 7)
+    result = tx.commit()
+
+    assert shared_lake.table(table).app_version("loader") == 7
+    assert result.versions[table] == shared_lake.table(table).version == 4
+    expected = {"theirs": [1, 2, 4], "ours": [2, 4, 10]}.get(str(answer), [20])
+    assert ids(shared_lake, table) == expected
+
+
 def test_it_is_asked_again_when_others_come_again(shared_lake: lw.Lake, table: str) -> None:
     versions: list[int] = []
 
