@@ -101,7 +101,8 @@ class Generator:
             steps.append(self.change(tables[0], keyed=tables[0] in keyed))
         touched = [s.table for s in steps if not isinstance(s, Others)]
         for _ in range(self.chance.choice((0, 1, 1, 2, 2))):
-            place = self.chance.choice((len(steps), self.chance.randint(0, len(steps))))
+            late = self.chance.random() < 0.7
+            place = len(steps) if late else self.chance.randint(0, len(steps))
             steps.insert(place, self.others(touched))
         spelling = tuple(self.chance.randrange(1000) for _ in steps)
         replaced = self._overwrite(tables[0])
@@ -120,7 +121,7 @@ class Generator:
 
     def change(self, table: str, *, keyed: bool = False) -> Operation:
         """Something that changes rows; what the last writer of a key may do where that counts."""
-        kinds = ["append", "append", "overwrite", "delete", "update", "merge", "merge", "merge"]
+        kinds = ["append", "append", "overwrite", "delete", "update", *["merge"] * 4]
         match self.chance.choice(kinds[:4] if keyed and self.chance.random() < 0.95 else kinds):
             case "append":
                 return Append(table, self.rows(self.keys()))
@@ -158,7 +159,7 @@ class Generator:
 
     def _merge(self, table: str) -> Merge:
         shapes = [
-            *[(None, "insert", None)] * 4,
+            *[(None, "insert", None)] * 5,
             ("update", "insert", None),
             ("update", None, None),
             ("delete", None, None),

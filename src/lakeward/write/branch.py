@@ -41,6 +41,7 @@ from lakeward.write.branch_feed import Differ, told
 from lakeward.write.change import Change, Operation
 
 _CHANGE_FEED: Final = "delta.enableChangeDataFeed"
+_MERGE: Final = "MERGE"
 
 _AT_ONCE: Final = 10_000
 
@@ -210,8 +211,8 @@ class DeltaBranch:
         """Make the branch's net effect part of a change of its table.
 
         Scopes that the change has already are taken for all that the branch's statements looked at;
-        where it has none and rows went, that is the whole table. The change is fixed to its base
-        version: nothing here can run the branch's statements again.
+        where it has none and rows went or were merged, that is the whole table. The change is fixed
+        to its base version: nothing here can run the branch's statements again.
         """
         change.added.extend(found.added)
         for file in found.removed:
@@ -224,7 +225,11 @@ class DeltaBranch:
         change.operations.extend(
             Operation(s.info.operation, s.info.parameters, s.info.metrics) for s in found.statements
         )
-        looked = any(s.removed and s.info.data_change for s in found.statements)
+        # A merge that only inserted has looked, too: the keys that it inserted were not there.
+        looked = any(
+            (s.removed or s.info.operation == _MERGE) and s.info.data_change
+            for s in found.statements
+        )
         if looked and not change.scopes:
             change.scopes.append(None)
 

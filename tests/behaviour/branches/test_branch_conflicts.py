@@ -11,7 +11,7 @@ from deltalake import write_deltalake
 import lakeward as lw
 from lakeward.errors import Conflict, UnsupportedFeature
 from lakeward.model.names import TableName
-from tests.behaviour.branches.working import begin, finish
+from tests.behaviour.branches.working import begin, finish, upsert
 from tests.behaviour.lakes import append, ids
 
 SETTLING: dict[str, dict[str, Any]] = {
@@ -59,3 +59,36 @@ def test_a_change_without_steps_is_not_made_again(lake: lw.Lake) -> None:
 
     assert len(member.change.added) == 1
     tx.rollback()
+
+
+@pytest.mark.formats("delta")
+@pytest.mark.local
+def test_a_merge_on_a_named_branch_that_only_inserted_has_looked_at_the_table(
+    lake: lw.Lake,
+) -> None:
+    """Else a key that others added meanwhile would be there twice."""
+    lake.create("t", {"id": "int64"})
+    append(lake, "t", {"id": [1]})
+    branch = lake.branch("work", tables=["t"])
+    upsert(branch.table("t").location, pa.table({"id": pa.array([5], pa.int64())}))
+    append(lake, "t", {"id": [5]})
+
+    assert branch.diff()[0].conflict is not None
+    with pytest.raises(Conflict):
+        branch.publish()
+
+    assert ids(lake, "t") == [1, 5]
+
+
+@pytest.mark.formats("delta")
+@pytest.mark.local
+def test_rows_appended_on_a_named_branch_meet_no_conflict(lake: lw.Lake) -> None:
+    lake.create("t", {"id": "int64"})
+    append(lake, "t", {"id": [1]})
+    branch = lake.branch("work", tables=["t"])
+    rows = pa.table({"id": pa.array([5], pa.int64())})
+    write_deltalake(branch.table("t").location, rows, mode="append")
+    append(lake, "t", {"id": [5]})
+    branch.publish()
+
+    assert ids(lake, "t") == [1, 5, 5]
