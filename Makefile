@@ -1,5 +1,5 @@
 # Every command works in a fresh clone: each brings what it needs into the project first.
-# Only Python 3.11 or newer and a package registry are asked of the machine.
+# Only Python 3.11 to 3.13 and a package registry are asked of the machine.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -15,6 +15,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PEERS_READY := .venv-peers/.ready
 PIN_GROUPS := uv build core dev peers
+FAST := "not (postgres or crash or slow or full or bench or peers or s3 or spark)"
 
 ##@ Start here
 
@@ -49,7 +50,7 @@ jars: setup ## Fetch the jars for Spark into .jars
 
 .PHONY: unit
 unit: setup ## Run the fast tests only
-	$(BIN)/pytest -m "not (postgres or crash or slow or full or bench or peers or s3 or spark)" $(PYTEST_ARGS)
+	$(BIN)/pytest -m $(FAST) $(PYTEST_ARGS)
 
 .PHONY: check
 check: lint types imports ## Run every check that needs no test
@@ -73,6 +74,15 @@ imports: setup ## Check that imports point down the layers
 	$(BIN)/lint-imports --no-logo
 
 ##@ Proof
+
+.PHONY: pythons
+pythons: setup ## Run the fast tests on every Python that pyproject.toml names and this machine has
+	@$(BIN)/python -c "from tests.support import pythons; [print(*found) for found in pythons.found().items()]" \
+		| while read -r version python; do \
+			PYTHON="$$python" scripts/bootstrap ".venv-$$version" requirements/dev.txt --editable || exit 1; \
+			echo "Python $$version"; \
+			".venv-$$version/bin/pytest" -q -n 2 -m $(FAST) $(PYTEST_ARGS) || exit 1; \
+		done
 
 .PHONY: faults
 faults: setup peers ## Run the fault tests at full size and print their figures
@@ -103,7 +113,7 @@ pins: ## Compile requirements/*.in again (PINS_ARGS=--upgrade moves every versio
 
 .PHONY: clean
 clean: ## Remove environments, tools, caches and builds
-	rm -rf .venv .venv-peers .tools .jars .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .venv-* .tools .jars .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml scripts/bootstrap

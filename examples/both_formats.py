@@ -32,4 +32,5 @@ with lake.snapshot(at=tx.transaction_id) as cut:
     print({t.name: (t.version, t.to_arrow().num_rows) for t in cut})
     snapshot_id = cut.table("sales.totals").snapshot_id
 print(table.scan(snapshot_id=snapshot_id).to_arrow().num_rows)
+catalog.close()
 # endregion

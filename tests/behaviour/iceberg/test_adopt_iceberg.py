@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+import sqlite3
 import uuid
 from collections.abc import Callable, Generator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -146,12 +148,8 @@ def test_asking_a_catalog_that_is_not_there_makes_none(
             name, "a.b", catalog={"type": "sql", "uri": f"sqlite:///{tmp_path}/nothing.db"}
         )
 
-    tables = (
-        __import__("sqlite3")
-        .connect(tmp_path / "nothing.db")
-        .execute("SELECT name FROM sqlite_master")
-    )
-    assert tables.fetchall() == []
+    with closing(sqlite3.connect(tmp_path / "nothing.db")) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == []
 
 
 def test_a_table_that_others_made_in_the_lakes_catalog_is_adopted_by_name(

@@ -1,0 +1,149 @@
+"""The built wheel works in environments that have nothing else: alone, and with each extra alone.
+
+Every environment of the project's own has packages that no dependency declares; these have not.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from tests.support import pythons
+from tests.support.postgres import Postgres
+from tests.support.s3 import S3Server
+
+EXTRAS = tomllib.loads((pythons.ROOT / "pyproject.toml").read_text())["project"][
+    "optional-dependencies"
+]
+PRESENT = pythons.found()
+OLDEST, NEWEST = next(iter(PRESENT)), list(PRESENT)[-1]
+CASES = [
+    pytest.param(
+        version,
+        extra,
+        id=f"{extra or 'alone'}-{version}",
+        marks=pytest.mark.xdist_group(f"wheel-{version}"),
+    )
+    for version in dict.fromkeys((OLDEST, NEWEST))
+    for extra in ("", *EXTRAS)
+    # Each of its parts is there alone; one environment shows that they fit together.
+    if (extra, version) != ("all", OLDEST) or OLDEST == NEWEST
+]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project's wheel, built from a copy of what git knows."""
+    source = tmp_path_factory.mktemp("source")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(pythons.ROOT / name, source)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(pythons.ROOT / "src", source / "src", ignore=ignored)
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", source / "dist"],
+        cwd=source,
+        check=True,
+        capture_output=True,
+    )
+    (built,) = (source / "dist").glob("*.whl")
+    return built
+
+
+@pytest.mark.postgres
+@pytest.mark.s3
+@pytest.mark.parametrize(("version", "extra"), CASES)
+def test_the_wheel_works_with_nothing_but_what_it_declares(
+    version: str,
+    extra: str,
+    wheel: Path,
+    postgres_server: Postgres,
+    s3_server: S3Server,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    # One place for all environments of a Python, so that its compiled modules serve them all.
+    place = tmp_path_factory.getbasetemp() / f"wheel-{version}"
+    python = installed(wheel, extra, PRESENT[version], place)
+    around = {"LAKEWARD_CACHE": str(pythons.ROOT / ".jars"), "HOME": str(tmp_path)}
+    around |= s3_server.options() | {"LAKEWARD_SMOKE_BUCKET": s3_server.bucket()}
+    if version == NEWEST and extra == "spark":
+        around["LAKEWARD_SMOKE_SPARK"] = "run"
+    with postgres_server.database() as database:
+        around["LAKEWARD_SMOKE_POSTGRES"] = postgres_server.url(database)
+        ran = subprocess.run(
+            # Isolated: neither the project's directory nor the user's packages are on the path.
+            [
+                python,
+                "-I",
+                f"-Xpycache_prefix={place}/cache",
+                Path(__file__).with_name("smoke.py"),
+                *filter(None, [extra]),
+            ],
+            cwd=tmp_path,
+            env=_environment() | around,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert f"smoke passed {extra or 'alone'} {version}." in ran.stdout
+
+
+def installed(wheel: Path, extra: str, python: Path, place: Path) -> Path:
+    """The interpreter of a new environment with the wheel and what it asks for, as pinned."""
+    environment, wanted = place / "environment", place / "wanted.txt"
+    new, pins = environment / "bin" / "python", pythons.ROOT / "requirements"
+    chosen = ["--extra", extra] if extra else []
+    _uv("venv", "--clear", "--python", python, environment)
+    how = ("--python", new, "--constraint", pins / "dev.txt", "--no-annotate")
+    _uv("pip", "compile", pythons.ROOT / "pyproject.toml", *chosen, *how, "--output-file", wanted)
+    names = wanted.read_text().splitlines()
+    others = [line for line in names if not line.startswith("pyspark==")]
+    wanted.write_text("\n".join(others))
+    _uv("pip", "sync", "--python", new, "--only-binary", ":all:", wanted)
+    if others != names:
+        _link_pyspark(environment)
+    _uv("pip", "install", "--python", new, "--no-deps", "--offline", wheel)
+    _uv("pip", "check", "--python", new)
+    return new
+
+
+def _link_pyspark(environment: Path) -> None:
+    """Put this environment's pyspark into another one: it comes as source, slow to build."""
+    (target,) = environment.glob("lib/python3*/site-packages")
+    source = Path(str(metadata.distribution("pyspark").locate_file("")))
+    for directory in source.glob("pyspark*"):
+        shutil.copytree(directory, target / directory.name, copy_function=_link)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # on another file system
+        shutil.copy2(source, target)
+
+
+def _uv(*command: str | Path) -> None:
+    done = subprocess.run(
+        [pythons.ROOT / ".tools" / "bin" / "uv", *command],
+        env=_environment() | {"UV_SYSTEM_CERTS": "1", "UV_PYTHON_DOWNLOADS": "never"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def _environment() -> dict[str, str]:
+    """This process's environment without what would show the new one other packages."""
+    hidden = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX"}
+    return {k: v for k, v in os.environ.items() if k not in hidden}
