@@ -21,6 +21,7 @@ from lakeward import errors as errors
 
 if TYPE_CHECKING:
     from lakeward.lake.lake import Lake
+    from lakeward.lake.moving import relocate
     from lakeward.lake.table import Table
     from lakeward.model.when import When
     from lakeward.write.collision import Collision
@@ -45,6 +46,7 @@ __all__ = [
     "When",
     "errors",
     "open",
+    "relocate",
 ]
 
 _HOMES = {
@@ -59,6 +61,7 @@ _HOMES = {
     "Table": "lakeward.lake.table",
     "Transaction": "lakeward.write.transaction",
     "When": "lakeward.model.when",
+    "relocate": "lakeward.lake.moving",
 }
 
 

@@ -144,3 +144,30 @@ def test_a_forgotten_warehouse_is_the_recorded_one(tmp_path: Path) -> None:
     assert ask("show", "t", *place)["location"] == str(tmp_path / "files" / "t")
     answer = run("tables", *place, "--warehouse", tmp_path / "other", "--json")
     assert answer.error["facts"]["recorded"] == str(tmp_path / "files")
+
+
+def test_a_moved_lake_is_relocated(own_shop: Path, tmp_path: Path) -> None:
+    ask("create", "ice", "id int64", "--format", "iceberg", "--lake", own_shop)
+    before = _orders(own_shop)
+    moved = tmp_path / "moved"
+    own_shop.rename(moved)
+    answer = run("doctor", "--lake", moved, "--json")
+    assert (answer.code, {f["code"] for f in answer.json["findings"]}) == (12, {"table-moved"})
+
+    trial = ask("relocate", "--dry-run", "--lake", moved)
+    assert (trial["dry_run"], trial["old"], trial["new"]) == (True, str(own_shop), str(moved))
+    done = ask("relocate", "--lake", moved)
+    assert done == {**trial, "dry_run": False}
+    assert (done["tables"], done["iceberg_tables"]) == (3, 1)
+
+    assert _orders(moved) == before
+    found = ask("doctor", "--lake", moved)["findings"]
+    assert {f["severity"] for f in found} <= {"info"}
+    assert "is relocated to" in tell("relocate", "--lake", moved)
+
+
+def test_relocating_what_is_not_there_is_refused(tmp_path: Path, own_shop: Path) -> None:
+    assert run("relocate", "--lake", tmp_path / "none", "--json").code == 3
+    away = run("relocate", "--lake", own_shop, "--warehouse", tmp_path / "none", "--json")
+    assert (away.code, away.error["type"]) == (8, "FileMissing")
+    assert not (tmp_path / "none").exists()

@@ -45,7 +45,7 @@ class Cli:
     @property
     def place(self) -> str:
         """Where the lake's files are."""
-        return self._warehouse or self.target
+        return self.warehouse_given or self.target
 
     @property
     def output(self) -> Output:
@@ -84,7 +84,7 @@ class Cli:
         with self.warnings():
             lake = Lake(
                 target or self.target,
-                warehouse=self._warehouse,
+                warehouse=self.warehouse_given,
                 create=create,
                 repair=repair,
                 take_over=take_over,
@@ -93,7 +93,8 @@ class Cli:
                 yield lake
 
     @property
-    def _warehouse(self) -> str | None:
+    def warehouse_given(self) -> str | None:
+        """The warehouse that the user named, by option or by environment."""
         return self.warehouse or os.environ.get("LAKEWARD_WAREHOUSE") or None
 
     @contextmanager

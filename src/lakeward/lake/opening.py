@@ -56,6 +56,23 @@ def opened(
     return Parts(database, storage, actor or _actor(), _engine(), memory)
 
 
+def unchecked(
+    target: str | Path, warehouse: str | Path | None, storage_options: Mapping[str, str] | None
+) -> Parts:
+    """The parts of a lake that exists, whether its store and warehouse belong together or not."""
+    target, given = arguments.place(target, "target"), _options(storage_options)
+    asked = None if warehouse is None else arguments.place(warehouse, "warehouse")
+    database = connect(target, create=False)
+    try:
+        with database.read() as session:
+            bound = binding.read(session)
+        storage = attach(asked or _warehouse(target, bound), given)
+    except BaseException:
+        database.close()
+        raise
+    return Parts(database, storage, _actor(), _engine(), merge_memory_allowed(None))
+
+
 def repair(parts: Parts) -> None:
     """Close what dead processes left open, delete what they left lying, publish what they owed."""
     database = parts.database
@@ -105,8 +122,7 @@ def _made(
     """A new store, and a warehouse that has none yet, or whose store is to be replaced."""
     storage = attach(asked or _warehouse(target, None), given)
     try:
-        if not take_over:
-            ownership.check_free(storage)
+        ownership.check_free(storage, take_over=take_over)
     except WrongWarehouse as error:
         # Somebody else may have made this very store since it was looked for.
         try:

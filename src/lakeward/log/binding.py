@@ -26,11 +26,13 @@ class Binding:
         identity: A random id that both hold.
         warehouse: The warehouse's full name when the two were bound.
         store: The store's own place at that time, as `Database.place` names it.
+        spelled: The warehouse as it was spelled then, maybe by symbolic links.
     """
 
     identity: str
     warehouse: str
     store: str
+    spelled: str = ""
 
 
 def read(session: Session) -> Binding | None:

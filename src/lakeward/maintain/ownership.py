@@ -85,15 +85,22 @@ def default_warehouse(target: str, bound: Binding | None) -> str | None:
     return target if beside else bound.warehouse
 
 
-def check_free(storage: Storage) -> None:
+def check_free(storage: Storage, *, take_over: bool) -> None:
     """Refuse to make a new store for a warehouse that has one.
+
+    Args:
+        storage: The warehouse.
+        take_over: Whether the new store may replace one that is gone.
 
     Raises:
         WrongWarehouse: It has one.
     """
     marker = read_marker(storage)
-    if marker is not None:
-        raise _taken(storage, marker)
+    if marker is None:
+        return
+    if not take_over:
+        raise taken(storage, marker)
+    _check_gone(storage, marker)
 
 
 def settle(
@@ -122,7 +129,7 @@ def settle(
         _check(bound, marker, storage, own, given)
     elif marker is not None and marker.store != own:
         if not take_over or known:
-            raise _taken(storage, marker)
+            raise taken(storage, marker)
         _check_gone(storage, marker)
         _bind(database, storage, marker, anew=True)
     elif not known or (_check_found(storage, known) and bind):
@@ -145,7 +152,7 @@ def rebind(database: Database, session: Session, storage: Storage) -> None:
     identity = uuid4().hex
     write_marker(storage, Marker(identity, own_place(database, session, storage)))
     reach("bind.marked")
-    binding.write(session, Binding(identity, _full(storage), database.place(session)))
+    binding.write(session, Binding(identity, _full(storage), database.place(session), storage.root))
 
 
 def _bind(database: Database, storage: Storage, seen: Marker | None, *, anew: bool) -> None:
@@ -170,12 +177,12 @@ def _bind(database: Database, storage: Storage, seen: Marker | None, *, anew: bo
         if seen is None and not storage.put_if_absent(MARKER, orjson.dumps(asdict(marker))):
             found = read_marker(storage)
             if found is None or found.store != own:
-                raise _taken(storage, found)
+                raise taken(storage, found)
             marker = found
         storage.settle([MARKER])
         reach("bind.marked")
         place = database.place(session)
-        binding.write(session, Binding(marker.identity, _full(storage), place))
+        binding.write(session, Binding(marker.identity, _full(storage), place, storage.root))
 
 
 def _belong(bound: Binding, marker: Marker | None, own: str) -> bool:
@@ -209,15 +216,13 @@ def _check(
 
 def _not_ours(bound: Binding, marker: Marker | None, storage: Storage, own: str) -> tuple[str, str]:
     """What is wrong with a warehouse that does not hold the store's identity, and what to do."""
-    if marker is not None and marker.store == own:
-        what = f"The warehouse {storage.root} knows this store by another identity."
-        return (
-            what,
-            "An older store was put back, or a command was cut off: run `lakeward relocate`.",
-        )
     if bound.warehouse != _full(storage):
         what = f"{storage.root} is not the warehouse of this store, which is {bound.warehouse}."
         return what, f"Open the lake without warehouse=, or with {bound.warehouse}. {RELOCATE}"
+    if marker is not None and marker.store == own:
+        what = f"The warehouse {storage.root} knows this store by another identity."
+        hint = "An older store was put back, or a command was cut off: run `lakeward relocate`."
+        return what, hint
     if marker is None:
         what = f"The lake's warehouse {storage.root} is not there, or has lost {MARKER}."
         return what, f"Restore it. {RELOCATE}"
@@ -268,7 +273,8 @@ def _is_found(storage: Storage, head: Head) -> bool:
     return next(iter(storage.listing(f"{head.location}/{directory}")), None) is not None
 
 
-def _taken(storage: Storage, marker: Marker | None) -> WrongWarehouse:
+def taken(storage: Storage, marker: Marker | None) -> WrongWarehouse:
+    """The error that a warehouse belongs to another store."""
     store = "another store" if marker is None else _named(storage, marker)
     what = f"The warehouse {storage.root} belongs to {store}."
     hint = "Open that store. If it is lost, make a new one with `lakeward rebuild`."

@@ -41,6 +41,17 @@ again, new rows written, files marked, change files written."""
 BIND_STEPS: Final = ("bind.marked",)
 """Steps of binding a store and a warehouse, when a lake is made: its marker is written."""
 
+RELOCATE_STEPS: Final = (
+    "relocate.checked",
+    "relocate.written",
+    "relocate.changed",
+    "bind.marked",
+    "relocate.committed",
+    "relocate.hinted",
+)
+"""Steps of relocating a lake: files found, metadata written, rows changed, marker written,
+committed, hints renewed."""
+
 _observer: Callable[[str], None] | None = None
 
 

@@ -230,7 +230,7 @@ def _read(parts: Parts, name: str) -> bytes:
         return parts.storage.read(parts.storage.own(name))
     except FileMissing as error:
         what = f"The metadata file {name} is missing."
-        hint = "Iceberg names files in full: a lake that was moved must go back. Ask the doctor."
+        hint = "If the lake was moved, run `lakeward relocate`. Otherwise ask the doctor."
         raise CorruptTable(what, hint=hint, path=name) from error
 
 

@@ -1,4 +1,4 @@
-"""Commands on the store itself: `backup`, `rebuild`, `store export`, `store import`."""
+"""Commands on the store: `backup`, `rebuild`, `relocate`, `store export`, `store import`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     command(app, rich_help_panel="Upkeep")(backup)
     command(app, rich_help_panel="Upkeep")(rebuild)
+    command(app, rich_help_panel="Upkeep")(relocate)
     store = typer.Typer(help="Move the store from one database to another.")
     command(store, "export")(export_store)
     command(store, "import")(import_store)
@@ -84,6 +85,35 @@ def rebuild(cli: Cli) -> None:
         hint = "Move the damaged store away first; a new one is made in its place."
         raise StoreCorrupt(error.what, hint=hint, **error.facts) from error
     cli.show(view)
+
+
+def relocate(
+    cli: Cli,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Look and count, and change nothing.")
+    ] = False,
+) -> None:
+    """Make a lake whole at the place where its files were moved or copied to.
+
+    Move the files first. `--lake` names the store where it is now, and `--warehouse` the files, if
+    they lie elsewhere. Stop everybody who uses the lake. When the command is cut off, run it again.
+    """
+    from dataclasses import asdict
+
+    from lakeward.cli.output import words
+    from lakeward.cli.views.answers import Done
+    from lakeward.lake.moving import relocate as relocate_lake
+
+    with cli.warnings(), cli.output.working("Relocating"):
+        found = relocate_lake(cli.target, warehouse=cli.warehouse_given, dry_run=dry_run)
+    done = "would be" if dry_run else "is"
+    tables = words.counted(found.tables, "table")
+    sentence = (
+        f"The lake {done} relocated to {found.new}: {tables},"
+        f" {words.counted(found.metadata_files, 'Iceberg file')} written anew,"
+        f" {words.counted(found.rows, 'row')} of the log changed."
+    )
+    cli.show(Done(sentence, asdict(found)))
 
 
 def _check_something_to_rebuild(cli: Cli) -> None:

@@ -48,6 +48,13 @@ def list_writer(
     return _list_class()(format_version, file, snapshot_id, parent_id, sequence)
 
 
+def copy_writer(file: Any, schema: Any, header: dict[str, str]) -> Any:
+    """A writer of a file with the schema and the header of another one."""
+    writer = pyiceberg("avro.resolver").construct_writer(schema)
+    kept = {k: v for k, v in header.items() if k != "avro.schema"} | {"avro.codec": CODEC}
+    return _output_class()(file, _Shape(writer, header["avro.schema"], kept), kept)
+
+
 def read_list(file: Any) -> list[Any]:
     """The manifests of a list."""
     with _input_class()(file, "list") as reader:

@@ -62,16 +62,21 @@ def reclaimable(table: Patient) -> Iterator[Finding]:
         )
         working = branches.live_directories(session, table.table_id)
         known: set[int] = set()
+        elsewhere: set[int] = set()
         full = table.parts.storage.uri(location)
         for chunk in session.stream(_KNOWN, {"table_id": table.table_id}):
             for path, vector in chunk:
-                known.add(hash(path))
-                for place in vector_paths(loads(vector)) if vector else ():
-                    known.add(hash(place.removeprefix(f"{full}/")))
+                for place in (path, *(vector_paths(loads(vector)) if vector else ())):
+                    inside = place.removeprefix(f"{full}/")
+                    known.add(hash(inside))
+                    if is_full(inside):
+                        # It may be one of these files, named as it was before a move.
+                        elsewhere.add(hash(inside.rpartition("/")[2]))
     unknown = [
         (path, size)
         for path, size in listed
         if hash(path) not in known
+        and hash(path.rpartition("/")[2]) not in elsewhere
         and not _is_staged(path, protected)
         and path.partition("/")[0] not in working
         and not f"{location}/{path}".startswith(others)

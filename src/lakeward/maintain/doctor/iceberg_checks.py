@@ -7,7 +7,7 @@ from typing import Final
 
 from lakeward.errors import LakewardError
 from lakeward.formats.iceberg.definition import definition_of
-from lakeward.formats.iceberg.document import Document, parse
+from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document, parse
 from lakeward.formats.iceberg.history import is_another
 from lakeward.formats.iceberg.listing import Source, all_files, vector_id
 from lakeward.formats.iceberg.summary import SNAPSHOT_ID
@@ -20,6 +20,7 @@ from lakeward.read.parts import Parts
 from lakeward.write import iceberg
 
 ENTER: Final = "Run `lakeward doctor --fix`: it is entered again as the log knows it."
+_RELOCATE: Final = "Delete nothing. Run `lakeward relocate`: it writes the metadata anew."
 _LOST: Final = (
     "Restore the file from a backup of the warehouse. The rows are safe: `table.to_arrow` reads "
     "them by the log."
@@ -130,13 +131,23 @@ def unknown_tables(parts: Parts) -> Iterator[Finding]:
 
 
 def _read(table: Patient, head: Head) -> Document | Finding:
+    place = str(head.pointer)
     try:
-        place = str(head.pointer)
         # Read anew: what was damaged since may be remembered whole.
         return parse(place, iceberg.reader(table.parts)(place))
     except LakewardError as error:
+        if _was_moved(table, head):
+            what = f"{table.name} was moved: its catalog names the metadata document {place}."
+            return table.error("table-moved", what, _RELOCATE, version=head.version)
         what = f"The metadata document of {table.name} cannot be read: {error.what}"
         return table.error("metadata-unreadable", what, _LOST, version=head.version)
+
+
+def _was_moved(table: Patient, head: Head) -> bool:
+    """Whether the document lies in the table's directory, which is not where it is named."""
+    storage = table.parts.storage
+    path = f"{head.location}/{METADATA_DIRECTORY}/{str(head.pointer).rpartition('/')[2]}"
+    return storage.uri(path) != head.pointer and storage.exists(path)
 
 
 def _differ(meant: DataFile | None, found: DataFile | None) -> str | None:

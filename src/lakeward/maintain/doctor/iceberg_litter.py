@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 
 import orjson
 
@@ -30,7 +29,11 @@ def metadata_litter(table: Patient) -> Iterator[Finding]:
         head = table.head(session)
         pointers = {head.pointer, catalog.pointer(session, head.name)} - {None}
         protected = {r.transaction_id for r in transactions.still_open(session)}
-    reached = set(_reached(table, [str(p) for p in pointers]))
+    try:
+        reached = set(_reached(table, [str(p) for p in pointers]))
+    except LakewardError:
+        # What cannot be read may lead to any of the files. Other checks report what is wrong.
+        return
     litter = [
         (f.path.rpartition("/")[2], f.size)
         for f in listed
@@ -49,14 +52,17 @@ def metadata_litter(table: Patient) -> Iterator[Finding]:
 
 
 def _reached(table: Patient, pointers: list[str]) -> Iterator[str]:
-    """The names of all files that documents lead to."""
+    """The names of all files that documents lead to.
+
+    Raises:
+        LakewardError: A document or a list of manifests cannot be read.
+    """
     yield HINT
     read = iceberg.reader(table.parts)
     for pointer in pointers:
         yield _name(pointer)
-        with suppress(LakewardError):
-            document = table.parts.memory.document(pointer, read)
-            yield from _named(document, Source(read, ""))
+        document = table.parts.memory.document(pointer, read)
+        yield from _named(document, Source(read, ""))
 
 
 def _named(document: Document, source: Source) -> Iterator[str]:
@@ -68,11 +74,10 @@ def _named(document: Document, source: Source) -> Iterator[str]:
     seen: set[str] = set()
     for snapshot in document.all_snapshots().values():
         yield _name(str(snapshot.get("manifest-list", "")))
-        with suppress(LakewardError):
-            for path in source.manifests(snapshot):
-                if path not in seen:
-                    seen.add(path)
-                    yield _name(path)
+        for path in source.manifests(snapshot):
+            if path not in seen:
+                seen.add(path)
+                yield _name(path)
 
 
 def _is_protected(table: Patient, path: str, protected: set[str]) -> bool:

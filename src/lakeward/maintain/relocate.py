@@ -1,0 +1,298 @@
+"""A lake whose files were moved or copied, made whole at its new place.
+
+The user moves the files; this rewrites what names them in full. The files are looked for first, and
+nothing is changed where one is missing. Then Iceberg metadata is written anew beside the old, and
+one database transaction names it, moves the log's full names, and gives the store and the warehouse
+a new identity: that is when the lake is moved. Whoever dies before leaves files that nothing leads
+to, and the command may be run again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import uuid4
+
+import orjson
+
+from lakeward.errors import (
+    Conflict,
+    FileMissing,
+    Locked,
+    UnsupportedFeature,
+)
+from lakeward.formats.iceberg.document import METADATA_DIRECTORY
+from lakeward.formats.iceberg.listing import DELETE_FILES
+from lakeward.formats.iceberg.manifests import FILE_PATH
+from lakeward.formats.iceberg.moved_tables import MovedTables
+from lakeward.log import binding, branches, files, heads, relocation, transactions
+from lakeward.log.codec import loads
+from lakeward.log.database import Session
+from lakeward.maintain import ownership
+from lakeward.model.commit import Head
+from lakeward.model.file import is_full
+from lakeward.model.steps import reach
+from lakeward.read.parts import Parts
+from lakeward.storage.moved import Move
+from lakeward.write.hint import renew_hints
+
+_EXAMPLES: Final = 3
+_ROWS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Relocated:
+    """What was done, or would be done.
+
+    Attributes:
+        old: Where the store records its warehouse.
+        new: Where the warehouse is now.
+        tables: How many tables were found there.
+        iceberg_tables: How many of the catalogs' tables got new metadata.
+        metadata_files: How many Iceberg files were written.
+        rows: How many rows of the log named a file in full, and name it anew.
+        dry_run: Whether nothing was changed.
+    """
+
+    old: str | None
+    new: str
+    tables: int
+    iceberg_tables: int
+    metadata_files: int
+    rows: int
+    dry_run: bool
+
+
+def relocate(parts: Parts, *, dry_run: bool = False) -> Relocated:
+    """Bind a store to the place where its warehouse's files are now.
+
+    Args:
+        parts: The lake's, at its new place.
+        dry_run: Look and count, and change nothing.
+
+    Raises:
+        WrongWarehouse: The warehouse belongs to another lake.
+        FileMissing: Files of the newest versions are not there. Nothing was changed.
+        Locked: A transaction is open.
+        UnsupportedFeature: Something in the lake cannot be moved. Nothing was changed.
+        Conflict: Somebody committed meanwhile. Nothing was changed.
+    """
+    with parts.database.read() as session:
+        bound = binding.read(session)
+        known = heads.all_heads(session)
+        entered = relocation.pointers(session)
+        _check_idle(parts, session)
+        _check_ours(parts, session, bound)
+    move = _move(parts, bound, known)
+    _check_files(parts, known, move)
+    reach("relocate.checked")
+    work = _Work(parts, move, MovedTables(move, _reader(parts), uuid4().hex[:8]))
+    if move.old:
+        _check_movable(parts, move)
+        work.plan(entered)
+    done = Relocated(
+        None if bound is None else bound.warehouse,
+        parts.storage.root,
+        len(known),
+        len(work.pointers),
+        len(work.metadata.files),
+        len(work.files) + len(work.change_files),
+        dry_run,
+    )
+    if not dry_run:
+        work.run()
+        renew_hints(parts)
+        reach("relocate.hinted")
+    return done
+
+
+@dataclass
+class _Work:
+    """What is to be written and changed.
+
+    Attributes:
+        pointers: Rows of the Iceberg catalogs, each with its table's new document.
+        heads: The documents that heads stand for, each with its new one.
+        files: Rows of files that name them anew.
+        change_files: Rows of change files that name them anew.
+    """
+
+    parts: Parts
+    move: Move
+    metadata: MovedTables
+    pointers: list[tuple[tuple[str, str, str, str], str]] = field(default_factory=list)
+    heads: dict[str, str] = field(default_factory=dict)
+    files: list[dict[str, Any]] = field(default_factory=list)
+    change_files: list[dict[str, Any]] = field(default_factory=list)
+
+    def plan(self, entered: list[tuple[str, str, str, str]]) -> None:
+        """Prepare all of it in memory."""
+        for row in entered:
+            if self.move.inside(row[3]) is not None:
+                self.pointers.append((row, self.metadata.document(row[3])))
+        with self.parts.database.read() as session:
+            self.heads = {
+                pointer: self.metadata.document(pointer)
+                for pointer in relocation.head_pointers(session)
+                if self.move.inside(pointer) is not None
+            }
+            for row in relocation.full_files(session):
+                self._plan_file(*row)
+            for table_id, version, ordinal, path in relocation.full_change_files(session):
+                if self.move.inside(path) is not None:
+                    key = {"table_id": table_id, "version": version, "ordinal": ordinal}
+                    self.change_files.append({**key, "path": self.move(path)})
+
+    def run(self) -> None:
+        """Write the files, then change the store in one transaction."""
+        storage = self.parts.storage
+        storage.create_all([(storage.own(name), data) for name, data in self.metadata.files])
+        reach("relocate.written")
+        with self.parts.database.write() as session:
+            self.parts.database.lock_schema(session)
+            relocation.lock_heads(session)
+            _check_idle(self.parts, session)
+            for row, new in self.pointers:
+                if not relocation.set_pointer(session, row, new):
+                    what = f"Somebody committed to {row[1]}.{row[2]} while the lake was relocated."
+                    raise Conflict(what, hint="Stop everybody who uses the lake, and try again.")
+            for old, new in self.heads.items():
+                relocation.set_head_pointer(session, old, new)
+            for start in range(0, len(self.files), _ROWS):
+                relocation.set_files(session, self.files[start : start + _ROWS])
+            relocation.set_change_files(session, self.change_files)
+            reach("relocate.changed")
+            ownership.rebind(self.parts.database, session, storage)
+        reach("relocate.committed")
+
+    def _plan_file(
+        self, table_id: int, added: int, ordinal: int, path: str, vector: Any, extra: Any
+    ) -> None:
+        new = {
+            "path": self.move(path) if is_full(path) else path,
+            "deletion_vector": self._vector(vector),
+            "extra": self._extra(extra),
+        }
+        if new != {"path": path, "deletion_vector": vector, "extra": extra}:
+            key = {"table_id": table_id, "added_version": added, "ordinal": ordinal}
+            self.files.append({**key, **new})
+
+    def _vector(self, text: str | None) -> str | None:
+        known = None if text is None else loads(text)
+        if known is None or DELETE_FILES not in known:
+            return text
+        places = [d["path"] for d in known[DELETE_FILES]]
+        if all(self.move.inside(p) is None for p in places):
+            return text
+        for delete in known[DELETE_FILES]:
+            delete["path"] = self.metadata.deletes(delete["path"], delete["format"])[0]
+        return orjson.dumps(known).decode()
+
+    def _extra(self, text: str | None) -> str | None:
+        known = None if text is None else loads(text)
+        if known is None or self.move.inside(str(known.get(FILE_PATH, ""))) is None:
+            return text
+        return orjson.dumps({**known, FILE_PATH: self.move(known[FILE_PATH])}).decode()
+
+
+def _move(parts: Parts, bound: binding.Binding | None, known: list[Head]) -> Move:
+    """From every root that names in the lake may begin with, to where the warehouse is now."""
+    roots: dict[str, None] = {}
+    if bound is not None:
+        roots[bound.warehouse] = None
+        roots[bound.spelled] = None
+    for head in known:
+        before, found, _ = str(head.pointer).partition(f"/{head.location}/{METADATA_DIRECTORY}/")
+        if head.pointer is not None and found and not is_full(head.location):
+            roots[before] = None
+    storage = parts.storage
+    here = {storage.root, "" if storage.is_remote else os.path.realpath(storage.root), ""}
+    return Move(tuple(r for r in roots if r not in here), storage.root)
+
+
+def _check_ours(parts: Parts, session: Session, bound: binding.Binding | None) -> None:
+    """Refuse a warehouse that has the identity of another lake."""
+    marker = ownership.read_marker(parts.storage)
+    own = ownership.own_place(parts.database, session, parts.storage)
+    if marker is None or marker.store == own:
+        return
+    if bound is None or marker.identity != bound.identity:
+        raise ownership.taken(parts.storage, marker)
+
+
+def _check_idle(parts: Parts, session: Session) -> None:
+    now = parts.database.clock_ms(session)
+    busy = [r for r in transactions.still_open(session) if r.lease_until_ms >= now]
+    if busy:
+        first = busy[0]
+        what = f"Transaction {first.transaction_id} of {first.actor} ({first.process}) is open."
+        hint = "End all transactions, and stop everybody who uses the lake."
+        raise Locked(what, hint=hint, transaction_id=first.transaction_id)
+
+
+def _check_files(parts: Parts, known: list[Head], move: Move) -> None:
+    """See that every file of every table's newest version is there."""
+    missing = [place for head in known for place in _missing(parts, head, move)]
+    if missing:
+        shown = ", ".join(missing[:_EXAMPLES])
+        more = ", …" if len(missing) > _EXAMPLES else ""
+        what = f"{len(missing)} files of the lake are not in {parts.storage.root}: {shown}{more}."
+        hint = "Copy all files to the new place first. Nothing was changed."
+        raise FileMissing(what, hint=hint, path=missing[0])
+
+
+def _missing(parts: Parts, head: Head, move: Move) -> Iterator[str]:
+    storage = parts.storage
+    outside = is_full(head.location)
+    there = (
+        {} if outside else {f.path: f.size for f in storage.listing(head.location, recursive=True)}
+    )
+    if not outside and head.published >= 0 and not there:
+        yield storage.uri(head.location)
+        return
+    with parts.database.read() as session:
+        for file in files.at(session, head.table_id, head.version):
+            inside = move.inside(file.path) if is_full(file.path) else None
+            if inside is not None and not _is_file(parts, inside, file.size):
+                yield storage.uri(inside)
+            elif not is_full(file.path) and not outside:
+                path = f"{head.location}/{file.path}"
+                if there.get(path) != file.size:
+                    yield storage.uri(path)
+
+
+def _is_file(parts: Parts, path: str, size: int) -> bool:
+    try:
+        return parts.storage.size(path) == size
+    except FileMissing:
+        return False
+
+
+def _check_movable(parts: Parts, move: Move) -> None:
+    """Refuse what names files in full in a Delta log."""
+    with parts.database.read() as session:
+        delta = {h.table_id: str(h.name) for h in heads.of_format(session, "delta")}
+        clones = {
+            delta[r[0]]
+            for r in relocation.full_files(session)
+            if r[0] in delta and _is_inside(r, move)
+        }
+        named = sorted({str(b.name) for b in branches.named(session) if b.table_id in delta})
+    if clones or named:
+        who = [f"table {n}" for n in sorted(clones)] + [f"branch {n}" for n in named]
+        what = f"The Delta logs of {', '.join(who)} name files of the old place in full."
+        hint = "Move the lake back, then drop clones and publish or drop branches."
+        raise UnsupportedFeature(what, hint=hint)
+
+
+def _is_inside(row: Any, move: Move) -> bool:
+    return move.inside(row[3]) is not None
+
+
+def _reader(parts: Parts) -> Any:
+    def read(name: str) -> bytes:
+        return parts.storage.read(parts.storage.own(name))
+
+    return read
