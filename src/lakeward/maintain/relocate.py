@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
@@ -23,8 +24,8 @@ from lakeward.errors import (
     Locked,
     UnsupportedFeature,
 )
+from lakeward.formats.iceberg.deletes import DELETE_FILES, EQUALITY_IDS
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY
-from lakeward.formats.iceberg.listing import DELETE_FILES
 from lakeward.formats.iceberg.manifests import FILE_PATH
 from lakeward.formats.iceberg.moved_tables import MovedTables
 from lakeward.log import binding, branches, files, heads, relocation, transactions
@@ -187,8 +188,14 @@ class _Work:
         if all(self.move.inside(p) is None for p in places):
             return text
         for delete in known[DELETE_FILES]:
-            delete["path"] = self.metadata.deletes(delete["path"], delete["format"])[0]
+            # Equality deletes name no files, so they stay as they were written.
+            of_rows = EQUALITY_IDS in delete
+            anew = self.move if of_rows else partial(self._anew, kind=delete["format"])
+            delete["path"] = anew(delete["path"])
         return orjson.dumps(known).decode()
+
+    def _anew(self, path: str, *, kind: str) -> str:
+        return self.metadata.deletes(path, kind)[0]
 
     def _extra(self, text: str | None) -> str | None:
         known = None if text is None else loads(text)
