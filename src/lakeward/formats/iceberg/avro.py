@@ -67,6 +67,12 @@ def read_manifest(file: Any) -> list[Any]:
         return list(reader)
 
 
+def read_metadata(file: Any) -> dict[str, str]:
+    """What the header of a manifest says of it."""
+    with _input_class()(file, "manifest") as reader:
+        return dict(reader.header.meta)
+
+
 @lru_cache(maxsize=1)
 def _input_class() -> Any:
     avro = pyiceberg("avro.file")

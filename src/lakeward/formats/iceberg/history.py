@@ -39,13 +39,34 @@ from lakeward.model.schema import Schema
 
 
 def read_history(document: Document, source: Source) -> TableHistory:
-    """A table's history, as far back as its snapshots go.
+    """A table's history, as far back as its snapshots go and can be read.
+
+    Where the metadata of an old snapshot is missing or damaged, the history begins after it.
 
     Raises:
         CorruptTable: Its metadata is damaged.
         UnsupportedFeature: It asks for what the lake does not know.
     """
-    stops = timeline(document)
+    stops, begin = timeline(document), 0
+    while True:
+        building, place = _begun(document, source, stops[begin:]), begin
+        try:
+            for place in range(begin, len(stops)):
+                building.add(stops[place])
+            return building.done()
+        except CorruptTable:
+            if place >= len(stops) - 1:
+                raise
+            begin = place + 1
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            if isinstance(error, LakewardError):
+                raise
+            what = f"{document.location} tells of snapshots that make no sense: {error!r}."
+            raise CorruptTable(what, path=document.location) from error
+
+
+def _begun(document: Document, source: Source, stops: Sequence[Stop]) -> _Building:
+    """The beginning of a history of some states."""
     first = _first_version(document, stops)
     history = TableHistory(
         uuid=str(document.body.get("table-uuid") or ""),
@@ -61,15 +82,7 @@ def read_history(document: Document, source: Source) -> TableHistory:
     building = _Building(document, source, history)
     if first == 0 and (not stops or _begins_empty(document, stops)):
         building.empty(stops)
-    try:
-        for stop in stops:
-            building.add(stop)
-        return building.done()
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, LakewardError):
-            raise
-        what = f"{document.location} tells of snapshots that make no sense: {error!r}."
-        raise CorruptTable(what, path=document.location) from error
+    return building
 
 
 def read_drift(

@@ -15,7 +15,13 @@ from lakeward.errors import CorruptTable, UnsupportedFeature
 from lakeward.formats.iceberg.definition import specs_of
 from lakeward.formats.iceberg.deletes import DELETE_FILES, DeleteIndex
 from lakeward.formats.iceberg.document import Document
-from lakeward.formats.iceberg.manifests import FILE_PATH, is_data, read_entries, read_list
+from lakeward.formats.iceberg.manifests import (
+    FILE_PATH,
+    is_data,
+    read_entries,
+    read_list,
+    unlisted,
+)
 from lakeward.formats.iceberg.spec import partition_values
 from lakeward.formats.iceberg.values import from_bytes
 from lakeward.model.definition import Definition
@@ -48,8 +54,8 @@ class Source:
         if snapshot is None:
             return {}
         if "manifest-list" not in snapshot:
-            what = f"Snapshot {snapshot['snapshot-id']} of {self.location} has no manifest list."
-            raise UnsupportedFeature(what, hint="Rewrite the table's manifests with Spark first.")
+            # So did the first writers of version 1.
+            return {p: unlisted(p, self.read(p)) for p in snapshot["manifests"]}
         place = snapshot["manifest-list"]
         return {m.manifest_path: m for m in read_list(place, self.read(place))}
 

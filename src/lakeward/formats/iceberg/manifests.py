@@ -192,6 +192,27 @@ def read_list(location: str, data: bytes) -> list[Any]:
         raise _damaged(location, error) from error
 
 
+def unlisted(location: str, data: bytes) -> Any:
+    """A manifest of version 1 that no list names, as a list would.
+
+    Raises:
+        CorruptTable: The manifest is damaged.
+    """
+    api = pyiceberg("manifest")
+    try:
+        told = avro.read_metadata(source(location, data))
+        return api.ManifestFile.from_args(
+            manifest_path=location,
+            manifest_length=len(data),
+            partition_spec_id=int(told.get("partition-spec-id", 0)),
+            content=api.ManifestContent.DATA,
+            sequence_number=0,
+            min_sequence_number=0,
+        )
+    except Exception as error:
+        raise _damaged(location, error) from error
+
+
 def read_entries(manifest: Any, data: bytes, *, deleted: bool = False) -> list[Any]:
     """The entries of a manifest, with what they inherit from it; ended ones only where asked for.
 
