@@ -1,9 +1,9 @@
 """The demo's pipeline at size: landing files to bronze, silver and gold, one transaction a batch.
 
-Every row of a batch goes into a Delta table, is cleaned and merged by key into another, and the
-days that it touches are counted again into an Iceberg table. The rate is rows that landed by the
-time of whole runs, from the look at the landing directory to the published commit, over several
-batches, so that the tables grow meanwhile.
+Every row of a batch goes into a Delta table, is cleaned and merged by key into another, and sales
+by day and country are counted again from all orders into an Iceberg table. The rate is rows that
+landed by the time of whole runs, from the look at the landing directory to the published commit,
+over several batches, so that the tables grow meanwhile.
 """
 
 from __future__ import annotations

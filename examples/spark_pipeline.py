@@ -37,16 +37,10 @@ def silver(rows=new("bronze.orders")):
     "gold.sales",
     schema="sku string not null, cents int64",
     format="iceberg",
-    mode="merge",
-    key="sku",
+    mode="overwrite",
 )
-def gold(changed=new("silver.orders"), orders=whole("silver.orders")):
-    return changed.sparkSession.sql(
-        "SELECT sku, sum(cents) AS cents FROM {orders}"
-        " WHERE sku IN (SELECT sku FROM {changed}) GROUP BY sku",
-        orders=orders,
-        changed=changed,
-    )
+def gold(orders=whole("silver.orders")):
+    return orders.groupBy("sku").sum("cents").toDF("sku", "cents")
 
 
 lake = lw.open("./lake")
@@ -79,5 +73,17 @@ print([t.version for t in lake.tables()])
 deliver("tuesday", [{"id": 2, "sku": "cup", "cents": 900, "at": 1}])
 pipeline.run(lake, spark, landing="landing")
 print(sorted(lake.table("gold.sales").to_arrow().to_pylist(), key=lambda row: row["sku"]))
+# endregion
+
+# region: corrected
+deliver("wednesday", [{"id": 1, "sku": "cup", "cents": 400, "at": 2}])
+pipeline.run(lake, spark, landing="landing")
+print(lake.table("gold.sales").to_arrow().to_pylist())
+# endregion
+
+# region: notices
+Path("landing/orders/thursday.csv").write_text("id,sku,cents,at\n")
+for notice in pipeline.run(lake, spark, landing="landing").notices:
+    print(notice.kind, notice.count, notice.sample)
 # endregion
 spark.stop()

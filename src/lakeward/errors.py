@@ -20,6 +20,7 @@ A class exists where a caller would act differently::
     ├── Conflict                  another commit changed what this one touched; run it again
     │   └── Deadlock              transactions that wait for each other; this one gave way
     ├── Refused                   a function of the user did not let the commit pass
+    ├── StepFailed                a step of a pipeline raised an error of its own
     ├── Locked                    another transaction holds the table; try again later
     ├── TransactionClosed         committed, rolled back, failed or expired before
     ├── EpochFailed               what was written to a sink is lost; discard it and write it again
@@ -169,6 +170,15 @@ class Refused(LakewardError):
     """
 
     exit_code = 14
+
+
+class StepFailed(LakewardError):
+    """A step of a pipeline raised, or its rows could not be computed. Nothing was committed.
+
+    `step`, `function`, `file` and `line` tell where, and the cause is the error itself.
+    """
+
+    exit_code = 18
 
 
 class Locked(LakewardError):

@@ -53,4 +53,4 @@ def test_the_demo_holds_all_its_checks(tmp_path: Path) -> None:
         place / "lake",
         "--json",
     )
-    assert idle.json == {"pipeline": "shop", "committed": False}
+    assert idle.json == {"pipeline": "shop", "committed": False, "notices": []}

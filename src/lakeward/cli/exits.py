@@ -34,6 +34,7 @@ EXITS: Final = {
     15: "another transaction holds the table: try again later",
     16: "rows could not be staged: run it again",
     17: "a newer instance of the writer took over",
+    18: "a step of a pipeline failed",
     INTERRUPTED: "interrupted with Ctrl-C",
 }
 

@@ -14,12 +14,14 @@
 from __future__ import annotations
 
 from lakeward.pipeline.declaration import Pipeline, Step
+from lakeward.pipeline.notices import Notice
 from lakeward.pipeline.outcome import RunResult, StepResult
 from lakeward.pipeline.sources import Landing, New, Source, Whole, landing, new, whole
 
 __all__ = [
     "Landing",
     "New",
+    "Notice",
     "Pipeline",
     "RunResult",
     "Source",

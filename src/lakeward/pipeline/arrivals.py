@@ -1,19 +1,40 @@
-"""Landing directories: which files are new, and what they hold."""
+"""Landing directories: which files are new, which are not taken, and what columns they have."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from lakeward.errors import InvalidInput, StorageError
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeward.errors import InvalidInput, NotFound, StorageError
 from lakeward.model.inputs import InputFile
 from lakeward.storage.base import Storage, StoredFile
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.objects import ObjectStorage
 from lakeward.storage.options import resolve
 from lakeward.storage.places import ObjectPlace
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """What one look at a landing directory found.
+
+    Attributes:
+        new: The files that nobody took yet, by name.
+        schemas: Their columns, by path.
+        not_taken: Names of files that are no Parquet files by their name.
+        is_missing: There is no such directory.
+    """
+
+    new: tuple[InputFile, ...] = ()
+    schemas: Mapping[str, pa.Schema] | None = None
+    not_taken: tuple[str, ...] = ()
+    is_missing: bool = False
 
 
 class LandingDirectory:
@@ -24,41 +45,77 @@ class LandingDirectory:
     Args:
         base: The run's landing place: a directory or URL.
         path: Below it, or a whole path or URL.
+        missing_ok: A directory that does not exist has no files; else it is an error.
     """
 
-    def __init__(self, base: str | None, path: str) -> None:
+    def __init__(self, base: str | None, path: str, *, missing_ok: bool = False) -> None:
         whole = path if "://" in path or Path(path).is_absolute() else f"{base or '.'}/{path}"
         self.place = whole if "://" in whole else str(Path(whole).expanduser().absolute())
+        self._missing_ok = missing_ok
 
     def __str__(self) -> str:
         return self.place
 
-    def new(self, taken: Mapping[str, InputFile]) -> list[InputFile]:
-        """The files that nobody took yet, by name.
+    def look(self, taken: Mapping[str, InputFile]) -> Arrivals:
+        """What is in the directory beside the files that were taken before.
 
         Raises:
-            InvalidInput: A file that was taken has other bytes now.
+            NotFound: There is no such directory.
+            InvalidInput: A file that was taken has other bytes now, or a new one is damaged.
             StorageError: The directory cannot be read.
         """
         storage = _storage(self.place)
-        out = []
-        for found in _listing(storage):
-            before = taken.get(found.path)
-            if before is None:
-                checksum = _checksum(storage, found.path)
-                out.append(InputFile(found.path, found.size, found.modified_ms, checksum))
-            elif (before.size, before.modified_ms) != (found.size, found.modified_ms):
-                self._check_same(before, found.size, _checksum(storage, found.path))
-        return out
+        found = sorted(_visible(storage), key=lambda entry: entry.path)
+        if not found and not self._exists(storage):
+            if self._missing_ok:
+                return Arrivals(is_missing=True)
+            raise self._missing()
+        new, schemas, not_taken = [], {}, []
+        for entry in found:
+            before = taken.get(entry.path)
+            if not _is_parquet(entry.path):
+                not_taken.append(entry.path)
+            elif before is None:
+                data = storage.read(entry.path)
+                schemas[entry.path] = self._columns(entry.path, data)
+                new.append(InputFile(entry.path, entry.size, entry.modified_ms, _checksum(data)))
+            elif (before.size, before.modified_ms) != (entry.size, entry.modified_ms):
+                self._check_same(before, entry.size, _checksum(storage.read(entry.path)))
+        return Arrivals(tuple(new), schemas, tuple(not_taken))
 
     def example(self) -> str | None:
         """The whole name of some file, if there is one."""
-        found = next(iter(_listing(_storage(self.place))), None)
-        return None if found is None else f"{self.place}/{found.path}"
+        paths = sorted(e.path for e in _visible(_storage(self.place)) if _is_parquet(e.path))
+        return f"{self.place}/{paths[0]}" if paths else None
 
     def full(self, file: InputFile) -> str:
         """A file's whole name, as Spark takes it."""
         return f"{self.place}/{file.path}"
+
+    def _exists(self, storage: Storage) -> bool:
+        """Whether there is such a directory: in an object store, anything below its name."""
+        if isinstance(storage, LocalStorage):
+            return Path(self.place).is_dir()
+        return next(iter(storage.listing("", recursive=True)), None) is not None
+
+    def _missing(self) -> NotFound:
+        what = f"The landing directory {self.place} does not exist."
+        if "://" in self.place:
+            what = f"Nothing lies in {self.place}, which shall be a landing directory."
+        hint = (
+            "Check the path and --landing. Where the directory is made with the first delivery,"
+            " declare landing(..., missing_ok=True)."
+        )
+        return NotFound(what, hint=hint, path=self.place)
+
+    def _columns(self, path: str, data: bytes) -> pa.Schema:
+        try:
+            # From the Parquet schema alone: Arrow's own notes do not concern Spark.
+            return pq.ParquetFile(pa.BufferReader(data)).schema.to_arrow_schema()
+        except (pa.ArrowException, OSError) as error:
+            what = f"{self.place}/{path} is no whole Parquet file: {error}"
+            hint = "Give a file its name when it is whole; names that begin with . or _ wait."
+            raise InvalidInput(what, hint=hint, path=path) from error
 
     def _check_same(self, before: InputFile, size: int, checksum: str) -> None:
         if size == before.size and checksum == before.checksum:
@@ -75,21 +132,20 @@ def _storage(place: str) -> Storage:
     return ObjectStorage(root, resolve(root.provider, {}, os.environ))
 
 
-def _listing(storage: Storage) -> list[StoredFile]:
-    return sorted(_whole(storage), key=lambda found: found.path)
-
-
-def _whole(storage: Storage) -> Iterator[StoredFile]:
-    """Parquet files, but for those that are in the making."""
+def _visible(storage: Storage) -> Iterator[StoredFile]:
+    """All files but those that are being written, and markers, whose names begin with . or _."""
     try:
         for found in storage.listing("", recursive=True):
-            hidden = any(part.startswith((".", "_")) for part in found.path.split("/"))
-            if found.path.endswith(".parquet") and not hidden:
+            if not any(part.startswith((".", "_")) for part in found.path.split("/")):
                 yield found
     except OSError as error:
         what = f"The landing directory {storage.root} cannot be read: {error}."
         raise StorageError(what, hint="Check the path and permissions.") from error
 
 
-def _checksum(storage: Storage, path: str) -> str:
-    return f"sha256:{hashlib.sha256(storage.read(path)).hexdigest()}"
+def _is_parquet(path: str) -> bool:
+    return path.lower().endswith(".parquet")
+
+
+def _checksum(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"

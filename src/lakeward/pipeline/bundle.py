@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import time
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,7 @@ from lakeward.log.runs import Run
 from lakeward.model.clock import to_datetime
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
+from lakeward.pipeline import code
 from lakeward.read.parts import Parts
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ def known(
             "run": progress.run_id,
             "started": to_datetime(progress.started_ms).isoformat(),
             "attempts": progress.attempts,
+            "code": code.of_pipeline(
+                {str(s.target): (s.code, s.declared) for s in progress.pipeline.steps()}
+            ),
             "inputs": _inputs(progress),
             "versions_in": dict(bases),
             "steps": [
@@ -52,6 +57,7 @@ def known(
                 "dropped": sum(sum(s.dropped.values()) for s in progress.steps),
                 "warned": sum(sum(s.warned.values()) for s in progress.steps),
             },
+            "notices": [n.to_json() for n in progress.notices],
             "violations": [],
             "engines": dict(engines),
         }
@@ -72,11 +78,24 @@ def completed(
     )
 
 
-def failed(before: Mapping[str, Any], error: LakewardError, seconds: float) -> dict[str, Any]:
+def failed(before: Mapping[str, Any], progress: Progress, error: BaseException) -> dict[str, Any]:
     """What is known of a run that ended with an error, of which nothing was committed."""
-    told = {"type": type(error).__name__, "message": error.what, "facts": dict(error.facts)}
-    violation = [told] if "count" in error.facts else []
-    return plain({**before, "error": told, "violations": violation, "seconds": round(seconds, 3)})
+    now = time.monotonic()
+    facts: dict[str, Any] = {}
+    message = str(error)
+    if isinstance(error, LakewardError):
+        facts, message = dict(error.facts), error.what
+    at_work = progress.at_work
+    told = {
+        "type": type(error).__name__,
+        "message": message,
+        "facts": facts,
+        "step": None if at_work is None else str(at_work.target),
+        "step_seconds": None if at_work is None else round(now - progress.since, 3),
+    }
+    violation = [told] if "count" in facts else []
+    seconds = round(now - progress.began, 3)
+    return plain({**before, "error": told, "violations": violation, "seconds": seconds})
 
 
 def engines(spark: Any) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments
 from lakeward.model.names import TableName
+from lakeward.pipeline.code import Code
 from lakeward.pipeline.expectations import Expectations
 from lakeward.pipeline.sources import Landing, New, Source, Whole
 
@@ -44,6 +45,7 @@ class Step:
         latest: A column by which the newest of several rows of one key is known.
         delete: A condition on the new rows: a row of that key goes.
         expectations: What the rows must be like.
+        code: Where the function stands, and its hashes.
         table: How the table is made when it is missing, as `lake.create` takes it.
     """
 
@@ -55,6 +57,7 @@ class Step:
     latest: str | None
     delete: str | None
     expectations: Expectations
+    code: Code
     table: Mapping[str, Any] = field(default_factory=dict)
 
     def source_name(self, parameter: str) -> str:
@@ -62,6 +65,25 @@ class Step:
         source = self.inputs[parameter]
         what = source.path if isinstance(source, Landing) else str(source.table)
         return f"{self.target} <- {what}"
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """Everything that was declared beside the function, for the hash of the code."""
+        return {
+            "inputs": {n: repr(s) for n, s in self.inputs.items()},
+            "mode": self.mode.value,
+            "key": list(self.key),
+            "latest": self.latest,
+            "delete": self.delete,
+            "expectations": repr(self.expectations),
+            "table": {n: str(v) for n, v in self.table.items()},
+        }
+
+    @property
+    def watches(self) -> set[str]:
+        """The parameters whose sources make it run: where all are `whole`, all of them."""
+        fresh = {n for n, s in self.inputs.items() if isinstance(s, Landing | New)}
+        return fresh or set(self.inputs)
 
     @property
     def reads(self) -> set[TableName]:
@@ -105,11 +127,13 @@ class Pipeline:
 
         Args:
             target: The table; one that is missing is made, empty, before the first run.
-            schema: Of the table, as `lake.create` takes it.
+            schema: Of the table, as `lake.create` takes it. A table that exists must have these
+                columns, and the format, partitioning and constraints that are declared.
             mode: `append`; `merge` by key; or `overwrite` the whole table.
             key: Columns that tell rows apart, for `merge`.
             latest: For `merge`, a column that grows with each change of a row: of several rows of
                 one key the one with the greatest value counts, and an older one changes nothing.
+                Without it, rows of one key that differ end the run.
             delete: For `merge`, a SQL condition: new rows for which it is true delete theirs.
             expect: Conditions by name. A row for which one is not true ends the run; nothing of it
                 is committed.
@@ -143,6 +167,7 @@ class Pipeline:
                 latest,
                 delete,
                 expectations,
+                Code.of(function),
                 {
                     "schema": schema,
                     "format": format,
@@ -199,6 +224,9 @@ class Pipeline:
             observe: Called with each step as it begins and ends.
 
         Raises:
+            NotFound: There is no such landing directory.
+            SchemaMismatch: A table is not what its step declares, or the rows do not fit it.
+            StepFailed: A step raised an error of its own. Nothing was committed.
             ExpectationFailed: Rows that a step does not expect. Nothing was committed.
             ConstraintViolation: Rows that a table refuses. Nothing was committed.
             Conflict: Others were in the way each time it was tried. Nothing was committed.
@@ -217,9 +245,10 @@ def _inputs(function: Function, target: TableName) -> dict[str, Source]:
             hint = f"Write {name}=landing(...), {name}=new(...) or {name}=whole(...)."
             raise InvalidInput(what, hint=hint, table=str(target))
         found[name] = source
-    if not any(isinstance(s, Landing | New) for s in found.values()):
-        what = f"The step for {target} has no source that gets new rows, so it would never run."
-        raise InvalidInput(what, hint="Give it a landing(...) or new(...).", table=str(target))
+    if not found:
+        what = f"The step for {target} has no source, so it would never run."
+        hint = "Give it a landing(...), new(...) or whole(...)."
+        raise InvalidInput(what, hint=hint, table=str(target))
     return found
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakeward.pipeline.notices import Notice
+
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
@@ -43,6 +45,7 @@ class RunResult:
         attempts: How often it was tried.
         bundle: Everything that is known of it, as it is kept in the log and on disk.
         bundle_path: Where it is on disk, below the warehouse.
+        notices: What was left out: files that are not read, columns, rows of the same key.
     """
 
     pipeline: str
@@ -53,6 +56,7 @@ class RunResult:
     attempts: int = 1
     bundle: Mapping[str, Any] = field(default_factory=dict)
     bundle_path: str | None = None
+    notices: Sequence[Notice] = ()
 
     @property
     def committed(self) -> bool:

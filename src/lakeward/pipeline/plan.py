@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from lakeward.errors import UnsupportedFeature
 from lakeward.log import commits, heads, inputs
+from lakeward.log import files as logged
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
 from lakeward.model.inputs import Cursor, InputFile
 from lakeward.model.names import TableName
-from lakeward.pipeline.arrivals import LandingDirectory
+from lakeward.pipeline.arrivals import Arrivals, LandingDirectory
 from lakeward.pipeline.declaration import Pipeline, Step
-from lakeward.pipeline.sources import Landing, New
+from lakeward.pipeline.declared import check_declared
+from lakeward.pipeline.notices import SAMPLE, Notice, counted, named
+from lakeward.pipeline.sources import Landing
 from lakeward.read.parts import Parts
 
 _MANY = 2**31
@@ -21,11 +26,20 @@ _MANY = 2**31
 
 @dataclass(frozen=True, slots=True)
 class NewFiles:
-    """Files of a landing directory that nobody took yet."""
+    """Files of a landing directory that nobody took yet.
+
+    Attributes:
+        source: By which the log knows the directory.
+        directory: Where they are.
+        files: The new ones.
+        schemas: The columns of each, by path.
+        schema: What to read them as, where that was declared.
+    """
 
     source: str
     directory: LandingDirectory
     files: tuple[InputFile, ...]
+    schemas: Mapping[str, pa.Schema]
     schema: str | None
 
 
@@ -53,7 +67,7 @@ class PlannedStep:
     Attributes:
         step: As declared.
         files: New files of landing directories.
-        tables: Tables of which it takes the new rows.
+        tables: Tables of which it takes the new rows, or whose changes make it run.
         upstream: Parameters that get the rows of an earlier step of the same run.
     """
 
@@ -69,26 +83,48 @@ class PlannedStep:
         return fresh or bool(self.upstream) or any(t.versions for t in self.tables.values())
 
 
-def plan(pipeline: Pipeline, parts: Parts, landing: str | None) -> list[PlannedStep]:
-    """The steps that have something to do, in order.
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run would do.
+
+    Attributes:
+        steps: The steps that have something to do, in order.
+        notices: What landing directories have beside files that can be taken.
+    """
+
+    steps: tuple[PlannedStep, ...]
+    notices: tuple[Notice, ...]
+
+
+def plan(pipeline: Pipeline, parts: Parts, landing: str | None) -> Plan:
+    """What a run would do now.
 
     Raises:
-        InvalidInput: A file that was taken in has changed.
+        NotFound: There is no such landing directory.
+        SchemaMismatch: A table is not what its step declares.
+        InvalidInput: A file that was taken in has changed, or a new one is damaged.
         UnsupportedFeature: What others did to a table cannot be told row by row.
     """
     out: list[PlannedStep] = []
+    notices: list[Notice] = []
     written: set[TableName] = set()
     with parts.database.read() as session:
+        check_declared(session, parts, pipeline)
         for step in pipeline.steps():
-            found = _planned(session, pipeline, step, written, landing)
+            found = _planned(session, pipeline, step, written, landing, notices)
             if found.has_news:
                 written.add(step.target)
                 out.append(found)
-    return out
+    return Plan(tuple(out), tuple(notices))
 
 
 def _planned(
-    session: Session, pipeline: Pipeline, step: Step, written: set[TableName], landing: str | None
+    session: Session,
+    pipeline: Pipeline,
+    step: Step,
+    written: set[TableName],
+    landing: str | None,
+    notices: list[Notice],
 ) -> PlannedStep:
     files: dict[str, NewFiles] = {}
     tables: dict[str, NewVersions] = {}
@@ -96,10 +132,12 @@ def _planned(
     for name, source in step.inputs.items():
         known = step.source_name(name)
         if isinstance(source, Landing):
-            directory = LandingDirectory(landing, source.path)
-            fresh = directory.new(inputs.files(session, pipeline.name, known))
-            files[name] = NewFiles(known, directory, tuple(fresh), source.schema)
-        elif isinstance(source, New):
+            directory = LandingDirectory(landing, source.path, missing_ok=source.missing_ok)
+            found = directory.look(inputs.files(session, pipeline.name, known))
+            notices += _noticed(str(step.target), directory, found)
+            schemas = found.schemas or {}
+            files[name] = NewFiles(known, directory, found.new, schemas, source.schema)
+        elif name in step.watches:
             if source.table in written:
                 upstream.add(name)
             head = heads.find(session, source.table)
@@ -117,8 +155,26 @@ def _versions(session: Session, consumer: str, source: str, head: Head) -> NewVe
     found = commits.history(session, head.table_id, low=low, high=head.version, limit=_MANY)
     own = None if before is None else before.transaction_id
     fresh = [c.version for c in reversed(found) if c.info.transaction_id != own]
-    # The first version of a table made it, and has no rows.
-    return NewVersions(source, head, before, tuple(v for v in fresh if v > 0))
+    if 0 in fresh and not logged.added_at(session, head.table_id, 0):
+        # The table was made empty.
+        fresh.remove(0)
+    return NewVersions(source, head, before, tuple(fresh))
+
+
+def _noticed(table: str, directory: LandingDirectory, found: Arrivals) -> list[Notice]:
+    out = []
+    if found.is_missing:
+        message = f"The landing directory {directory} does not exist yet."
+        out.append(Notice("landing_missing", table, message, 1, (str(directory),)))
+    if found.not_taken:
+        who = counted(len(found.not_taken), "file")
+        message = (
+            f"{who} of {directory} not taken, because only .parquet files are read:"
+            f" {named(found.not_taken)}."
+        )
+        sample = found.not_taken[:SAMPLE]
+        out.append(Notice("files_not_taken", table, message, len(found.not_taken), sample))
+    return out
 
 
 def check_readable(found: NewVersions, parts: Parts) -> bool:

@@ -5,55 +5,45 @@ Frames are Spark's; only their own methods are used here, so that Spark is not i
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from lakeward.engines.spark.catalog import with_catalog
-from lakeward.errors import InvalidInput
+from lakeward.engines.spark.quoting import identifier
+from lakeward.errors import InvalidInput, SchemaMismatch
+from lakeward.formats.delta.publication import commit_path
 from lakeward.formats.iceberg.summary import SNAPSHOT_ID
 from lakeward.log import commits, files
 from lakeward.log.catalog import CATALOG, NAMESPACE
+from lakeward.model.definition import Definition
 from lakeward.pipeline.declaration import Mode, Step
-from lakeward.pipeline.plan import NewFiles, NewVersions, check_readable
+from lakeward.pipeline.notices import SAMPLE, Notice, named
+from lakeward.pipeline.plan import NewVersions, check_readable
 from lakeward.read.parts import Parts
+from lakeward.write.publish import publish_backlog
 from lakeward.write.spark_transaction import SparkTransaction
 
-_NEWEST: Final = "_lakeward_newest"
+_DELETE: Final = "_lakeward_delete"
+_INTEGERS: Final = ("int8", "int16", "int32", "int64")
 _FEED: Final = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
-def landed(tx: SparkTransaction, found: NewFiles) -> Any:
-    """The rows of new files; none where there are none, with the columns that files have.
-
-    Raises:
-        InvalidInput: There is no file at all, so nobody knows what columns they have.
-    """
-    reader = tx.spark.read
-    if found.schema is not None:
-        reader = reader.schema(found.schema)
-    if found.files:
-        return reader.parquet(*(found.directory.full(f) for f in found.files))
-    if found.schema is not None:
-        return tx.spark.createDataFrame([], found.schema)
-    example = found.directory.example()
-    if example is None:
-        what = f"The landing directory {found.directory} has no files."
-        raise InvalidInput(what, hint="Give landing(...) a schema.")
-    return reader.parquet(example).limit(0)
-
-
 def fresh(tx: SparkTransaction, parts: Parts, found: NewVersions) -> Any:
-    """The rows that others brought into a table since a step looked last.
+    """The rows that others brought into a table since a step looked last, by the planned version.
+
+    Nothing that the transaction itself does to the table is among them.
 
     Raises:
         UnsupportedFeature: Rows were changed, and nothing tells which.
     """
-    if found.before is None:
-        return tx.read(str(found.head.name))
+    head = found.head
     by_feed = check_readable(found, parts)
-    if found.head.format == "iceberg":
+    if head.format == "iceberg":
         return _fresh_iceberg(tx, parts, found)
+    if not parts.storage.exists(commit_path(head.location, head.version)):
+        publish_backlog(parts, head)
     reader = tx.spark.read.format("delta")
-    location = parts.storage.uri(found.head.location)
+    location = parts.storage.uri(head.location)
     if by_feed:
         feed = (
             reader.option("readChangeFeed", "true")
@@ -64,29 +54,60 @@ def fresh(tx: SparkTransaction, parts: Parts, found: NewVersions) -> Any:
         wanted = ",".join(map(str, found.versions))
         rows = feed.filter("_change_type IN ('insert', 'update_postimage')")
         return rows.filter(f"_commit_version IN ({wanted})").drop(*_FEED)
+    table = reader.option("versionAsOf", head.version).load(location)
+    if found.before is None:
+        return table
     with parts.database.read() as session:
         names = [
             f.path.rpartition("/")[2]
             for v in found.versions
-            for f in files.added_at(session, found.head.table_id, v)
+            for f in files.added_at(session, head.table_id, v)
         ]
-    table = reader.option("versionAsOf", found.head.version).load(location)
     own = table.selectExpr("*", "substring_index(_metadata.file_path, '/', -1) AS _lakeward_file")
     return own.filter(own["_lakeward_file"].isin(names)).drop("_lakeward_file")
 
 
 def _fresh_iceberg(tx: SparkTransaction, parts: Parts, found: NewVersions) -> Any:
+    """Append scans over each range of new versions: what lies between them was seen before."""
     head = found.head
-    seen = -1 if found.before is None else found.before.version
+    versions = found.versions
+    if found.before is None:
+        # Seen for the first time: the whole table.
+        versions = tuple(range(head.version + 1))
     with parts.database.read() as session:
-        start = commits.newest_with(session, head.table_id, seen, SNAPSHOT_ID)
-        end = commits.newest_with(session, head.table_id, head.version, SNAPSHOT_ID)
+        ranges = [
+            (
+                commits.newest_with(session, head.table_id, low - 1, SNAPSHOT_ID),
+                commits.newest_with(session, head.table_id, high, SNAPSHOT_ID),
+            )
+            for low, high in _ranges(versions)
+        ]
     name = f"{CATALOG}.{head.name.namespace or NAMESPACE}.{head.name.name}"
     spark = with_catalog(tx.spark, CATALOG, parts.database.jdbc, parts.storage.root)
-    reader = spark.read.format("iceberg").option("end-snapshot-id", str(end))
-    if start is not None:
-        reader = reader.option("start-snapshot-id", str(start))
-    return reader.load(name)
+    out = spark.read.format("iceberg").load(name).limit(0)
+    for start, end in ranges:
+        if start == end:
+            continue
+        reader = spark.read.format("iceberg")
+        if start is None:
+            # No snapshot before: all that the table holds is new.
+            reader = reader.option("snapshot-id", str(end))
+        else:
+            reader = reader.option("start-snapshot-id", str(start))
+            reader = reader.option("end-snapshot-id", str(end))
+        out = out.unionByName(reader.load(name))
+    return out
+
+
+def _ranges(versions: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Versions as ranges without gaps, first and last of each."""
+    low = high = versions[0]
+    for version in versions[1:]:
+        if version != high + 1:
+            yield low, high
+            low = version
+        high = version
+    yield low, high
 
 
 def put_once(tx: SparkTransaction, step: Step, rows: Any) -> Any:
@@ -108,73 +129,109 @@ def put(tx: SparkTransaction, step: Step, rows: Any) -> None:
         _merge(tx, step, rows)
 
 
-def distinct(step: Step, rows: Any) -> Any:
-    """The rows with one of each key: the newest, where that is known."""
-    if step.mode is not Mode.MERGE:
-        return rows
-    missing = [c for c in (*step.key, *filter(None, [step.latest])) if c not in rows.columns]
-    if missing:
-        what = f"The step for {step.target} gives no column {missing[0]!r}."
-        raise InvalidInput(what, table=str(step.target), column=missing[0])
-    if step.latest is None:
-        return rows.dropDuplicates(list(step.key))
-    key, latest = ", ".join(map(_quoted, step.key)), _quoted(step.latest)
-    ranked = rows.selectExpr(
-        "*",
-        f"row_number() OVER (PARTITION BY {key} ORDER BY {latest} DESC NULLS LAST) AS {_NEWEST}",
-    )
-    return ranked.filter(f"{_NEWEST} = 1").drop(_NEWEST)
-
-
 def _merge(tx: SparkTransaction, step: Step, rows: Any) -> None:
     view = f"_lakeward_{step.target.namespace or 'default'}_{step.target.name}"
     rows.createOrReplaceTempView(view)
-    on = " AND ".join(f"t.{_quoted(k)} <=> s.{_quoted(k)}" for k in step.key)
+    on = " AND ".join(f"t.{identifier(k)} <=> s.{identifier(k)}" for k in step.key)
     newer = ""
     if step.latest is not None:
-        column = _quoted(step.latest)
+        column = identifier(step.latest)
         newer = f" AND (t.{column} IS NULL OR s.{column} >= t.{column})"
     clauses = []
     if step.delete is not None:
-        gone = f"s.{_quoted(_DELETE)}"
+        gone = f"s.{identifier(_DELETE)}"
         clauses.append(f"WHEN MATCHED{newer} AND {gone} THEN DELETE")
         insert = f"WHEN NOT MATCHED AND NOT {gone}"
     else:
         insert = "WHEN NOT MATCHED"
     names = [c for c in rows.columns if c != _DELETE]
-    sets = ", ".join(f"t.{_quoted(c)} = s.{_quoted(c)}" for c in names)
-    columns = ", ".join(map(_quoted, names))
-    values = ", ".join(f"s.{_quoted(c)}" for c in names)
+    sets = ", ".join(f"t.{identifier(c)} = s.{identifier(c)}" for c in names)
+    columns = ", ".join(map(identifier, names))
+    values = ", ".join(f"s.{identifier(c)}" for c in names)
     clauses.append(f"WHEN MATCHED{newer} THEN UPDATE SET {sets}")
     clauses.append(f"{insert} THEN INSERT ({columns}) VALUES ({values})")  # noqa: S608  quoted
-    target = ".".join(_quoted(p) for p in str(step.target).split("."))
+    target = ".".join(identifier(p) for p in str(step.target).split("."))
     tx.sql(f"MERGE INTO {target} AS t USING {view} AS s ON {on} {' '.join(clauses)}")
 
 
-_DELETE: Final = "_lakeward_delete"
+def written(tx: SparkTransaction, step: Step, rows: Any) -> Any:
+    """The rows that a step brought into its table, as they are there now, for a later step.
+
+    Rows that delete theirs are not among them. Where a row that was older than the table's changed
+    nothing, the table's own comes instead.
+    """
+    if step.latest is None:
+        return rows if step.delete is None else rows.filter(f"NOT {_DELETE}").drop(_DELETE)
+    table = tx.read(str(step.target))
+    keys = rows.select(*map(identifier, step.key)).distinct()
+    on = [table[identifier(k)].eqNullSafe(keys[identifier(k)]) for k in step.key]
+    return table.join(keys, on, "left_semi")
 
 
 def marked(step: Step, rows: Any) -> Any:
-    """The rows with a mark on those that delete theirs, and without what the table lacks."""
+    """The rows with a mark on those that delete theirs."""
     if step.delete is None:
         return rows
     return rows.selectExpr("*", f"coalesce(({step.delete}), false) AS {_DELETE}")
 
 
-def fitted(step: Step, rows: Any, columns: list[str]) -> Any:
-    """The rows with the table's columns, in its order.
+def checked(step: Step, returned: Any) -> Any:
+    """What a step's function returned, if it is a frame of Spark.
+
+    Raises:
+        InvalidInput: It is something else.
+    """
+    if hasattr(returned, "_jdf"):
+        return returned
+    kind = type(returned).__name__
+    what = f"{step.code.function}, the step for {step.target}, returned {kind}."
+    hint = f"Return a Spark DataFrame in {step.code.file}:{step.code.line}."
+    raise InvalidInput(what, hint=hint, table=str(step.target))
+
+
+def fitted(step: Step, rows: Any, definition: Definition) -> tuple[Any, list[Notice]]:
+    """The rows with the table's columns, in its order, and a notice of those that it lacks.
 
     Raises:
         InvalidInput: The step's rows lack one of them.
+        SchemaMismatch: Values would have to be cut to fit a column.
     """
+    table = str(step.target)
+    generated = {i for i in definition.derived if i > 0}
+    columns = {f.name: f for f in definition.schema if f.id not in generated}
     missing = [c for c in columns if c not in rows.columns]
     if missing:
-        what = f"The step for {step.target} gives no column {missing[0]!r}."
+        what = f"The step for {table} gives no column {missing[0]!r}."
         hint = f"It gives {', '.join(rows.columns)}."
-        raise InvalidInput(what, hint=hint, table=str(step.target), column=missing[0])
-    wanted = [*columns, _DELETE] if step.delete is not None else columns
-    return rows.select(*(_quoted(c) for c in wanted))
+        raise InvalidInput(what, hint=hint, table=table, column=missing[0])
+    for given in rows.schema.fields:
+        kind = given.dataType.simpleString()
+        if given.name in columns and _is_cut(kind, str(columns[given.name].type)):
+            own = columns[given.name].type
+            what = f"Column {given.name} of {table} is {own}, and the step gives {kind}."
+            hint = "Values would lose a part: cast or round the column in the step."
+            raise SchemaMismatch(what, hint=hint, table=table, column=given.name)
+    extra = [c for c in rows.columns if c != _DELETE and c not in definition.schema.by_name]
+    notices = []
+    if extra:
+        message = f"{table}: the step gives columns that the table does not have: {named(extra)}."
+        notices.append(
+            Notice("columns_not_written", table, message, len(extra), tuple(extra[:SAMPLE]))
+        )
+    wanted = [*columns, _DELETE] if step.delete is not None else list(columns)
+    return rows.select(*(identifier(c) for c in wanted)), notices
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+def _is_cut(given: str, table: str) -> bool:
+    """Whether Spark would store values of one type in a column of another by cutting them."""
+    scale = _decimals(given)
+    if table in _INTEGERS:
+        return given in ("float", "double") or scale > 0
+    if table.startswith("decimal"):
+        return scale > _decimals(table)
+    return table == "date" and given.startswith("timestamp")
+
+
+def _decimals(kind: str) -> int:
+    """Digits after the point of a decimal; -1 of other types."""
+    return int(kind.rstrip(")").rpartition(",")[2]) if kind.startswith("decimal(") else -1

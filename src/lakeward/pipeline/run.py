@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from lakeward.errors import Conflict, LakewardError
+from lakeward.errors import Conflict
 from lakeward.log import heads, inputs, runs
 from lakeward.log.database import Session
 from lakeward.log.runs import Run
 from lakeward.model.clock import now_ms
+from lakeward.model.definition import Definition
 from lakeward.model.inputs import Cursor
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
 from lakeward.pipeline import bundle, expectations, rows
 from lakeward.pipeline.declaration import Pipeline, Step
+from lakeward.pipeline.failure import blamed_on
+from lakeward.pipeline.keys import Candidates
+from lakeward.pipeline.landed import landed
+from lakeward.pipeline.notices import Notice
 from lakeward.pipeline.outcome import RunResult, StepResult
 from lakeward.pipeline.plan import PlannedStep, plan
-from lakeward.pipeline.sources import Landing, New
+from lakeward.pipeline.sources import Landing, Whole
 from lakeward.read.parts import Parts
 from lakeward.write import create as tables
 from lakeward.write.spark_transaction import SparkTransaction
@@ -52,13 +57,29 @@ class Observer(Protocol):
 
 @dataclass
 class Progress:
-    """What is known of a run so far."""
+    """What is known of a run so far.
+
+    Attributes:
+        pipeline: What runs.
+        started_ms: When it began, and `began` by a clock that only goes on.
+        steps: What the steps that are over did.
+        planned: The steps that have something to do.
+        notices: What was left out.
+        seen: By source, the version at which a table was read where that is not the planned one.
+        at_work: The step that is being run, and `since` when.
+        run_id: The id of the run's transaction.
+        attempts: How often it was tried.
+    """
 
     pipeline: Pipeline
     started_ms: int = field(default_factory=now_ms)
     began: float = field(default_factory=time.monotonic)
     steps: list[StepResult] = field(default_factory=list)
-    planned: list[PlannedStep] = field(default_factory=list)
+    planned: Sequence[PlannedStep] = ()
+    notices: list[Notice] = field(default_factory=list)
+    seen: dict[str, int] = field(default_factory=dict)
+    at_work: Step | None = None
+    since: float = 0.0
     run_id: str = ""
     attempts: int = 1
 
@@ -105,9 +126,11 @@ def _attempt(
     observe: Observer | None,
 ) -> RunResult:
     parts, pipeline = lake.parts, progress.pipeline
-    progress.planned = plan(pipeline, parts, landing)
+    found = plan(pipeline, parts, landing)
+    progress.planned, progress.notices = found.steps, list(found.notices)
     if not progress.planned:
-        return RunResult(pipeline.name, None, seconds=time.monotonic() - progress.began)
+        seconds = time.monotonic() - progress.began
+        return RunResult(pipeline.name, None, seconds=seconds, notices=found.notices)
     reach("pipeline.planned")
     tx: SparkTransaction = lake.transaction(spark=spark, message=f"pipeline {pipeline.name}")
     progress.run_id = tx.transaction_id
@@ -118,12 +141,12 @@ def _attempt(
             _steps(progress, tx, parts, observe, kept)
             reach("pipeline.written")
             bases = dict(tx.bases)
-            tx.along(lambda session: _record(session, progress, tx, bases))
+            tx.along(lambda session: _record(session, progress, tx))
             known = bundle.known(progress, bases, engines)
             tx.along(lambda session: runs.put(session, _row(progress, "ratified", known)))
         result = tx.commit()
-    except LakewardError as error:
-        if not isinstance(error, Conflict):
+    except BaseException as error:
+        if not isinstance(error, Conflict) or progress.attempts == _ATTEMPTS:
             _failed(parts, progress, engines, error)
         raise
     finally:
@@ -142,6 +165,7 @@ def _attempt(
         progress.attempts,
         row.bundle,
         path,
+        tuple(progress.notices),
     )
 
 
@@ -152,54 +176,67 @@ def _steps(
     observe: Observer | None,
     kept: list[Any],
 ) -> None:
-    written: dict[TableName, Any] = {}
+    written: dict[TableName, tuple[Step, Any]] = {}
     for number, planned in enumerate(progress.planned, 1):
         step = planned.step
         if observe is not None:
             observe.begins(str(step.target), number, len(progress.planned))
-        began = time.monotonic()
-        frames = {n: _frame(tx, parts, planned, n, written) for n in step.inputs}
-        made = rows.marked(step, step.function(**frames))
-        sifted, dropped = expectations.sift(made, step.expectations)
-        ready = rows.fitted(step, rows.distinct(step, sifted), _columns(parts, step))
-        known = rows.put_once(tx, step, ready)
-        if known is None:
-            known = ready.persist()
-            kept.append(known)
-        count, warned = expectations.check(known, step.expectations, str(step.target))
-        reach("pipeline.checked")
-        if known is ready:
-            rows.put(tx, step, ready)
-        written[step.target] = known
+        progress.at_work, progress.since = step, time.monotonic()
+        with blamed_on(step):
+            frames = {n: _frame(progress, tx, parts, planned, n, written) for n in step.inputs}
+            made = rows.marked(step, rows.checked(step, step.function(**frames)))
+            sifted, dropped = expectations.sift(made, step.expectations)
+            fitting, notices = rows.fitted(step, sifted, _definition(parts, step))
+            progress.notices += notices
+            known = rows.put_once(tx, step, fitting)
+            is_put = known is not None
+            if known is None:
+                candidates = Candidates.of(step, fitting).kept()
+                kept.append(candidates.rows)
+                known, notices = candidates.unique()
+                progress.notices += notices
+            count, warned = expectations.check(known, step.expectations, str(step.target))
+            reach("pipeline.checked")
+            if not is_put:
+                rows.put(tx, step, known)
+        written[step.target] = (step, known)
         result = StepResult(
             str(step.target),
             step.mode.value,
             count,
-            time.monotonic() - began,
+            time.monotonic() - progress.since,
             dropped,
             warned,
             {f.source: len(f.files) for f in planned.files.values()},
         )
         progress.steps.append(result)
+        progress.at_work = None
         reach("pipeline.step")
         if observe is not None:
             observe.ends(result)
 
 
 def _frame(
+    progress: Progress,
     tx: SparkTransaction,
     parts: Parts,
     planned: PlannedStep,
     name: str,
-    written: Mapping[TableName, Any],
+    written: Mapping[TableName, tuple[Step, Any]],
 ) -> Any:
     source = planned.step.inputs[name]
     if isinstance(source, Landing):
-        return rows.landed(tx, planned.files[name])
-    if not isinstance(source, New):
-        return tx.read(str(source.table))
-    frames = [written[source.table]] if source.table in written else []
-    changed = planned.tables.get(name)
+        frame, notices = landed(tx, planned.files[name], str(planned.step.target))
+        progress.notices += notices
+        return frame
+    changed, table = planned.tables.get(name), str(source.table)
+    is_first = changed is not None and changed.before is None and bool(changed.versions)
+    if isinstance(source, Whole) or (is_first and source.table not in written):
+        frame = tx.read(table)
+        if changed is not None:
+            progress.seen[changed.source] = tx.bases[table]
+        return frame
+    frames = [rows.written(tx, *written[source.table])] if source.table in written else []
     if changed is not None and changed.versions:
         frames.append(rows.fresh(tx, parts, changed))
     if not frames:
@@ -210,16 +247,12 @@ def _frame(
     return out
 
 
-def _columns(parts: Parts, step: Step) -> list[str]:
+def _definition(parts: Parts, step: Step) -> Definition:
     with parts.database.read() as session:
-        definition = parts.definition(session, heads.get(session, step.target))
-    generated = {i for i in definition.derived if i > 0}
-    return [f.name for f in definition.schema if f.id not in generated]
+        return parts.definition(session, heads.get(session, step.target))
 
 
-def _record(
-    session: Session, progress: Progress, tx: SparkTransaction, bases: Mapping[str, int]
-) -> None:
+def _record(session: Session, progress: Progress, tx: SparkTransaction) -> None:
     """Record what was taken in: refused where another run took some of it meanwhile."""
     consumer = progress.pipeline.name
     for planned in progress.planned:
@@ -227,7 +260,7 @@ def _record(
             if not inputs.take(session, consumer, found.source, found.files, tx.transaction_id):
                 raise _taken(progress, found.source)
         for table in planned.tables.values():
-            version = bases.get(str(table.head.name), table.head.version)
+            version = progress.seen.get(table.source, table.head.version)
             after = Cursor(table.head.table_id, version, tx.transaction_id)
             if not inputs.move(session, consumer, table.source, table.before, after):
                 raise _taken(progress, table.source)
@@ -239,11 +272,15 @@ def _taken(progress: Progress, source: str) -> Conflict:
 
 
 def _failed(
-    parts: Parts, progress: Progress, engines: Mapping[str, str], error: LakewardError
+    parts: Parts, progress: Progress, engines: Mapping[str, str], error: BaseException
 ) -> None:
+    """Keep the bundle of a run that failed; its error counts more than one of keeping it."""
     known = bundle.known(progress, {}, engines)
-    full = bundle.failed(known, error, time.monotonic() - progress.began)
-    _keep(parts, _row(progress, "failed", full))
+    full = bundle.failed(known, progress, error)
+    try:
+        _keep(parts, _row(progress, "failed", full))
+    except Exception as other:  # noqa: BLE001  the store may be what failed
+        error.add_note(f"The run's bundle could not be kept: {type(other).__name__}: {other}")
 
 
 def _keep(parts: Parts, row: Run) -> str:

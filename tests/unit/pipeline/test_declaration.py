@@ -129,13 +129,28 @@ def test_a_parameter_without_a_source_is_refused() -> None:
             return batch
 
 
-def test_a_step_that_would_never_run_is_refused() -> None:
+def test_a_step_without_a_source_is_refused() -> None:
     pipeline = Pipeline("p")
     with pytest.raises(InvalidInput, match="would never run"):
 
         @pipeline.step("a", schema=SCHEMA)
-        def a(rows: Any = whole("b")) -> Any:
-            return rows
+        def a() -> Any:
+            return None
+
+
+def test_whole_tables_make_a_step_run_where_it_has_no_other_source() -> None:
+    pipeline = Pipeline("p")
+
+    @pipeline.step("a", schema=SCHEMA)
+    def a(rows: Any = whole("c"), others: Any = whole("d")) -> Any:
+        return rows
+
+    @pipeline.step("b", schema=SCHEMA)
+    def b(rows: Any = whole("c"), fresh: Any = new("d")) -> Any:
+        return rows
+
+    watched = {str(s.target): s.watches for s in pipeline.steps()}
+    assert watched == {"a": {"rows", "others"}, "b": {"fresh"}}
 
 
 @pytest.mark.parametrize("kind", ["expect", "drop", "warn"])

@@ -61,9 +61,10 @@ def run(
         if dry_run:
             cli.show(PlanView.of(found, plan(found, lake.parts, landing)))
             return
-        if not plan(found, lake.parts, landing):
+        planned = plan(found, lake.parts, landing)
+        if not planned.steps:
             # Spark takes seconds to start, and there is nothing for it to do.
-            cli.show(ResultView.nothing(found.name))
+            cli.show(ResultView.nothing(found.name, planned.notices))
             return
         from lakeward.spark import session
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,8 @@ from lakeward.cli.output import words
 from lakeward.cli.output.base import View
 from lakeward.log.runs import Run
 from lakeward.model.clock import to_datetime
-from lakeward.pipeline import Landing, New, Pipeline, RunResult
-from lakeward.pipeline.plan import PlannedStep
+from lakeward.pipeline import Landing, New, Notice, Pipeline, RunResult
+from lakeward.pipeline.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,12 @@ class PlanView(View):
 
     pipeline: str
     steps: tuple[dict[str, Any], ...]
+    notices: tuple[Notice, ...]
 
     @classmethod
-    def of(cls, pipeline: Pipeline, planned: Sequence[PlannedStep]) -> PlanView:
+    def of(cls, pipeline: Pipeline, planned: Plan) -> PlanView:
         """Every step, with what is new for it."""
-        fresh = {p.step.target: p for p in planned}
+        fresh = {p.step.target: p for p in planned.steps}
         steps = []
         for step in pipeline.steps():
             found = fresh.get(step.target)
@@ -58,11 +59,12 @@ class PlanView(View):
                     "inputs": sources,
                 }
             )
-        return cls(pipeline.name, tuple(steps))
+        return cls(pipeline.name, tuple(steps), planned.notices)
 
     def to_json(self) -> dict[str, Any]:
-        """`{"pipeline": …, "steps": […]}`."""
-        return {"pipeline": self.pipeline, "steps": list(self.steps)}
+        """`{"pipeline": …, "steps": […], "notices": […]}`."""
+        notices = [n.to_json() for n in self.notices]
+        return {"pipeline": self.pipeline, "steps": list(self.steps), "notices": notices}
 
     def to_text(self) -> Iterator[RenderableType]:
         """The steps in their order."""
@@ -80,6 +82,7 @@ class PlanView(View):
                 for s in self.steps
             ),
         )
+        yield from _noted(n.to_json() for n in self.notices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +92,15 @@ class ResultView(View):
     result: RunResult
 
     @classmethod
-    def nothing(cls, pipeline: str) -> ResultView:
+    def nothing(cls, pipeline: str, notices: Sequence[Notice]) -> ResultView:
         """Of a run that had nothing to do."""
-        return cls(RunResult(pipeline, None))
+        return cls(RunResult(pipeline, None, notices=notices))
 
     def to_json(self) -> dict[str, Any]:
         """The bundle, where there is one."""
         if not self.result.committed:
-            return {"pipeline": self.result.pipeline, "committed": False}
+            notices = [n.to_json() for n in self.result.notices]
+            return {"pipeline": self.result.pipeline, "committed": False, "notices": notices}
         return {**self.result.bundle, "committed": True, "bundle": self.result.bundle_path}
 
     def to_text(self) -> Iterator[RenderableType]:
@@ -104,6 +108,7 @@ class ResultView(View):
         found = self.result
         if not found.committed:
             yield Text(f"{found.pipeline}: nothing new, nothing committed.")
+            yield from _noted(n.to_json() for n in found.notices)
             return
         yield words.grid(
             ["table", "version", "rows", "left out", "seconds"],
@@ -119,6 +124,7 @@ class ResultView(View):
             ),
             right=["version", "rows", "left out", "seconds"],
         )
+        yield from _noted(n.to_json() for n in found.notices)
         yield Text.assemble(
             ("committed", "green"), f" as transaction {found.run_id} in {found.seconds:.1f} s"
         )
@@ -186,6 +192,10 @@ class BundleView(View):
         pairs = [("state", self.run.state), ("started", str(bundle.get("started")))]
         if "error" in bundle:
             pairs.append(("error", str(bundle["error"]["message"])))
+            if bundle["error"].get("step"):
+                pairs.append(("step", str(bundle["error"]["step"])))
+        if "code" in bundle:
+            pairs.append(("code", str(bundle["code"]["sha256"])))
         pairs.append(("seconds", str(bundle.get("seconds", "–"))))
         yield words.facts(pairs)
         yield words.grid(
@@ -197,6 +207,13 @@ class BundleView(View):
             ((n, str(before.get(n, "–")), str(v)) for n, v in after.items()),
             right=["from version", "to version"],
         )
+        yield from _noted(bundle.get("notices", []))
+
+
+def _noted(notices: Iterable[dict[str, Any]]) -> Iterator[RenderableType]:
+    """A line for each notice."""
+    for notice in notices:
+        yield Text.assemble(("notice", "yellow"), f"  {notice['message']}")
 
 
 def _source(source: dict[str, Any]) -> str:

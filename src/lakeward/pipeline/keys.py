@@ -1,0 +1,127 @@
+"""One row of each key for a merge: the newest one, and never one of several by chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from lakeward.engines.spark.quoting import identifier
+from lakeward.errors import InvalidInput
+from lakeward.pipeline.declaration import Mode, Step
+from lakeward.pipeline.notices import SAMPLE, Notice, counted
+
+_RANK: Final = "_lakeward_rank"
+_NUMBER: Final = "_lakeward_number"
+_OF_KEY: Final = "_lakeward_of_key"
+_MOST: Final = "_lakeward_most"
+_KINDS: Final = "_lakeward_kinds"
+_FRAME: Final = "{rows}"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The newest rows of each key, before it is known whether each key has one.
+
+    Attributes:
+        step: What they are for.
+        rows: A frame that may be kept.
+        columns: Those of the table.
+    """
+
+    step: Step
+    rows: Any
+    columns: list[str]
+
+    @classmethod
+    def of(cls, step: Step, rows: Any) -> Candidates:
+        """The rows of a step; where it merges by `latest`, the newest ones of each key."""
+        columns = list(rows.columns)
+        if step.mode is not Mode.MERGE:
+            return cls(step, rows, columns)
+        key = ", ".join(map(identifier, step.key))
+        newest = key if step.latest is None else f"{identifier(step.latest)} DESC NULLS LAST"
+        window = f"PARTITION BY {key} ORDER BY {newest}"
+        ranked = rows.selectExpr(
+            "*",
+            f"rank() OVER ({window}) AS {_RANK}",
+            f"row_number() OVER ({window}) AS {_NUMBER}",
+            f"count(*) OVER (PARTITION BY {key}) AS {_OF_KEY}",
+        )
+        return cls(step, ranked.filter(f"{_RANK} = 1").drop(_RANK), columns)
+
+    def kept(self) -> Candidates:
+        """The same, computed once: by the first that looks at the rows."""
+        return replace(self, rows=self.rows.persist())
+
+    def unique(self) -> tuple[Any, list[Notice]]:
+        """One row of each key, and how many rows were left out for that; computes the rows.
+
+        Raises:
+            InvalidInput: Rows of one key differ, and nothing says which of them counts.
+        """
+        step, rows = self.step, self.rows
+        if step.mode is not Mode.MERGE:
+            return rows, []
+        undated = "0" if step.latest is None else f"count_if({identifier(step.latest)} IS NULL)"
+        found = rows.selectExpr(
+            f"count_if({_NUMBER} > 1) AS same",
+            f"coalesce(sum({_OF_KEY}) FILTER (WHERE {_NUMBER} = 1), 0) - count(*) AS older",
+            f"{undated} AS undated",
+        ).first()
+        if found["same"]:
+            self._check_same()
+        told = {
+            "rows_superseded": (found["older"], "with a newer row of the same key left out"),
+            "rows_the_same": (found["same"], "left out, because another one is the same"),
+            "rows_without_latest": (
+                found["undated"],
+                f"without a value of {step.latest}: taken only where the table has no such key",
+            ),
+        }
+        table = str(step.target)
+        notices = [
+            Notice(kind, table, f"{table}: {counted(int(count), 'row')} {what}.", int(count))
+            for kind, (count, what) in told.items()
+            if count
+        ]
+        own = rows.filter(f"{_NUMBER} = 1").select(*map(identifier, self.columns))
+        return own, notices
+
+    def _check_same(self) -> None:
+        """Refuse rows of one key that differ."""
+        key = ", ".join(map(identifier, self.step.key))
+        most = f"max({_NUMBER}) OVER (PARTITION BY {key}) AS {_MOST}"
+        several = self.rows.selectExpr("*", most).filter(f"{_MOST} > 1")
+        # Spark cannot compare maps: then two rows of one key count as two that differ.
+        has_map = "map<" in self.rows.schema.simpleString()
+        whole = f"struct({', '.join(map(identifier, self.columns))})"
+        kinds = "count(*)" if has_map else f"count(DISTINCT {whole})"
+        text = f"SELECT {key}, {kinds} AS {_KINDS} FROM {_FRAME} GROUP BY {key}"  # noqa: S608  quoted
+        counted_kinds = self.rows.sparkSession.sql(_braced(text), rows=several)
+        differing = counted_kinds.filter(f"{_KINDS} > 1").select(*map(identifier, self.step.key))
+        sample = [row.asDict(recursive=True) for row in differing.limit(SAMPLE).collect()]
+        if sample:
+            raise self._ambiguous(differing.count(), sample)
+
+    def _ambiguous(self, count: int, sample: list[dict[str, Any]]) -> InvalidInput:
+        step = self.step
+        table = str(step.target)
+        if step.latest is None:
+            why = "and has no latest= to say which of them is the newest"
+            hint = "Give latest=, or return one row of each key."
+        else:
+            why = f"which are equally new by {step.latest} and differ"
+            hint = f"Return one row of each key and {step.latest}."
+        what = (
+            f"The step for {table} gives several rows for {counted(count, 'key')}"
+            f" ({', '.join(step.key)}), {why}: {sample[0]}."
+        )
+        return InvalidInput(
+            what, hint=f"Nothing was committed. {hint}", table=table, count=count, sample=sample
+        )
+
+
+def _braced(text: str) -> str:
+    """A statement for Spark's formatter, in which only the braces of the frame mean something."""
+    escaped = text.replace("{", "{{").replace("}", "}}")
+    return escaped.replace(f" FROM {{{_FRAME}}} ", f" FROM {_FRAME} ")

@@ -1,0 +1,173 @@
+"""The rows of new landing files as one frame: no column is dropped, no type changes, silently.
+
+Spark takes the columns of one file for those of all. So the columns of every new file are compared
+first: a column that only some files have is null for the others, integers are read as the widest
+of their types, and a column of two types that do not fit is an error that names the files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lakeward.errors import InvalidInput, SchemaMismatch
+from lakeward.pipeline.notices import SAMPLE, Notice, counted, named
+from lakeward.pipeline.plan import NewFiles
+from lakeward.write.spark_transaction import SparkTransaction
+
+_WIDER: Final = ("tinyint", "smallint", "int", "bigint")
+_DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
+_NESTED: Final = ("struct<", "array<", "map<")
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """New files with the same columns.
+
+    Attributes:
+        paths: Their names below the landing directory.
+        fields: Their columns as Spark reads them, by name in lower case: Spark ignores case.
+    """
+
+    paths: tuple[str, ...]
+    fields: dict[str, Any]
+
+
+def landed(tx: SparkTransaction, found: NewFiles, table: str) -> tuple[Any, list[Notice]]:
+    """The rows of new files, and what a user must know of their columns.
+
+    Where there are no new files, no rows, with the columns that files have.
+
+    Raises:
+        SchemaMismatch: A file's column has another type than is declared, or than in other files.
+        InvalidInput: There is no file at all, so nobody knows what columns they have.
+    """
+    reader = tx.spark.read
+    if not found.files:
+        return _nothing(tx, found), []
+    paths = [found.directory.full(f) for f in found.files]
+    if found.schema is not None:
+        rows = reader.schema(found.schema).parquet(*paths)
+        return rows, list(_compared(found, table, rows.schema.fields, _kinds(tx, found)))
+    if len({s.to_string() for s in found.schemas.values()}) == 1:
+        return reader.parquet(*paths), []
+    kinds = _kinds(tx, found)
+    columns = _together(found, table, kinds)
+    whole = reader.parquet(paths[0]).schema
+    for position, field in enumerate(whole.fields):
+        whole.fields[position].dataType = columns[field.name.lower()].dataType
+    known = {f.name.lower() for f in whole.fields}
+    for name, field in columns.items():
+        if name not in known:
+            whole.add(field.name, field.dataType, True)
+    notices = list(_compared(found, table, whole.fields, kinds))
+    return reader.schema(whole).parquet(*paths), notices
+
+
+def _nothing(tx: SparkTransaction, found: NewFiles) -> Any:
+    if found.schema is not None:
+        return tx.spark.createDataFrame([], found.schema)
+    example = found.directory.example()
+    if example is None:
+        what = f"The landing directory {found.directory} has no files."
+        raise InvalidInput(what, hint="Give landing(...) a schema.")
+    return tx.spark.read.parquet(example).limit(0)
+
+
+def _kinds(tx: SparkTransaction, found: NewFiles) -> list[_Alike]:
+    """The new files by their columns."""
+    by_columns: dict[str, list[str]] = {}
+    for file in found.files:
+        by_columns.setdefault(found.schemas[file.path].to_string(), []).append(file.path)
+    out = []
+    for paths in by_columns.values():
+        schema = tx.spark.read.parquet(f"{found.directory}/{paths[0]}").schema
+        out.append(_Alike(tuple(paths), {f.name.lower(): f for f in schema.fields}))
+    return out
+
+
+def _together(found: NewFiles, table: str, kinds: Sequence[_Alike]) -> dict[str, Any]:
+    """The columns of all files, each of the widest type that it has in one of them."""
+    columns: dict[str, Any] = {}
+    first: dict[str, str] = {}
+    for kind in kinds:
+        for name, field in kind.fields.items():
+            known = columns.setdefault(name, field)
+            path = first.setdefault(name, kind.paths[0])
+            if _holds(_spelled(known), _spelled(field)):
+                continue
+            if not _holds(_spelled(field), _spelled(known)):
+                what = (
+                    f"Column {field.name} is {_spelled(known)} in {path} and"
+                    f" {_spelled(field)} in {kind.paths[0]} of {found.directory}."
+                )
+                raise _mismatch(what, table, field.name, kind.paths[0])
+            columns[name], first[name] = field, kind.paths[0]
+    return columns
+
+
+def _compared(
+    found: NewFiles, table: str, wanted: Sequence[Any], kinds: Sequence[_Alike]
+) -> Iterator[Notice]:
+    """Notices of columns that files have and that are not read, and of columns that they lack."""
+    declared = {f.name.lower(): f for f in wanted}
+    extra: dict[str, None] = {}
+    lacking: dict[str, None] = {}
+    files: list[str] = []
+    for kind in kinds:
+        for name, field in kind.fields.items():
+            if name not in declared:
+                extra[field.name] = None
+            elif not _may_read(_spelled(field), _spelled(declared[name])):
+                what = (
+                    f"Column {field.name} is {_spelled(field)} in {found.directory}/"
+                    f"{kind.paths[0]}, and is declared as {_spelled(declared[name])}."
+                )
+                raise _mismatch(what, table, field.name, kind.paths[0])
+        missing = [f.name for n, f in declared.items() if n not in kind.fields]
+        if missing:
+            lacking.update(dict.fromkeys(missing))
+            files += kind.paths
+    if extra:
+        what = f"Columns of {found.directory} that schema= does not name are not read:"
+        message = f"{what} {named(list(extra))}."
+        yield Notice("columns_not_read", table, message, len(extra), tuple(extra)[:SAMPLE])
+    if lacking:
+        who = counted(len(files), "new file")
+        message = (
+            f"{who} of {found.directory} without {named(list(lacking))}, which is null there:"
+            f" {named(files)}."
+        )
+        yield Notice("columns_missing", table, message, len(files), tuple(files)[:SAMPLE])
+
+
+def _spelled(field: Any) -> str:
+    return str(field.dataType.simpleString())
+
+
+def _holds(wide: str, narrow: str) -> bool:
+    """Whether a type has every value of another, and Spark reads files of that as it."""
+    if wide == narrow:
+        return True
+    if wide in _WIDER and narrow in _WIDER:
+        return _WIDER.index(wide) >= _WIDER.index(narrow)
+    if wide == "double":
+        return narrow in ("float", *_WIDER[:3])
+    one, other = _DECIMAL.fullmatch(wide), _DECIMAL.fullmatch(narrow)
+    if one is None or other is None:
+        return False
+    (digits, scale), (less, same) = map(int, one.groups()), map(int, other.groups())
+    return scale == same and digits >= less
+
+
+def _may_read(own: str, declared: str) -> bool:
+    """Whether Spark may be asked to read a file's type as the declared one."""
+    nested = own.startswith(_NESTED) or declared.startswith(_NESTED)
+    return nested or {own, declared} == {"string", "binary"} or _holds(declared, own)
+
+
+def _mismatch(what: str, table: str, column: str, path: str) -> SchemaMismatch:
+    hint = "Nothing was committed. Mend the file, or take it out of the landing directory."
+    return SchemaMismatch(what, hint=hint, table=table, column=column, path=path)
