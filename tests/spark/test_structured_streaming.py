@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import lakeward as lw
@@ -49,6 +51,12 @@ def stream(
     query.awaitTermination()
 
 
+def forget(checkpoint: Path, batch: int) -> None:
+    """Let Spark not be sure whether a batch was done."""
+    (checkpoint / "commits" / str(batch)).unlink()
+    (checkpoint / "commits" / f".{batch}.crc").unlink(missing_ok=True)
+
+
 def ids(lake: lw.Lake, name: str) -> list[int]:
     return sorted(lake.table(name).to_arrow()["id"].to_pylist())
 
@@ -84,6 +92,82 @@ def test_a_batch_that_is_given_again_changes_nothing(
     assert ids(lake, "events") == [1, 1, 1]
 
 
+def test_a_query_whose_checkpoint_was_lost_is_refused_until_it_has_a_new_name(
+    spark: SparkSession, lake: lw.Lake, tmp_path: Path
+) -> None:
+    lake.create("events", ROW)
+    land(tmp_path / "in", "a", 1)
+    land(tmp_path / "in", "b", 2)
+    stream(spark, tmp_path, sink(lake, "events", query="q"))
+    shutil.rmtree(tmp_path / "checkpoints" / "q")
+    shutil.rmtree(tmp_path / "in")
+    for name, number in (("c", 3), ("d", 4), ("e", 5)):
+        land(tmp_path / "in", name, number)
+    # Without the refusal batches 0 and 1, with rows 3 and 4, would be left out.
+    with pytest.raises(StreamingQueryException, match=r"belongs to the Spark query .* new name"):
+        stream(spark, tmp_path, sink(lake, "events", query="q"))
+    assert ids(lake, "events") == [1, 2]
+    shutil.rmtree(tmp_path / "checkpoints" / "q")
+    stream(spark, tmp_path, sink(lake, "events", query="q2"))
+    assert ids(lake, "events") == [1, 2, 3, 4, 5]
+
+
+def test_a_second_query_of_the_same_name_is_refused_and_the_first_goes_on(
+    spark: SparkSession, lake: lw.Lake, tmp_path: Path
+) -> None:
+    lake.create("events", ROW)
+    land(tmp_path / "in", "a", 1)
+    stream(spark, tmp_path, sink(lake, "events", query="q"), "one")
+    land(tmp_path / "in", "b", 2)
+    # It would leave out its batch 0 and double the row of its batch 1.
+    with pytest.raises(StreamingQueryException, match="belongs to the Spark query"):
+        stream(spark, tmp_path, sink(lake, "events", query="q"), "two")
+    stream(spark, tmp_path, sink(lake, "events", query="q"), "one")
+    assert ids(lake, "events") == [1, 2]
+
+
+def test_a_batch_that_spark_gives_again_after_a_restart_is_left_out(
+    spark: SparkSession, lake: lw.Lake, tmp_path: Path
+) -> None:
+    lake.create("events", ROW)
+    for name, number in (("a", 1), ("b", 2), ("c", 3)):
+        land(tmp_path / "in", name, number)
+    stream(spark, tmp_path, sink(lake, "events", query="q"))
+    forget(tmp_path / "checkpoints" / "q", 2)
+    land(tmp_path / "in", "d", 4)
+    stream(spark, tmp_path, sink(lake, "events", query="q"))
+    assert ids(lake, "events") == [1, 2, 3, 4]
+    assert lake.table("events").version == 4
+
+
+def test_a_checkpoint_that_is_older_than_the_lake_is_refused(
+    spark: SparkSession, lake: lw.Lake, tmp_path: Path
+) -> None:
+    lake.create("events", ROW)
+    rows = spark.createDataFrame([(1, "a")], "id BIGINT, name STRING")
+    commit = sink(lake, "events", query="q")
+    for batch in (0, 1, 2):
+        commit(rows, batch)
+    with pytest.raises(InvalidInput, match="checkpoint is older than the lake"):
+        commit(rows, 1)
+    assert lake.table("events").version == 3
+
+
+def test_a_stream_that_an_older_lakeward_wrote_is_bound_by_its_next_batch(
+    spark: SparkSession, lake: lw.Lake, tmp_path: Path
+) -> None:
+    lake.create("events", ROW)
+    land(tmp_path / "in", "a", 1)
+    stream(spark, tmp_path, sink(lake, "events", query="q"))
+    with lake.parts.database.write() as session:
+        session.script("UPDATE lakeward_cursor SET reader = NULL")
+    land(tmp_path / "in", "b", 2)
+    stream(spark, tmp_path, sink(lake, "events", query="q"))
+    with pytest.raises(StreamingQueryException, match="belongs to the Spark query"):
+        stream(spark, tmp_path, sink(lake, "events", query="q"), "another")
+    assert ids(lake, "events") == [1, 2]
+
+
 def test_many_tables_of_both_formats_take_a_batch_together_or_not_at_all(
     spark: SparkSession, lake: lw.Lake, tmp_path: Path
 ) -> None:
@@ -103,7 +187,7 @@ def test_many_tables_of_both_formats_take_a_batch_together_or_not_at_all(
     assert ids(lake, "events") == [1, 2, 2, 3]
     assert ids(lake, "latest") == [1, 2, 3]
     with pytest.raises(ValueError, match="broken"):
-        sink(lake, write, query="q")(
+        sink(lake, write, query="r")(
             spark.createDataFrame([(-1, "x")], "id BIGINT, name STRING"), 99
         )
     assert ids(lake, "events") == [1, 2, 2, 3]

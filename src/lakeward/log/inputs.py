@@ -24,7 +24,7 @@ _TAKE = Statement(
     ON CONFLICT DO NOTHING"""  # noqa: S608  column names of our own
 )
 _CURSOR = Statement(
-    sa.select(cursor.c.table_id, cursor.c.version, cursor.c.transaction_id).where(
+    sa.select(cursor.c.table_id, cursor.c.version, cursor.c.transaction_id, cursor.c.reader).where(
         *(cursor.c[n] == bindparam(n) for n in _OWN)
     )
 )
@@ -35,7 +35,8 @@ _FIRST = Statement(
 )
 _MOVE = Statement(
     """UPDATE lakeward_cursor
-    SET table_id = :table_id, version = :version, transaction_id = :transaction_id
+    SET table_id = :table_id, version = :version, transaction_id = :transaction_id,
+        reader = :reader
     WHERE consumer = :consumer AND source = :source AND transaction_id = :expected"""
 )
 
@@ -85,6 +86,7 @@ def move(
         "table_id": after.table_id,
         "version": after.version,
         "transaction_id": after.transaction_id,
+        "reader": after.reader,
     }
     if before is None:
         return session.run(_FIRST, params) == 1

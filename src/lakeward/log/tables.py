@@ -212,6 +212,7 @@ cursor = Table(
     Column("table_id", BigInteger, nullable=False),
     Column("version", BigInteger, nullable=False),
     Column("transaction_id", Text, nullable=False),
+    Column("reader", Text),
 )
 
 run = Table(

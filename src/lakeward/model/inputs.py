@@ -24,14 +24,16 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a table was read.
+    """How far a table or a stream was read.
 
     Attributes:
-        table_id: The table.
-        version: The version that was read; what came later is new.
+        table_id: The table; 0 for a stream.
+        version: The version that was read, or the batch; what came later is new.
         transaction_id: The transaction that read it, whose own changes are not new either.
+        reader: Of a stream, the id of the Spark query that numbers the batches, if it is known.
     """
 
     table_id: int
     version: int
     transaction_id: str
+    reader: str | None = None

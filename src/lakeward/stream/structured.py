@@ -4,6 +4,10 @@ Spark numbers the micro-batches of a query and gives a batch that it is not sure
 same number and the same rows, when the query starts from its checkpoint. How far a query got is
 recorded in the transaction that the batch made, so a batch that was committed is known and left
 out; one that was not is committed now. Nothing is between the two.
+
+Numbers mean something only beside the checkpoint that they come from. Spark keeps the id of a query
+in its checkpoint, so the id is recorded too, and a query with another one is refused: its batches
+would be taken for those that were committed, and left out.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ from lakeward.read.parts import Parts
 from lakeward.write.spark_transaction import SparkTransaction
 
 _SOURCE: Final = "micro-batches"
+_QUERY_ID: Final = "sql.streaming.queryId"
+"""Where Spark tells the code that it calls for a batch which query that is."""
 
 Writer: TypeAlias = Callable[[SparkTransaction, Any], None]
 """Writes the rows of a micro-batch into any tables, by a transaction."""
@@ -52,11 +58,12 @@ def sink(lake: LakeLike, into: str | Writer, *, query: str) -> Callable[[Any, in
         lake: Where the tables are.
         into: A table that rows are appended to; or a function of a transaction and a frame, which
             may write any number of tables, of both formats: they change together or not at all.
-        query: By which the lake knows how far the query got. It belongs to the checkpoint: begin
-            one anew with another name.
+        query: By which the lake knows how far the query got. It belongs to the checkpoint: a query
+            that begins with a new checkpoint needs another name. One that keeps the name is refused
+            with `InvalidInput` at its first batch, and so is a second query of the same name.
 
     Raises:
-        InvalidInput: The name is none, or `into` is neither a table's name nor a function.
+        InvalidInput: The name is empty, or `into` is neither a table's name nor a function.
         TableNotFound: There is no such table.
     """
     arguments.text(query, "query")
@@ -66,13 +73,16 @@ def sink(lake: LakeLike, into: str | Writer, *, query: str) -> Callable[[Any, in
     def commit(rows: Any, batch: int) -> None:
         with lake.parts.database.read() as session:
             before = inputs.position(session, consumer, _SOURCE)
-        if before is not None and batch <= before.version:
-            return
+        reader = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+        if before is not None:
+            _check_reader(query, before, reader, batch)
+            if batch == before.version:
+                return
         with lake.transaction(
             spark=rows.sparkSession, message=f"batch {batch} of the stream {query}"
         ) as tx:
             write(tx, rows)
-            after = Cursor(0, batch, tx.transaction_id)
+            after = Cursor(0, batch, tx.transaction_id, reader)
 
             def record(session: Session) -> None:
                 if not inputs.move(session, consumer, _SOURCE, before, after):
@@ -84,6 +94,37 @@ def sink(lake: LakeLike, into: str | Writer, *, query: str) -> Callable[[Any, in
         reach("stream.committed")
 
     return commit
+
+
+def _check_reader(query: str, before: Cursor, reader: str | None, batch: int) -> None:
+    """Refuse batches that are not numbered by the checkpoint that the stream's name belongs to.
+
+    Raises:
+        InvalidInput: They come from another query, or from an older state of the checkpoint.
+    """
+    facts = {"query": query, "batch": batch, "last_batch": before.version}
+    if before.reader is not None and reader != before.reader:
+        who = f"query {reader}" if reader else "a caller outside of a Spark query"
+        what = (
+            f"The stream {query} belongs to the Spark query {before.reader}, which got to batch"
+            f" {before.version}; batch {batch} of {who} was not committed."
+        )
+        hint = (
+            "The checkpoint was lost or is another one, or two queries have this name. Start from"
+            " the old checkpoint; or give the query a new name, and let its source begin where the"
+            " old one ended, because a new checkpoint reads the source again."
+        )
+        raise InvalidInput(what, hint=hint, query_id=reader, bound_to=before.reader, **facts)
+    if batch < before.version:
+        what = (
+            f"The stream {query} got to batch {before.version}, and its query gives batch {batch}:"
+            " the checkpoint is older than the lake."
+        )
+        hint = (
+            "Spark gives only its last batch again. Start from the newest state of the checkpoint;"
+            " or give the query a new name, and let its source begin where the lake ends."
+        )
+        raise InvalidInput(what, hint=hint, **facts)
 
 
 def read_stream(lake: LakeLike, spark: Any, name: str, *, changes: bool = False) -> Any:

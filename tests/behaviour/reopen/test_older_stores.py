@@ -87,6 +87,7 @@ def _with_upper_bounds(lake: lw.Lake, name: str, bounds: dict[int, tuple[float, 
                 ),
                 {**known, "level": width_level(*keys), "low": keys[0], "high": keys[1]},
             )
+        session.script("ALTER TABLE lakeward_cursor DROP COLUMN reader")
         migrations.put(session, "schema_version", "8")
 
 

@@ -24,6 +24,7 @@ from lakeward.log.migrations import (
     m0007_branches,
     m0008_warehouse,
     m0009_nan_bounds,
+    m0010_stream_queries,
 )
 from lakeward.log.statement import Statement
 
@@ -37,6 +38,7 @@ MIGRATIONS: Final[tuple[ModuleType, ...]] = (
     m0007_branches,
     m0008_warehouse,
     m0009_nan_bounds,
+    m0010_stream_queries,
 )
 CURRENT: Final = len(MIGRATIONS)
 
