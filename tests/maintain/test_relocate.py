@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 
 import lakeward as lw
@@ -270,14 +270,12 @@ def check_strangers(lake: lw.Lake, before: Mapping[str, Any]) -> None:
     close()
 
 
-def foreign(lake: lw.Lake) -> tuple[Any, Any]:
+def foreign(lake: lw.Lake, name: str = catalog.CATALOG) -> tuple[Any, Any]:
     """The Iceberg table as pyiceberg has it, and what closes its catalog."""
     database: Any = lake.parts.database
     path = getattr(database, "path", None)
     url = f"sqlite:///{path}" if path else database._url
-    opened = SqlCatalog(
-        catalog.CATALOG, uri=url.replace("postgresql://", "postgresql+psycopg://", 1)
-    )
+    opened = SqlCatalog(name, uri=url.replace("postgresql://", "postgresql+psycopg://", 1))
     return opened.load_table(f"{catalog.NAMESPACE}.iceberg"), opened.engine.dispose
 
 
@@ -295,3 +293,69 @@ def relocate_and_die(pipe: Connection, target: LakeTarget, step: str) -> None:
     kill_myself_at(step, 1)
     lw.relocate(target.url, warehouse=target.warehouse)
     pipe.send("alive")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_clones_and_branches_are_moved_too(
+    lake_target: LakeTarget, tmp_path: Path, kind: str
+) -> None:
+    moved = with_clone_and_branch(lake_target, tmp_path, kind)
+    there = moved.move()
+
+    lw.relocate(there.url, warehouse=moved.there)
+
+    check_clone_and_branch(there, moved, kind)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("step", ["relocate.logs", "bind.marked"])
+def test_killed_after_logs_were_rewritten_clones_and_branches_are_whole_when_run_again(
+    tmp_path: Path, kind: str, step: str
+) -> None:
+    lake_target = LakeTarget(str(tmp_path / "lake"), tmp_path / "lake")
+    moved = with_clone_and_branch(lake_target, tmp_path, kind)
+    there = moved.move()
+    worker = start(relocate_and_die, there, step)
+    worker.finish()
+    assert worker.killed
+
+    lw.relocate(there.url, warehouse=moved.there)
+
+    check_clone_and_branch(there, moved, kind)
+
+
+def with_clone_and_branch(lake_target: LakeTarget, tmp_path: Path, kind: str) -> Moved:
+    """A lake with a clone and a named branch, on which somebody worked."""
+    target = replace(lake_target, warehouse=tmp_path / "old place")
+    with target.open() as lake:
+        fill(lake)
+        lake.clone(kind, "clone", version=2)
+        append(lake, "clone", rows(30))
+        branch = lake.branch("audit", tables=[kind])
+        if kind == "delta":
+            place = branch.table(kind).location
+            write_deltalake(place, rows(40), mode="append")
+            DeltaTable(place).create_checkpoint()
+        else:
+            theirs, close = foreign(lake, catalog.branch_catalog("audit"))
+            theirs.append(rows(40))
+            close()
+        return Moved(target, picture(lake))
+
+
+def check_clone_and_branch(target: LakeTarget, moved: Moved, kind: str) -> None:
+    """The clone is read by others, and the branch can be published."""
+    with lw.open(target.url) as lake:
+        assert picture(lake) == moved.before
+        errors = [f for f in examine(lake.parts).findings if f.severity.value != "info"]
+        assert errors == []
+        if kind == "delta":
+            theirs = QueryBuilder().register("t", DeltaTable(lake.table("clone").location))
+            assert column(pa.table(theirs.execute("SELECT id FROM t"))) == [1, 2, 3, 4, 30]
+        branch = lake.branch("audit")
+        (diff,) = branch.diff()
+        assert (diff.rows_added, diff.rows_removed) == (1, 0)
+        branch.publish()
+        assert ids(lake, kind) == [1, 2, 3, 40]
+        append(lake, "clone", rows(31))
+        assert ids(lake, "clone") == [1, 2, 3, 4, 30, 31]

@@ -16,20 +16,22 @@ from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
-import orjson
-
 from lakeward.errors import (
     Conflict,
     FileMissing,
     Locked,
     UnsupportedFeature,
 )
+from lakeward.formats.delta.moved_logs import moved_checkpoint, moved_commit, moved_vector
+from lakeward.formats.delta.publication import LOG_DIRECTORY
+from lakeward.formats.delta.vectors import escaped
 from lakeward.formats.iceberg.deletes import DELETE_FILES, EQUALITY_IDS
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY
 from lakeward.formats.iceberg.manifests import FILE_PATH
 from lakeward.formats.iceberg.moved_tables import MovedTables
+from lakeward.formats.iceberg.newest import document_number
 from lakeward.log import binding, branches, files, heads, relocation, transactions
-from lakeward.log.codec import loads
+from lakeward.log.codec import dumps, loads
 from lakeward.log.database import Session
 from lakeward.maintain import ownership
 from lakeward.model.commit import Head
@@ -91,8 +93,8 @@ def relocate(parts: Parts, *, dry_run: bool = False) -> Relocated:
     reach("relocate.checked")
     work = _Work(parts, move, MovedTables(move, _reader(parts), uuid4().hex[:8]))
     if move.old:
-        _check_movable(parts, move)
         work.plan(entered)
+        _check_movable(work.logs, move)
     done = Relocated(
         None if bound is None else bound.warehouse,
         parts.storage.root,
@@ -118,6 +120,8 @@ class _Work:
         heads: The documents that heads stand for, each with its new one.
         files: Rows of files that name them anew.
         change_files: Rows of change files that name them anew.
+        logs: Directories of Delta tables and branches whose logs name files in full.
+        documents: First documents of Iceberg branches, which keep their names.
     """
 
     parts: Parts
@@ -127,6 +131,13 @@ class _Work:
     heads: dict[str, str] = field(default_factory=dict)
     files: list[dict[str, Any]] = field(default_factory=list)
     change_files: list[dict[str, Any]] = field(default_factory=list)
+    logs: list[str] = field(default_factory=list)
+    documents: list[tuple[str, bytes]] = field(default_factory=list)
+
+    @property
+    def address(self) -> Move:
+        """The same move for addresses in Delta logs, which are URLs."""
+        return Move(tuple(map(escaped, self.move.old)), escaped(self.move.new))
 
     def plan(self, entered: list[tuple[str, str, str, str]]) -> None:
         """Prepare all of it in memory."""
@@ -139,8 +150,20 @@ class _Work:
                 for pointer in relocation.head_pointers(session)
                 if self.move.inside(pointer) is not None
             }
+            delta = {h.table_id: h.location for h in heads.of_format(session, "delta")}
+            logs = {
+                f"{delta[b.table_id]}/{b.directory}"
+                for b in branches.named(session)
+                if b.table_id in delta
+            }
+            iceberg = {h.table_id: h.location for h in heads.of_format(session, "iceberg")}
+            for branch in branches.named(session):
+                if branch.table_id in iceberg:
+                    self._plan_branch(f"{iceberg[branch.table_id]}/{branch.directory}")
             for row in relocation.full_files(session):
-                self._plan_file(*row)
+                if self._plan_file(*row) and row[0] in delta:
+                    logs.add(delta[row[0]])
+            self.logs = sorted(logs)
             for table_id, version, ordinal, path in relocation.full_change_files(session):
                 if self.move.inside(path) is not None:
                     key = {"table_id": table_id, "version": version, "ordinal": ordinal}
@@ -151,6 +174,12 @@ class _Work:
         storage = self.parts.storage
         storage.create_all([(storage.own(name), data) for name, data in self.metadata.files])
         reach("relocate.written")
+        # Repeated by whoever runs this again: names that were moved are not moved twice.
+        for directory in self.logs:
+            self._rewrite_log(directory)
+        for path, data in self.documents:
+            storage.put(path, data)
+        reach("relocate.logs")
         with self.parts.database.write() as session:
             self.parts.database.lock_schema(session)
             relocation.lock_heads(session)
@@ -168,22 +197,36 @@ class _Work:
             ownership.rebind(self.parts.database, session, storage)
         reach("relocate.committed")
 
+    def _plan_branch(self, directory: str) -> None:
+        """A branch is compared with its first document, which no catalog names."""
+        storage = self.parts.storage
+        for found in storage.listing(f"{directory}/{METADATA_DIRECTORY}"):
+            if document_number(found.path) == 0:
+                data = self.metadata.in_place(storage.uri(found.path))
+                self.documents.append((found.path, data))
+
     def _plan_file(
         self, table_id: int, added: int, ordinal: int, path: str, vector: Any, extra: Any
-    ) -> None:
+    ) -> bool:
+        """Plan a row; whether it names a file anew."""
         new = {
             "path": self.move(path) if is_full(path) else path,
             "deletion_vector": self._vector(vector),
             "extra": self._extra(extra),
         }
-        if new != {"path": path, "deletion_vector": vector, "extra": extra}:
-            key = {"table_id": table_id, "added_version": added, "ordinal": ordinal}
-            self.files.append({**key, **new})
+        if new == {"path": path, "deletion_vector": vector, "extra": extra}:
+            return False
+        key = {"table_id": table_id, "added_version": added, "ordinal": ordinal}
+        self.files.append({**key, **new})
+        return True
 
     def _vector(self, text: str | None) -> str | None:
         known = None if text is None else loads(text)
-        if known is None or DELETE_FILES not in known:
-            return text
+        if known is None:
+            return None
+        if DELETE_FILES not in known:
+            new = moved_vector(known, self.address)
+            return text if new == known else dumps(new)
         places = [d["path"] for d in known[DELETE_FILES]]
         if all(self.move.inside(p) is None for p in places):
             return text
@@ -192,16 +235,36 @@ class _Work:
             of_rows = EQUALITY_IDS in delete
             anew = self.move if of_rows else partial(self._anew, kind=delete["format"])
             delete["path"] = anew(delete["path"])
-        return orjson.dumps(known).decode()
+        return dumps(known)
 
     def _anew(self, path: str, *, kind: str) -> str:
         return self.metadata.deletes(path, kind)[0]
 
     def _extra(self, text: str | None) -> str | None:
         known = None if text is None else loads(text)
-        if known is None or self.move.inside(str(known.get(FILE_PATH, ""))) is None:
-            return text
-        return orjson.dumps({**known, FILE_PATH: self.move(known[FILE_PATH])}).decode()
+        if known is None:
+            return None
+        new = dict(known)
+        if FILE_PATH in known:
+            new[FILE_PATH] = self.move(known[FILE_PATH])
+        if isinstance(known.get("path"), str):
+            new["path"] = self.address(known["path"])
+        return text if new == known else dumps(new)
+
+    def _rewrite_log(self, directory: str) -> None:
+        """Rewrite commits and checkpoints of a Delta log that name files of the old place."""
+        storage = self.parts.storage
+        for found in storage.listing(f"{directory}/{LOG_DIRECTORY}", recursive=True):
+            if found.path.endswith(".json"):
+                change = moved_commit
+            elif found.path.endswith(".parquet"):
+                change = moved_checkpoint
+            else:
+                continue
+            data = storage.read(found.path)
+            new = change(data, self.address)
+            if new != data:
+                storage.put(found.path, new)
 
 
 def _move(parts: Parts, bound: binding.Binding | None, known: list[Head]) -> Move:
@@ -277,25 +340,13 @@ def _is_file(parts: Parts, path: str, size: int) -> bool:
         return False
 
 
-def _check_movable(parts: Parts, move: Move) -> None:
-    """Refuse what names files in full in a Delta log."""
-    with parts.database.read() as session:
-        delta = {h.table_id: str(h.name) for h in heads.of_format(session, "delta")}
-        clones = {
-            delta[r[0]]
-            for r in relocation.full_files(session)
-            if r[0] in delta and _is_inside(r, move)
-        }
-        named = sorted({str(b.name) for b in branches.named(session) if b.table_id in delta})
-    if clones or named:
-        who = [f"table {n}" for n in sorted(clones)] + [f"branch {n}" for n in named]
-        what = f"The Delta logs of {', '.join(who)} name files of the old place in full."
-        hint = "Move the lake back, then drop clones and publish or drop branches."
+def _check_movable(delta: list[str], move: Move) -> None:
+    """Refuse to rewrite Delta logs where an old name cannot be told from a new one."""
+    nested = any(f"{move.new}/".startswith(f"{root}/") for root in move.old)
+    if delta and nested:
+        what = f"{move.new} lies below the old place, and Delta logs name files there in full."
+        hint = "Move the lake to a place outside, or drop its clones and branches."
         raise UnsupportedFeature(what, hint=hint)
-
-
-def _is_inside(row: Any, move: Move) -> bool:
-    return move.inside(row[3]) is not None
 
 
 def _reader(parts: Parts) -> Any:

@@ -44,13 +44,14 @@ BIND_STEPS: Final = ("bind.marked",)
 RELOCATE_STEPS: Final = (
     "relocate.checked",
     "relocate.written",
+    "relocate.logs",
     "relocate.changed",
     "bind.marked",
     "relocate.committed",
     "relocate.hinted",
 )
-"""Steps of relocating a lake: files found, metadata written, rows changed, marker written,
-committed, hints renewed."""
+"""Steps of relocating a lake: files found, metadata written, Delta logs rewritten, rows changed,
+marker written, committed, hints renewed."""
 
 _observer: Callable[[str], None] | None = None
 

@@ -39,9 +39,14 @@ def address(path: str, root: str, *, as_spark: bool = True) -> str:
         as_spark: Whether files of this machine get Spark's own spelling.
     """
     full = path if path.startswith("/") or "://" in path else f"{root}/{path}"
-    place = _ILLEGAL.sub(lambda found: quote(found[0], safe=""), full)
+    place = escaped(full)
     scheme = "file:" if as_spark else "file://"
     return f"{scheme}{place}" if place.startswith("/") else place
+
+
+def escaped(name: str) -> str:
+    """A full name with what a URL cannot hold escaped."""
+    return _ILLEGAL.sub(lambda found: quote(found[0], safe=""), name)
 
 
 def absolute_vector(vector: Mapping[str, Any] | None, root: str) -> dict[str, Any] | None:

@@ -65,6 +65,10 @@ class MovedTables:
         self._documents[pointer] = place
         return place
 
+    def in_place(self, name: str) -> bytes:
+        """The bytes of a document that keeps its name, with all that it leads to written anew."""
+        return self._moved(parse(name, self.read(name))).encode()
+
     def deletes(self, name: str, kind: str) -> Written:
         """Write a file of position deletes anew; its new full name and size."""
         return self._anew(name, lambda at, data: moved_deletes(at, kind, data, self.moved))
