@@ -23,7 +23,7 @@ EXITS: Final = {
     4: "it exists already",
     5: "conflict with another commit: run it again",
     6: "outcome of a commit unknown: ask with `lakeward outcome`",
-    7: "the store cannot be used: unreachable, damaged, too new, read-only, of another warehouse",
+    7: "store unusable: unreachable, damaged, too new, read-only, wrong warehouse",
     8: "data or metadata files cannot be written or read",
     9: "a published file is not what the log says",
     10: "a table's own metadata cannot be understood",
