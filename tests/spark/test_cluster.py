@@ -70,7 +70,7 @@ def test_the_same_file_runs_on_a_cluster_with_postgres_and_s3(
         answer = run()
         assert answer["committed"]
         assert set(answer["versions_out"].values()) == {1}
-        assert run() == {"pipeline": "shop", "committed": False}
+        assert run() == {"pipeline": "shop", "committed": False, "notices": []}
 
         with lw.open(url, warehouse=warehouse, storage_options=options) as lake:
             assert lake.table("silver.orders").location.startswith(warehouse)
