@@ -52,7 +52,7 @@ def scan_delta(
         from deltalake import DeltaTable, QueryBuilder
         from deltalake.exceptions import DeltaError
     except ImportError as error:
-        what = "Reading deletion vectors or mapped columns needs delta-rs."
+        what = "Reading branches, and columns that are mapped by ids, needs delta-rs."
         raise MissingExtra(what, hint=_EXTRA) from error
     names = list(schema.names if columns is None else columns)
     used = set() if where is None else {c.field.name for c in columns_in(where)}

@@ -33,6 +33,8 @@ from lakeward.model.types import Field
 from lakeward.model.values import Value
 
 _BATCH_ROWS: Final = 131_072
+_FEW: Final = 16
+"""Footers of more files than that are read in several threads."""
 _LARGE: Final = 8 * 2**20
 """Bytes from which on a look into a footer costs nothing beside the scan."""
 
@@ -170,18 +172,12 @@ class Source:
     ) -> list[tuple[int, ...]]:
         """For each file, the terms of the condition that its row groups may be skipped by."""
         stored = self._stored
-        texts = {n: stored.field(n).type for n in trusted.texts}
-        theirs = [
-            fragment
-            for file, fragment in zip(files, fragments, strict=True)
-            if texts and not is_named_as_ours(file.path)
-        ]
-        complete(theirs, threads=self._pre_buffer)
-        odd = {id(f) for f in theirs if _is_odd(f.physical_schema, texts)}
-        return [
-            trusted.terms(file, odd_texts=id(fragment) in odd)
-            for file, fragment in zip(files, fragments, strict=True)
-        ]
+        expected = {n: stored.field(n).type for n in trusted.columns}
+        pairs = list(zip(files, fragments, strict=True))
+        theirs = [fragment for file, fragment in pairs if not is_named_as_ours(file.path)]
+        complete(theirs, threads=self._pre_buffer or len(theirs) > _FEW)
+        odd = {id(fragment): _odd(fragment.physical_schema, expected) for fragment in theirs}
+        return [trusted.terms(file, odd.get(id(f), frozenset())) for file, f in pairs]
 
     def _read(self, names: Sequence[str], where: Expression | None) -> list[str]:
         """The columns to read: those that are asked for, and those of the condition."""
@@ -280,12 +276,12 @@ def _format(repeating: frozenset[str], *, pre_buffer: bool) -> ds.ParquetFileFor
     )
 
 
-def _is_odd(physical: pa.Schema, expected: Mapping[str, pa.DataType]) -> bool:
-    """Whether a file holds a column as another type than is expected."""
-    return any(
-        not physical.field(name).type.equals(kind)
+def _odd(physical: pa.Schema, expected: Mapping[str, pa.DataType]) -> frozenset[str]:
+    """The columns that a file holds as another type than is expected."""
+    return frozenset(
+        name
         for name, kind in expected.items()
-        if physical.get_field_index(name) >= 0
+        if physical.get_field_index(name) >= 0 and not physical.field(name).type.equals(kind)
     )
 
 

@@ -7,21 +7,20 @@ that the file was written with. Both can be wrong:
   skipped by a condition on that column, not even one that names NaN: Arrow replaces the column by
   a constant where both bounds are equal. The log knows a maximum of a float column only where the
   column has no NaN.
-- delta-rs writes strings and bytes as views, which Arrow cannot compare with what is not a view.
+- A file may hold a column as another type than the table says: delta-rs writes strings as views,
+  others timestamps without their zone. Arrow converts the values, and cannot compare the bounds.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
-from lakeward.model.expression import And, Column, Expression, columns_in, conjuncts
+from lakeward.model.expression import And, Expression, columns_in, conjuncts
 from lakeward.model.file import LoggedFile
 from lakeward.model.types import Primitive
 
 _FLOATING: Final = (Primitive("float"), Primitive("double"))
-_TEXTS: Final = (Primitive("string"), Primitive("binary"))
 _OWN_NAME: Final = re.compile(r"-(?!c000)[0-9a-f]{4}(\.[a-z0-9]+)?\.parquet\Z")
 
 
@@ -29,26 +28,29 @@ class Trusted:
     """A condition, taken apart into what row groups may be skipped by.
 
     Attributes:
-        texts: Names of the columns of strings or bytes that the condition reads.
+        columns: Names of the columns that the condition reads.
     """
 
     def __init__(self, where: Expression) -> None:
         self._terms = conjuncts(where)
-        self._floats = [frozenset(c.leaf.id for c in _read(t, _FLOATING)) for t in self._terms]
-        self._has_text = [any(_read(t, _TEXTS)) for t in self._terms]
-        self.texts = frozenset(c.field.name for c in _read(where, _TEXTS))
+        self._floats = [
+            frozenset(c.leaf.id for c in columns_in(term) if c.type in _FLOATING)
+            for term in self._terms
+        ]
+        self._names = [frozenset(c.field.name for c in columns_in(term)) for term in self._terms]
+        self.columns = frozenset[str]().union(*self._names)
 
-    def terms(self, file: LoggedFile, *, odd_texts: bool) -> tuple[int, ...]:
+    def terms(self, file: LoggedFile, odd: frozenset[str] = frozenset()) -> tuple[int, ...]:
         """The positions of the terms that row groups of a file may be skipped by.
 
         Args:
             file: The file.
-            odd_texts: Whether it holds strings or bytes as another type than the table says.
+            odd: The columns that it holds as another type than the table says.
         """
         return tuple(
             n
             for n, floats in enumerate(self._floats)
-            if all(_is_bounded(file, i) for i in floats) and not (odd_texts and self._has_text[n])
+            if all(_is_bounded(file, i) for i in floats) and not odd & self._names[n]
         )
 
     def is_all(self, terms: tuple[int, ...]) -> bool:
@@ -72,7 +74,3 @@ def is_named_as_ours(path: str) -> bool:
 def _is_bounded(file: LoggedFile, field_id: int) -> bool:
     stats = file.file.stats
     return field_id in file.partition or (stats is not None and field_id in stats.maximum)
-
-
-def _read(expression: Expression, kinds: tuple[Primitive, ...]) -> Iterable[Column]:
-    return (column for column in columns_in(expression) if column.type in kinds)
