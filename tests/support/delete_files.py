@@ -72,6 +72,7 @@ def delete_equal(
     """
     name = f"{table.location()}/data/{uuid.uuid4()}-equal.parquet"
     local = Path(name.removeprefix("file://"))
+    local.parent.mkdir(exist_ok=True)
     pq.write_table(keys, local)
     deletes = DataFile.from_args(
         content=DataFileContent.EQUALITY_DELETES,

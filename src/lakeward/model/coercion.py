@@ -40,7 +40,7 @@ from lakeward.model.literals import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
 )
-from lakeward.model.types import Decimal, Primitive, Type
+from lakeward.model.types import READ_ONLY, Decimal, Primitive, Type
 
 VOID: Final = Primitive("void")
 """The type of a bare NULL until something gives it one."""
@@ -404,6 +404,8 @@ def _incomparable(left: Expression, right: Expression) -> InvalidExpression:
         hint = "Put the value in quotes, or CAST one side."
     elif not (comparable(left.type) and comparable(right.type)):
         hint = "Compare a member of it instead."
+    elif any(isinstance(t, Primitive) and t.name in READ_ONLY for t in (left.type, right.type)):
+        hint = "Columns of this type are only shown, and tested by IS NULL."
     elif left.type == literals.BINARY:
         hint = "Write bytes as X'0aff'."
     return InvalidExpression(what, hint=hint)

@@ -14,6 +14,7 @@ from lakeward.model.civil import DAY
 from lakeward.model.columns import parse_columns, parse_type
 from lakeward.model.types import (
     PRIMITIVES,
+    READ_ONLY,
     Decimal,
     Field,
     Ids,
@@ -180,7 +181,7 @@ class Schema:
 def indexable(kind: Type) -> bool:
     """Whether values of this type have order-preserving keys."""
     if isinstance(kind, Primitive):
-        return kind.name != "binary"
+        return kind.name != "binary" and kind.name not in READ_ONLY
     return isinstance(kind, Decimal)
 
 

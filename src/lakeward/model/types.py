@@ -29,13 +29,22 @@ PRIMITIVES: Final[dict[str, pa.DataType]] = {
     "timestamp_ms": pa.timestamp("ms", "UTC"),
     "timestamp_ms_ntz": pa.timestamp("ms"),
 }
+READ_ONLY: Final[dict[str, pa.DataType]] = {
+    "time": pa.time64("us"),
+    "ns_timestamp": pa.timestamp("ns", "UTC"),
+    "ns_timestamp_ntz": pa.timestamp("ns"),
+}
+"""Types of columns that others made: they are read, and no table of ours is made with them.
+
+Their neutral values are integers: microseconds of a day, nanoseconds since 1970.
+"""
 _PRIMITIVE_OF: Final[dict[pa.DataType, str]] = {v: k for k, v in PRIMITIVES.items()}
 _MAX_NESTING: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """A type without parts, named by a key of `PRIMITIVES`."""
+    """A type without parts, named by a key of `PRIMITIVES` or `READ_ONLY`."""
 
     name: str
 
@@ -117,7 +126,7 @@ def arrow_type(kind: Type) -> pa.DataType:
     """The Arrow type that data of this type has in memory."""
     match kind:
         case Primitive(name):
-            return PRIMITIVES[name]
+            return READ_ONLY[name] if name in READ_ONLY else PRIMITIVES[name]
         case Decimal(precision, scale):
             return pa.decimal128(precision, scale)
         case Struct(fields):

@@ -24,6 +24,7 @@ from lakeward.formats.iceberg.publication import (
     first_files,
     following,
 )
+from lakeward.formats.iceberg.schema import not_written
 from lakeward.formats.iceberg.summary import COUNTED, SEQUENCE, SNAPSHOT_ID
 from lakeward.log import catalog, commits, files, heads
 from lakeward.log.codec import info_text, loads
@@ -52,6 +53,10 @@ def check_writable(definition: Definition, table: str) -> None:
         what = f"Table {table} has Iceberg's format version {version}."
         hint = "The embedded engine writes version 2; write it with Spark."
         raise UnsupportedFeature(what, hint=hint, table=table)
+    for column, kind in not_written(definition.schema):
+        what = f"Column {column} of table {table} has the Iceberg type {kind}."
+        hint = "The embedded engine only reads columns of this type; write the table with Spark."
+        raise UnsupportedFeature(what, hint=hint, table=table, column=column)
 
 
 def begin(

@@ -7,6 +7,7 @@ have taken over the name of another one. A file without any ids is read by names
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -178,6 +179,9 @@ def _part(
 
 
 def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_fixed_size_binary(values.type) and pa.types.is_string(kind):
+        texts = [None if v is None else str(uuid.UUID(bytes=v)) for v in values.to_pylist()]
+        return pa.array(texts, kind)
     # Files may hold finer moments than the table: Spark's old format has nanoseconds.
     return values if values.type == kind else values.cast(kind, safe=not _is_moment(kind))
 
@@ -265,7 +269,7 @@ def _is_alike(given: pa.DataType, wanted: Type) -> bool:
         case _:
             kind = arrow_type(wanted)
             if _is_moment(kind):
-                return bool(given == pa.timestamp("us", kind.tz))
+                return bool(given == pa.timestamp("ns" if kind.unit == "ns" else "us", kind.tz))
             return bool(_LARGE.get(given, given) == kind)
 
 

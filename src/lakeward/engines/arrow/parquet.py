@@ -136,7 +136,7 @@ def _columns(schema: Schema, partition_by: tuple[int, ...]) -> Columns:
 def _stored_type(source: pa.DataType) -> pa.DataType:
     """Delta and Iceberg know microseconds only; other types are stored as they are."""
     types = pa.types
-    if types.is_timestamp(source):
+    if types.is_timestamp(source) and source.unit != "ns":
         return pa.timestamp("us", source.tz)
     if types.is_struct(source):
         return pa.struct([_stored_field(f) for f in source])

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from lakeward.errors import UnsupportedFeature
 from lakeward.model.schema import INDEXED_FIELDS, Schema, indexable
-from lakeward.model.types import Decimal, Field, ListOf, MapOf, Primitive, Struct, Type
+from lakeward.model.types import READ_ONLY, Decimal, Field, ListOf, MapOf, Primitive, Struct, Type
 
 _NAMES: Final = {
     "boolean": "boolean",
@@ -29,6 +29,9 @@ _NAMES: Final = {
     "timestamp_ntz": "timestamp",
     "timestamp_ms": "timestamptz",
     "timestamp_ms_ntz": "timestamp",
+    "time": "time",
+    "ns_timestamp": "timestamptz_ns",
+    "ns_timestamp_ntz": "timestamp_ns",
 }
 _NEUTRAL: Final = {
     "boolean": "boolean",
@@ -41,7 +44,17 @@ _NEUTRAL: Final = {
     "date": "date",
     "timestamptz": "timestamp",
     "timestamp": "timestamp_ntz",
+    "time": "time",
+    "timestamptz_ns": "ns_timestamp",
+    "timestamp_ns": "ns_timestamp_ntz",
+    "uuid": "string",
 }
+STORED_AS: Final = "lakeward.icebergType"
+"""The key of a field's metadata: the Iceberg type of a column that is shown as another one.
+
+A `uuid` is shown as its text, and a `fixed` as bytes.
+"""
+_FIXED: Final = re.compile(r"fixed\[\s*\d+\s*\]")
 _DECIMAL: Final = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
 
@@ -109,7 +122,9 @@ def schema_notes(schema: Schema) -> dict[str, dict[str, Any]]:
 def _indexed(fields: list[Field], notes: Mapping[str, Mapping[str, Any]]) -> list[Field]:
     out = []
     for position, field in enumerate(fields):
-        usual = indexable(field.type) and position < INDEXED_FIELDS
+        # Bounds of uuids are ordered in two ways, by their writers.
+        known = indexable(field.type) and STORED_AS not in field.metadata
+        usual = known and position < INDEXED_FIELDS
         out.append(replace(field, indexed=notes.get(str(field.id), {}).get("indexed", usual)))
     return out
 
@@ -119,11 +134,15 @@ def _field_json(field: Field, path: str) -> dict[str, Any]:
         "id": field.id,
         "name": field.name,
         "required": not field.nullable,
-        "type": _type_json(field.type, path),
+        "type": _stored_json(field, path),
     }
     if field.comment is not None:
         out["doc"] = field.comment
     return out
+
+
+def _stored_json(field: Field, path: str) -> Any:
+    return field.metadata.get(STORED_AS) or _type_json(field.type, path)
 
 
 def _type_json(kind: Type, path: str) -> Any:
@@ -141,16 +160,16 @@ def _type_json(kind: Type, path: str) -> Any:
             return {
                 "type": "list",
                 "element-id": element.id,
-                "element": _type_json(element.type, f"{path}.element"),
+                "element": _stored_json(element, f"{path}.element"),
                 "element-required": not element.nullable,
             }
         case MapOf(key, value):
             return {
                 "type": "map",
                 "key-id": key.id,
-                "key": _type_json(key.type, f"{path}.key"),
+                "key": _stored_json(key, f"{path}.key"),
                 "value-id": value.id,
-                "value": _type_json(value.type, f"{path}.value"),
+                "value": _stored_json(value, f"{path}.value"),
                 "value-required": not value.nullable,
             }
     what = f"Column {path} has the type {kind}, which Iceberg has not."
@@ -169,7 +188,22 @@ def _field(source: Mapping[str, Any], notes: Mapping[str, Mapping[str, Any]], pa
         nullable=not source.get("required", False),
         comment=source.get("doc"),
         default=note.get("default"),
+        metadata={STORED_AS: source["type"]} if _is_shown(source["type"]) else {},
     )
+
+
+def not_written(schema: Schema) -> list[tuple[str, str]]:
+    """Columns, or parts of columns, of types that the embedded engine only reads, each with it."""
+    return [
+        (f.name, _stored_json(f, f.name))
+        for f in schema.walk()
+        if STORED_AS in f.metadata or (isinstance(f.type, Primitive) and f.type.name in READ_ONLY)
+    ]
+
+
+def _is_shown(source: Any) -> bool:
+    """Whether values of an Iceberg type are shown as another type."""
+    return isinstance(source, str) and (source == "uuid" or _FIXED.fullmatch(source) is not None)
 
 
 def _type(source: Any, notes: Mapping[str, Mapping[str, Any]], path: str) -> Type:
@@ -179,6 +213,8 @@ def _type(source: Any, notes: Mapping[str, Mapping[str, Any]], path: str) -> Typ
             return Decimal(int(decimal[1]), int(decimal[2]))
         if source in _NEUTRAL:
             return Primitive(_NEUTRAL[source])
+        if _FIXED.fullmatch(source):
+            return Primitive("binary")
         what = f"Column {path} has the Iceberg type {source}, which the lake does not know."
         raise UnsupportedFeature(what, hint="Read the table with Spark.", column=path)
     if source["type"] == "struct":
