@@ -7,9 +7,12 @@ from typing import Final
 
 from lakeward.engines.spark.quoting import identifier
 from lakeward.engines.spark.statement import Kind, Qualifier, Statement
-from lakeward.errors import InvalidExpression
+from lakeward.engines.spark.subquery import as_merge
+from lakeward.errors import InvalidExpression, UnsupportedFeature
+from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
 from lakeward.model.names import TableName
+from lakeward.model.types import MapOf
 from lakeward.model.where import parse
 from lakeward.read.parts import Parts
 from lakeward.write import iceberg
@@ -18,6 +21,7 @@ from lakeward.write.spark_names import table_of
 from lakeward.write.spark_optimize import check_optimize, optimize_sql
 from lakeward.write.spark_tables import SparkTables
 
+_FLOATS: Final = ("float", "double")
 _OPERATIONS: Final = {
     Kind.INSERT: "WRITE",
     Kind.OVERWRITE: "WRITE",
@@ -48,6 +52,9 @@ def found_tables(
             tables.look(table)
             if tables.format(table) == iceberg.FORMAT:
                 check_optimize(tables.definition(table), statement, str(table))
+    target = None if statement.target is None else found.get(statement.target.start)
+    if target is not None and _is_merged(tables, statement, target):
+        _check_comparable(tables.definition(target), str(target))
     return found
 
 
@@ -56,6 +63,7 @@ def spelled(
 ) -> str:
     """A statement with the names that its tables have in Spark, each pinned or on its branch."""
     names: dict[int, str] = {}
+    merged: str | None = None
     target = None if statement.target is None else found.get(statement.target.start)
     for ref in statement.tables:
         table = found.get(ref.start)
@@ -66,6 +74,9 @@ def spelled(
         again = any(t == target for s, t in found.items() if s != statement.target.start)
         reads = statement.target.reads or again
         names[statement.target.start] = tables.to_write(target, operation, reads=reads)
+        if _is_merged(tables, statement, target):
+            merged = names[statement.target.start]
+            names[statement.target.start] = tables.to_read(target)
         if statement.kind is Kind.OPTIMIZE and tables.format(target) == iceberg.FORMAT:
             return optimize_sql(
                 tables.definition(target),
@@ -84,10 +95,32 @@ def spelled(
         if tables.format(table) == iceberg.FORMAT:
             return identifier(*ref.parts[-2:])
         written = statement.target is not None and ref.table == statement.target.start
+        written = written and merged is None
         database = tables.workspace.database(table.namespace, written=written)
         return identifier(database, table.name)
 
-    return statement.rewritten(lambda ref: names.get(ref.start), qualifier)
+    text = statement.rewritten(lambda ref: names.get(ref.start), qualifier)
+    if merged is None or target is None:
+        return text
+    schema = tables.definition(target).schema
+    floats = [f.name for f in schema if str(f.type) in _FLOATS]
+    return as_merge(text, target=merged, columns=schema.names, floats=floats)
+
+
+def _is_merged(tables: SparkTables, statement: Statement, target: TableName) -> bool:
+    """Whether an UPDATE or DELETE runs as a MERGE, because Delta takes no subquery in it."""
+    if not statement.asks:
+        return False
+    tables.look(target)
+    return tables.format(target) != iceberg.FORMAT
+
+
+def _check_comparable(definition: Definition, table: str) -> None:
+    for field in definition.schema.walk():
+        if isinstance(field.type, MapOf):
+            what = f"An UPDATE or DELETE of {table} with a subquery cannot compare its column"
+            what += f" {field.name}, a map."
+            raise UnsupportedFeature(what, hint="Write a MERGE.", table=table, column=field.name)
 
 
 def _scope(tables: SparkTables, statement: Statement, table: TableName) -> Expression | None:

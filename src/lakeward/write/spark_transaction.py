@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from lakeward.engines.spark.failures import NotRun, translated
 from lakeward.engines.spark.parameters import with_values
@@ -46,6 +46,8 @@ from lakeward.write.transaction import Transaction
 
 if TYPE_CHECKING:
     from lakeward.engines.spark.workspace import DataFrame, SparkSession
+
+_CHANGED: Final = "num_affected_rows"
 
 
 class SparkTransaction(Transaction):
@@ -114,7 +116,11 @@ class SparkTransaction(Transaction):
         if statement.kind is Kind.CREATE:
             return self._make(statement, found, args)
         with self._running(str(found.get(statement.target.start)) if statement.target else ""):
-            return self._do(spelled(self._tables, statement, found), args)
+            done = self._do(spelled(self._tables, statement, found), args)
+            if statement.asks and _CHANGED in done.columns:
+                # It may have run as a MERGE, which tells more.
+                return done.select(_CHANGED)
+            return done
 
     def read(
         self, name: str, *, columns: Sequence[str] | None = None, where: str | None = None
@@ -383,7 +389,7 @@ def _counted(told: DataFrame) -> RowChanges:
     """The numbers of rows that Spark answers a statement with, as far as it does."""
     row = told.first()
     found = {} if row is None else row.asDict()
-    changed = found.get("num_affected_rows")
+    changed = found.get(_CHANGED)
     return RowChanges(
         found.get("num_inserted_rows", None if changed is None else 0),
         found.get("num_updated_rows", changed),

@@ -147,6 +147,7 @@ class Statement:
         where: Of an UPDATE or DELETE: which rows it is about; of an OPTIMIZE: which files.
         created: Of a CREATE TABLE.
         zorder: Of an OPTIMIZE: the columns by which rows shall lie together.
+        asks: Of an UPDATE or DELETE: whether its condition or its new values have a subquery.
     """
 
     text: str
@@ -157,6 +158,7 @@ class Statement:
     where: str | None = None
     created: Created | None = None
     zorder: tuple[str, ...] = ()
+    asks: bool = False
 
     def rewritten(
         self,
@@ -296,7 +298,9 @@ def _change(text: str, tree: exp.Update | exp.Delete | exp.Merge, kind: Kind) ->
         raise _refused(text, "It does not say which table it changes.")
     where = tree.args.get("where")
     found = _statement(text, tree, kind, tree.this, reads=True)
-    return replace(found, where=None if where is None else where.this.sql(dialect=DIALECT))
+    asks = kind is not Kind.MERGE and tree.find(exp.Query) is not None
+    spelled = None if where is None else where.this.sql(dialect=DIALECT)
+    return replace(found, where=spelled, asks=asks)
 
 
 def _create(text: str, tree: exp.Create) -> Statement:
