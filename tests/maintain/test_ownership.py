@@ -244,6 +244,16 @@ def test_a_warehouse_is_taken_over_only_when_its_store_is_gone(
         make_lake()
 
 
+def test_an_export_is_not_imported_where_its_tables_are_not(lake: lw.Lake, tmp_path: Path) -> None:
+    lake.create("t", {"id": "int64"})
+    lake.export_store(tmp_path / "store.zip")
+
+    with lw.open(tmp_path / "other") as other:
+        with pytest.raises(WrongWarehouse, match="none of the tables"):
+            other.import_store(tmp_path / "store.zip")
+        assert other.tables() == []
+
+
 def recorded(target: LakeTarget) -> binding.Binding:
     """What the store records."""
     with lw.open(target.url) as lake, lake.parts.database.read() as session:

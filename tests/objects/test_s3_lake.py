@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -288,3 +289,33 @@ def test_a_table_of_another_catalog_is_adopted_with_the_lakes_own_credentials(
     lake.adopt("mine", "db.t", catalog=catalog)
 
     assert lake.table("mine").to_arrow().num_rows == 3
+
+
+def test_a_store_knows_its_warehouse_on_s3_and_is_relocated_to_another_prefix(
+    open_on: Open, bucket: str, s3_server: S3Server, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"storage_options": s3_server.options()}
+    with open_on() as lake:
+        for table_format in ("delta", "iceberg"):
+            lake.create(table_format, SCHEMA, format=table_format, partition_by=["part"])
+            append(lake, table_format, ROWS)
+            append(lake, table_format, with_id(7))
+    with open_on(warehouse=None) as lake:
+        assert lake.warehouse == f"s3://{bucket}/wh"
+    with pytest.raises(WrongWarehouse, match=f"s3://{bucket}/wh"):
+        open_on(warehouse=f"s3://{bucket}/other")
+    with pytest.raises(WrongWarehouse, match="belongs to"):
+        lw.open(tmp_path / "second", warehouse=f"s3://{bucket}/wh", **options)
+    assert not (tmp_path / "second").exists()
+
+    shutil.move(on_disk(f"s3://{bucket}/wh"), on_disk(f"s3://{bucket}") / "moved")
+    done = lw.relocate(tmp_path / "lake", warehouse=f"s3://{bucket}/moved", **options)
+
+    assert (done.old, done.new) == (f"s3://{bucket}/wh", f"s3://{bucket}/moved")
+    with open_on(warehouse=None) as lake:
+        check_lake(lake, ["delta", "iceberg"])
+        for table_format in ("delta", "iceberg"):
+            assert lake.table(table_format).at(version=1).to_arrow().num_rows == 3
+            append(lake, table_format, with_id(8))
+            assert lake.table(table_format).to_arrow().num_rows == 9
+        assert {f.severity.value for f in examine(lake.parts).findings} <= {"info"}

@@ -522,7 +522,8 @@ class Lake(Closing):
 
     def import_store(self, source: str | Path) -> StoreCopy:
         """Fill this lake's empty store from an export."""
-        return backup.import_into(self._parts.database, _path(source, "source"))
+        parts = self._parts
+        return backup.import_into(parts.database, parts.storage, _path(source, "source"))
 
     def rebuild(self) -> Rebuilt:
         """Fill this lake's empty store from what is published in its warehouse."""

@@ -20,8 +20,8 @@ def relocate(
     """Make a lake whose files were moved or copied whole at its new place.
 
     Move or copy the files yourself first. Then this looks whether they are there, rewrites what
-    names them in full (Iceberg metadata with all snapshots, and rows of the log), and lets the
-    store record the new place. When it is cut off, run it again.
+    names them in full (Iceberg metadata with all snapshots, Delta logs of clones and branches, rows
+    of the log), and lets the store record the new place. When it is cut off, run it again.
 
     A copy becomes a lake of its own: the original and its files stay as they are.
 

@@ -30,6 +30,8 @@ from lakeward.log.database import Database, Session
 from lakeward.log.migrations import CURRENT
 from lakeward.log.sqlite import SqliteDatabase
 from lakeward.log.statement import Statement
+from lakeward.maintain.ownership import check_found
+from lakeward.storage.base import Storage
 
 _MANIFEST: Final = "manifest.json"
 _FORMAT: Final = "lakeward-store"
@@ -94,10 +96,11 @@ def export(database: Database, target: Path) -> StoreCopy:
     return StoreCopy(target, rows)
 
 
-def import_into(database: Database, source: Path) -> StoreCopy:
+def import_into(database: Database, storage: Storage, source: Path) -> StoreCopy:
     """Import an export into an empty store, all of it or nothing.
 
     Raises:
+        WrongWarehouse: The warehouse holds none of its tables. Nothing was changed.
         NotFound: There is no such file.
         StoreCorrupt: The file is no export, or damaged. Nothing was changed.
         AlreadyExists: The store is not empty.
@@ -118,6 +121,7 @@ def import_into(database: Database, source: Path) -> StoreCopy:
                 _check_empty(session, database)
                 for table in _EXPORTED:
                     _load(session, table, Path(scratch) / f"{table.name}.parquet")
+                check_found(storage, heads.all_heads(session))
                 database.after_import(session)
     except (zipfile.BadZipFile, KeyError, ValueError, pa.ArrowException) as error:
         what = f"{source} is not an export of a Lakeward store: {error}."

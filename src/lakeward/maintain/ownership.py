@@ -132,7 +132,7 @@ def settle(
             raise taken(storage, marker)
         _check_gone(storage, marker)
         _bind(database, storage, marker, anew=True)
-    elif not known or (_check_found(storage, known) and bind):
+    elif not known or (check_found(storage, known) and bind):
         try:
             _bind(database, storage, marker, anew=take_over and marker is not None)
         except StorageError:
@@ -247,8 +247,8 @@ def _check_gone(storage: Storage, marker: Marker) -> None:
         raise WrongWarehouse(what, hint=hint, warehouse=storage.root, store=str(path))
 
 
-def _check_found(storage: Storage, known: list[Head]) -> bool:
-    """Whether all tables of a store that records no warehouse are found in this one.
+def check_found(storage: Storage, known: list[Head]) -> bool:
+    """Whether all tables of a store are found in a warehouse that is to be bound to it.
 
     Raises:
         WrongWarehouse: None of them is.
