@@ -148,6 +148,23 @@ def test_open_transactions_are_in_the_way(lake_apart: Moved) -> None:
         tx.rollback()
 
 
+def test_whoever_has_the_lake_open_meanwhile_commits_nothing_any_more(lake_apart: Moved) -> None:
+    with lake_apart.target.open() as lake:
+        append(lake, "delta", rows(8))
+        shutil.copytree(lake_apart.target.warehouse, lake_apart.there)
+        lw.relocate(lake_apart.target.url, warehouse=lake_apart.there)
+
+        for kind in FORMATS:
+            with pytest.raises(WrongWarehouse, match="Open it again"):
+                append(lake, kind, rows(9))
+        with pytest.raises(WrongWarehouse, match="Open it again"):
+            lake.create("new", {"id": "int64"})
+
+    with lw.open(lake_apart.target.url) as lake:
+        assert ids(lake, "delta") == [1, 2, 3, 8]
+        assert [t.name for t in lake.tables()] == ["delta", "iceberg"]
+
+
 def test_the_warehouse_of_another_lake_is_refused(lake_apart: Moved, tmp_path: Path) -> None:
     with lw.open(tmp_path / "second") as other:
         fill(other)

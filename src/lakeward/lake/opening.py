@@ -53,7 +53,9 @@ def opened(
     storage, database = _connected(
         target, asked, given, create=create, take_over=take_over, bind=repair
     )
-    return Parts(database, storage, actor or _actor(), _engine(), memory)
+    with database.read() as session:
+        bound = binding.read(session)
+    return Parts(database, storage, actor or _actor(), _engine(), memory, bound)
 
 
 def unchecked(

@@ -46,6 +46,7 @@ def insert_adopted(
         AlreadyExists: The name or the location is taken.
     """
     with parts.database.write() as session:
+        parts.check_bound(session)
         enter(session)
         taken = heads.by_location(session, location)
         if taken is not None:

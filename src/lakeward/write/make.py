@@ -94,6 +94,7 @@ def _ratify(
 ) -> list[Ratified]:
     with parts.database.write() as session:
         parts.database.lock_schema(session)
+        parts.check_bound(session)
         done = recorded(session, transaction_id)
         if done:
             # It happened, and the answer was lost.

@@ -97,6 +97,7 @@ class Registered:
         # A power cut on this host ends the process too, and files of an id that nobody knows are
         # nobody's. A server that crashes alone must still know the transaction when it is back.
         with self._parts.database.write(durable=self._parts.database.is_remote) as session:
+            self._parts.check_bound(session)
             self._open(session)
             return question(session)
 
