@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from pyiceberg.manifest import (
     ManifestWriterV2,
     write_manifest_list,
 )
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, SetSnapshotRefUpdate
@@ -137,6 +139,13 @@ def _commit(table: Table, deletes: Any, spec_id: int) -> None:
 class _DeletesWriter(ManifestWriterV2):
     def content(self) -> ManifestContent:
         return ManifestContent.DELETES
+
+    def _with_partition(self, format_version: Any) -> Schema:
+        """As the specification has it: pyiceberg declares ids of fields as long, not as int."""
+        text = super()._with_partition(format_version).model_dump_json()
+        found = re.sub(r'("element-id":136,"element":)"long"', r'\1"int"', text)
+        assert found != text
+        return Schema.model_validate_json(found)
 
 
 def _delete_file(
