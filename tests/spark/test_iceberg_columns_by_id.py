@@ -93,3 +93,26 @@ def test_spark_and_we_leave_out_the_same_rows_by_equality_deletes(
         tx.delete("t", where="id = 5 OR name IS NULL AND id < 6")
         tx.append("t", [{"id": 8, "name": "back"}])
     assert agree() == [2, 4, 6, 7, 8]
+
+
+def test_deletion_vectors_of_version_3_are_read(
+    spark: SparkSession, lake: lw.Lake, tmp_path: Path
+) -> None:
+    name = _catalog(spark, tmp_path / "theirs")
+    full = f"{name}.shop.t"
+    spark.sql(
+        f"CREATE TABLE {full} (id BIGINT, part INT) USING iceberg PARTITIONED BY (part) "
+        "TBLPROPERTIES ('format-version'='3', 'write.delete.mode'='merge-on-read')"
+    )
+    spark.sql(f"INSERT INTO {full} SELECT id, id % 2 FROM range(0, 1000, 1, 1)")
+    spark.sql(f"DELETE FROM {full} WHERE id % 7 = 3")
+    spark.sql(f"ALTER TABLE {full} RENAME COLUMN id TO number")
+    spark.sql(f"DELETE FROM {full} WHERE number = 992")
+    expected = [r.number for r in spark.table(full).orderBy("number").collect()]
+
+    table = lake.adopt("shop.t", str(tmp_path / "theirs" / "shop" / "t"))
+
+    assert len(list((tmp_path / "theirs").rglob("*.puffin"))) > 1
+    assert table.to_arrow().sort_by("number")["number"].to_pylist() == expected
+    found = table.to_arrow(columns=["number"], where="number > 985 AND part = 0")["number"]
+    assert sorted(found.to_pylist()) == [n for n in expected if n > 985 and n % 2 == 0]
