@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from lakeward.engines.spark.quoting import identifier
-from lakeward.engines.spark.statement import Kind, Qualifier, Statement
+from lakeward.engines.spark.statement import Kind, Statement
 from lakeward.engines.spark.subquery import as_merge
 from lakeward.errors import InvalidExpression, UnsupportedFeature
 from lakeward.model.definition import Definition
@@ -19,7 +18,8 @@ from lakeward.write import iceberg
 from lakeward.write.change import Operation
 from lakeward.write.spark_names import table_of
 from lakeward.write.spark_optimize import check_optimize, optimize_sql
-from lakeward.write.spark_tables import SparkTables
+from lakeward.write.spark_sources import Found, Reader, Use
+from lakeward.write.spark_tables import Relation, SparkTables
 
 _FLOATS: Final = ("float", "double")
 _OPERATIONS: Final = {
@@ -32,9 +32,7 @@ _OPERATIONS: Final = {
 }
 
 
-def found_tables(
-    parts: Parts, tables: SparkTables, statement: Statement
-) -> dict[int, TableName | None]:
+def found_tables(parts: Parts, tables: SparkTables, statement: Statement) -> Found:
     """The lake's table for each name of a statement, by where it stands; nothing is opened yet.
 
     Raises:
@@ -58,53 +56,42 @@ def found_tables(
     return found
 
 
-def spelled(
-    tables: SparkTables, statement: Statement, found: Mapping[int, TableName | None]
-) -> str:
+def spelled(tables: SparkTables, reader: Reader, statement: Statement, found: Found) -> str:
     """A statement with the names that its tables have in Spark, each pinned or on its branch."""
-    names: dict[int, str] = {}
-    merged: str | None = None
     target = None if statement.target is None else found.get(statement.target.start)
-    for ref in statement.tables:
-        table = found.get(ref.start)
-        if table is not None and not ref.writes:
-            names[ref.start] = tables.to_read(table)
-    if target is not None and statement.target is not None:
-        operation = Operation(_OPERATIONS[statement.kind], _told(statement))
-        again = any(t == target for s, t in found.items() if s != statement.target.start)
-        reads = statement.target.reads or again
-        names[statement.target.start] = tables.to_write(target, operation, reads=reads)
-        if _is_merged(tables, statement, target):
-            merged = names[statement.target.start]
-            names[statement.target.start] = tables.to_read(target)
-        if statement.kind is Kind.OPTIMIZE and tables.format(target) == iceberg.FORMAT:
-            return optimize_sql(
-                tables.definition(target),
-                statement,
-                table=str(target),
-                target=names[statement.target.start],
-                procedures=tables.workspace.procedures,
-            )
-        if statement.kind not in (Kind.INSERT, Kind.OPTIMIZE):
-            tables.scope(target, _scope(tables, statement, target))
+    sources = reader.sources(statement, found, _use(tables, statement, target))
+    if target is None or statement.target is None:
+        return sources.text(None)
+    operation = Operation(_OPERATIONS[statement.kind], _told(statement))
+    again = any(t == target for s, t in found.items() if s != statement.target.start)
+    name = tables.to_write(target, operation, reads=statement.target.reads or again)
+    is_iceberg = tables.format(target) == iceberg.FORMAT
+    if statement.kind is Kind.OPTIMIZE and is_iceberg:
+        return optimize_sql(
+            tables.definition(target),
+            statement,
+            table=str(target),
+            target=name,
+            procedures=tables.workspace.procedures,
+        )
+    if statement.kind not in (Kind.INSERT, Kind.OPTIMIZE):
+        tables.scope(target, _scope(tables, statement, target))
+    if _is_merged(tables, statement, target):
+        schema = tables.definition(target).schema
+        floats = [f.name for f in schema if str(f.type) in _FLOATS]
+        text = sources.text(tables.live(target))
+        return as_merge(text, target=name, columns=schema.names, floats=floats)
+    # Iceberg tables have their own namespaces in Spark.
+    database = tables.workspace.database(target.namespace, written=True)
+    qualifier = None if is_iceberg else identifier(database, target.name)
+    return sources.text(Relation(name, qualifier))
 
-    def qualifier(ref: Qualifier) -> str | None:
-        table = found.get(ref.table)
-        if table is None:
-            return None
-        if tables.format(table) == iceberg.FORMAT:
-            return identifier(*ref.parts[-2:])
-        written = statement.target is not None and ref.table == statement.target.start
-        written = written and merged is None
-        database = tables.workspace.database(table.namespace, written=written)
-        return identifier(database, table.name)
 
-    text = statement.rewritten(lambda ref: names.get(ref.start), qualifier)
-    if merged is None or target is None:
-        return text
-    schema = tables.definition(target).schema
-    floats = [f.name for f in schema if str(f.type) in _FLOATS]
-    return as_merge(text, target=merged, columns=schema.names, floats=floats)
+def _use(tables: SparkTables, statement: Statement, target: TableName | None) -> Use:
+    if statement.kind in (Kind.QUERY, Kind.CREATE):
+        return Use.FRAME
+    is_iceberg = target is not None and tables.is_iceberg(target)
+    return Use.NOW_BY_ICEBERG if is_iceberg else Use.NOW
 
 
 def _is_merged(tables: SparkTables, statement: Statement, target: TableName) -> bool:

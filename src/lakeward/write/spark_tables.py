@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakeward.engines.spark.changes import write_difference
 from lakeward.engines.spark.quoting import identifier
-from lakeward.engines.spark.workspace import Workspace
+from lakeward.engines.spark.workspace import NAMESPACE, Workspace
 from lakeward.errors import LakewardError
 from lakeward.formats.delta.changes import Difference
 from lakeward.formats.delta.net import Net
@@ -66,6 +66,19 @@ class _Written:
     is_entered: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table in a statement that reads it.
+
+    Attributes:
+        sql: What stands for it in FROM.
+        qualifier: What it is called before a column; None for a view that goes by an alias.
+    """
+
+    sql: str
+    qualifier: str | None
+
+
 class SparkTables:
     """What a transaction on Spark works with.
 
@@ -94,9 +107,7 @@ class SparkTables:
         Raises:
             TableNotFound: The transaction sees no such table.
         """
-        member = self._view.member(name, reads=True)
-        if None not in member.change.reads:
-            member.change.reads.append(None)
+        member = self._note_read(name)
         written = self._written.get(name)
         if written is not None:
             self._complete(written)
@@ -104,6 +115,47 @@ class SparkTables:
         elif self._pinned.get(name) != member.change.head.version:
             self._pin(name, member)
         return self.workspace.name(name.namespace, name.name, member.change.head.format)
+
+    def live(self, name: TableName) -> Relation:
+        """A table as statements read it that run at once, or look at it whenever they are used.
+
+        Raises:
+            TableNotFound: The transaction sees no such table.
+        """
+        known = self.to_read(name)
+        if self.format(name) == iceberg.FORMAT:
+            return Relation(known, identifier(name.namespace or NAMESPACE, name.name))
+        database = self.workspace.database(name.namespace)
+        return Relation(known, identifier(database, name.name))
+
+    def pinned(self, name: TableName) -> Relation:
+        """A table as it is now, whatever is written to it later.
+
+        Raises:
+            TableNotFound: The transaction sees no such table.
+        """
+        head = self._note_read(name).change.head
+        written = self._written.get(name)
+        if head.format == iceberg.FORMAT:
+            document = str(head.pointer)
+            if written is not None:
+                document = self.workspace.document(name.namespace, name.name)
+            space, own = self.workspace.pin_iceberg(name.namespace, name.name, document)
+            return Relation(own, identifier(space, name.name))
+        found = self.live(name)
+        if written is None or not isinstance(written.branch, DeltaBranch):
+            # What it is called may mean the branch later; whoever reads it now keeps the version.
+            return found
+        target = self.workspace.target(name.namespace, name.name, "delta")
+        database = self.workspace.database(name.namespace, written=True)
+        return Relation(
+            f"{target} VERSION AS OF {written.branch.version}", identifier(database, name.name)
+        )
+
+    def may_have_vectors(self, name: TableName) -> bool:
+        """Whether a table that was asked for before may have Delta's deletion vectors."""
+        features = self.definition(name).protocol.get("readerFeatures") or ()
+        return self.format(name) != iceberg.FORMAT and "deletionVectors" in features
 
     def to_write(self, name: TableName, operation: Operation, *, reads: bool) -> str:
         """What a table is called in SQL that writes it.
@@ -135,8 +187,7 @@ class SparkTables:
 
     def is_untouched(self, name: TableName) -> bool:
         """Whether rows that are added to a table next can be told from all others by its branch."""
-        is_delta = self._view.member(name, reads=False).change.head.format != iceberg.FORMAT
-        return is_delta and name not in self._written and name not in self._pinned
+        return not self.is_iceberg(name) and name not in self._written and name not in self._pinned
 
     def added(self, name: TableName) -> DataFrame | None:
         """The rows that one statement added to a table that nothing has looked at, read back."""
@@ -183,6 +234,14 @@ class SparkTables:
             TableNotFound: The transaction sees no such table.
         """
         self._view.member(name, reads=True)
+
+    def is_iceberg(self, name: TableName) -> bool:
+        """Whether a table is an Iceberg table; asks for it, without a look.
+
+        Raises:
+            TableNotFound: The transaction sees no such table.
+        """
+        return self._view.member(name, reads=False).change.head.format == iceberg.FORMAT
 
     def definition(self, name: TableName) -> Definition:
         """The definition of a table that was asked for before."""
@@ -261,6 +320,12 @@ class SparkTables:
         self._written.clear()
         self._pinned.clear()
         self.workspace.close()
+
+    def _note_read(self, name: TableName) -> Member:
+        member = self._view.member(name, reads=True)
+        if None not in member.change.reads:
+            member.change.reads.append(None)
+        return member
 
     def _tell(self, task: Difference) -> None:
         session = self.workspace.session

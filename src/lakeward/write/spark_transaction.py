@@ -39,6 +39,7 @@ from lakeward.write.row_changes import RowChanges, merge_told
 from lakeward.write.spark_frames import frame_of
 from lakeward.write.spark_merge import merge_sql, update_sql
 from lakeward.write.spark_names import created_name
+from lakeward.write.spark_sources import Found, Reader
 from lakeward.write.spark_sql import found_tables, spelled
 from lakeward.write.spark_tables import SparkTables
 from lakeward.write.spark_validate import refuse
@@ -68,6 +69,7 @@ class SparkTransaction(Transaction):
         self._tables = SparkTables(
             self._parts, self.transaction_id, self._view, self._registered.ensure, spark
         )
+        self._reader = Reader(self._tables)
 
     @property
     def spark(self) -> SparkSession:
@@ -86,6 +88,8 @@ class SparkTransaction(Transaction):
         Tables that it reads are seen at the transaction's cut, with what the transaction did to
         them; tables that it writes are changed on a branch that nobody else sees. Temporary views
         of the session that the transaction was given are known, those that were made since too.
+
+        A query gives a frame that shows the tables as they are now, whenever it is run.
 
         A statement that Spark refuses before it runs it, because it cannot be parsed or names a
         column that is not there, raises Spark's own error. It has changed nothing, and the
@@ -116,7 +120,9 @@ class SparkTransaction(Transaction):
         if statement.kind is Kind.CREATE:
             return self._make(statement, found, args)
         with self._running(str(found.get(statement.target.start)) if statement.target else ""):
-            done = self._do(spelled(self._tables, statement, found), args)
+            done = self._do(spelled(self._tables, self._reader, statement, found), args)
+            if statement.kind is Kind.VIEW:
+                self._reader.note_view(statement, found, args)
             if statement.asks and _CHANGED in done.columns:
                 # It may have run as a MERGE, which tells more.
                 return done.select(_CHANGED)
@@ -125,14 +131,17 @@ class SparkTransaction(Transaction):
     def read(
         self, name: str, *, columns: Sequence[str] | None = None, where: str | None = None
     ) -> DataFrame:
-        """The rows as this transaction sees them, as a frame of its own session."""
+        """The rows as this transaction sees them now, as a frame of its own session.
+
+        What the transaction writes later does not change the frame.
+        """
         table = TableName.parse(name)
         self._check_open()
         with self._running(name):
-            known = self._tables.to_read(table)
+            self._tables.look(table)
             definition = self._tables.definition(table)
             check_columns(columns, definition, name)
-            rows = self.spark.table(known)
+            rows = self._tables.workspace.frame(f"SELECT * FROM {self._reader.frame_of(table)}")
             if where is not None:
                 rows = rows.where(render(parse(where, definition.schema)))
             return rows if columns is None else rows.select(*map(identifier, columns))
@@ -179,8 +188,9 @@ class SparkTransaction(Transaction):
             if where is not None:
                 # No check of the table can have this name.
                 refuse(rows, {"overwrite where": where}, definition, name)
-            if self._tables.workspace.looks_at_tables(rows):
-                # Rows that are read from the table itself must be had before they go.
+            if self._tables.workspace.is_live(rows):
+                # Rows that are read from the table itself must be had before they go; frames of
+                # `tx.read` and `tx.sql` keep them.
                 rows = rows.localCheckpoint()
             condition = "" if scope is None else f" WHERE {render(scope)}"
             self._do(f"DELETE FROM {target}{condition}")
@@ -250,7 +260,7 @@ class SparkTransaction(Transaction):
                 self._tables.definition(table).schema,
                 rows.columns,
                 target=target,
-                source=identifier(self._tables.workspace.named(rows)),
+                source=self._named(table, rows),
                 table=name,
                 on=on,
                 clauses=clauses,
@@ -294,9 +304,7 @@ class SparkTransaction(Transaction):
         else:
             self._tables.discard()
 
-    def _make(
-        self, statement: Statement, found: Mapping[int, TableName | None], args: Any
-    ) -> DataFrame:
+    def _make(self, statement: Statement, found: Found, args: Any) -> DataFrame:
         """Make a table, with the rows of a query where there is one."""
         created, workspace = statement.created, self._tables.workspace
         if created is None or statement.target is None:
@@ -312,7 +320,8 @@ class SparkTransaction(Transaction):
         rows = None
         if created.is_filled:
             with self._running(str(name)):
-                rows = self._do(query_of(spelled(self._tables, statement, found)), args)
+                query = spelled(self._tables, self._reader, statement, found)
+                rows = self._do(query_of(query), args)
         declared = created.columns or ""
         columns = workspace.declared(declared) if rows is None else workspace.columns(rows)
         format_ = created.format or "delta"
@@ -336,8 +345,13 @@ class SparkTransaction(Transaction):
     def _insert(self, table: TableName, target: str, data: Any) -> None:
         rows = self._frame(table, data)
         columns = ", ".join(map(identifier, rows.columns))
-        source = identifier(self._tables.workspace.named(rows))
+        source = self._named(table, rows)
         self._do(f"INSERT INTO {target} ({columns}) SELECT {columns} FROM {source}")
+
+    def _named(self, table: TableName, rows: DataFrame) -> str:
+        """What the rows of a frame are called in a statement that writes a table."""
+        settle = self._tables.is_iceberg(table)
+        return identifier(self._tables.workspace.named(rows, settle=settle))
 
     def _frame(self, table: TableName, data: Any) -> DataFrame:
         definition = self._view.member(table, reads=False).change.definition

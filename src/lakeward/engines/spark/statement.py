@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeGuard
 
 from lakeward.engines.spark import scopes
 from lakeward.engines.spark.optimize import Optimize, read_optimize
@@ -55,6 +55,10 @@ _WORDS: Final = {
 _DIRECTORY: Final = re.compile(r"\s*insert\s+overwrite\s+(local\s+)?directory\b", re.IGNORECASE)
 
 
+Form: TypeAlias = Literal["relation", "name", "source"]
+"""What SQL takes in a place: anything that FROM takes, a name, or a name that may have an alias."""
+
+
 class Kind(StrEnum):
     """What a statement does."""
 
@@ -80,6 +84,8 @@ class TableRef:
         reads: Whether the statement looks at the table's rows there.
         writes: Whether it changes them.
         travels: Whether a version or a time is asked for.
+        is_aliased: Whether its columns go by an alias.
+        form: What may be written in its place.
     """
 
     parts: tuple[str, ...]
@@ -88,6 +94,8 @@ class TableRef:
     reads: bool = True
     writes: bool = False
     travels: bool = False
+    is_aliased: bool = False
+    form: Form = "relation"
 
     def __str__(self) -> str:
         return ".".join(self.parts)
@@ -386,7 +394,22 @@ def _ref(text: str, node: exp.Table) -> TableRef:
     if "start" not in parts[0].meta or "end" not in parts[-1].meta:
         raise _refused(text, f"It is not known where it names the table {node.name}.")
     travels = node.args.get("version") is not None
-    return TableRef(tuple(p.name for p in parts), *_span(parts), travels=travels)
+    return TableRef(
+        tuple(p.name for p in parts),
+        *_span(parts),
+        travels=travels,
+        is_aliased=bool(node.alias),
+        form=_form(node),
+    )
+
+
+def _form(node: exp.Table) -> Form:
+    from sqlglot import exp
+
+    if isinstance(node.parent, exp.Merge):
+        return "source"
+    # INSERT INTO … TABLE name
+    return "name" if isinstance(node.parent, exp.Insert) else "relation"
 
 
 def _span(parts: Sequence[exp.Expr]) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lakeward.engines.spark import plans
 from lakeward.engines.spark.extra import pyspark
 from lakeward.engines.spark.failures import NotRun, analysis_error, first_line, was_not_run
 from lakeward.engines.spark.quoting import identifier, literal
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 NAMESPACE: Final = "default"
 """Of tables whose names have none."""
+_PINNED: Final = "__pinned_"
+"""In the names of namespaces whose tables nobody writes."""
 _SAME: Final = frozenset({UTC, "Etc/UTC", "Z", "GMT", "+00:00"})
 """Names of the zone in which transactions work."""
 _TOLD: Final[set[str]] = set()
@@ -68,6 +71,7 @@ class Workspace:
         self._databases: set[str] = set()
         self._namespaces: set[str] = set()
         self._entered: set[str] = set()
+        self._documents: dict[str, str] = {}
         self._shared: dict[str, str] = {}
         self._views = 0
         self._known_views = Views(spark, self.session)
@@ -87,15 +91,35 @@ class Workspace:
 
     def enter_iceberg(self, namespace: str, name: str, document: str) -> None:
         """Enter an Iceberg table as a metadata document has it; another state gives way."""
-        if not self._namespaces:
-            self._make_catalog()
-        space = identifier(self._tag, namespace or NAMESPACE)
-        if space not in self._namespaces:
-            self.session.sql(f"CREATE NAMESPACE IF NOT EXISTS {space}")
-            self._namespaces.add(space)
         own = self.target(namespace, name, "iceberg")
         if own in self._entered:
             self.session.sql(f"DROP TABLE {own}")
+        self._register(namespace or NAMESPACE, own, document)
+
+    def pin_iceberg(self, namespace: str, name: str, document: str) -> tuple[str, str]:
+        """Enter an Iceberg table as a metadata document has it, under a name that nobody writes.
+
+        Returns:
+            Namespace and name.
+        """
+        number = 1
+        while True:
+            space = f"{namespace or NAMESPACE}{_PINNED}{number}"
+            own = identifier(self._tag, space, name)
+            if own not in self._documents:
+                self._register(space, own, document)
+                self._documents[own] = document
+            if self._documents[own] == document:
+                return space, own
+            number += 1
+
+    def _register(self, namespace: str, own: str, document: str) -> None:
+        if not self._namespaces:
+            self._make_catalog()
+        space = identifier(self._tag, namespace)
+        if space not in self._namespaces:
+            self.session.sql(f"CREATE NAMESPACE IF NOT EXISTS {space}")
+            self._namespaces.add(space)
         # By its whole name: Iceberg takes the first part for a catalog, and warns if it is none.
         self.session.sql(
             f"CALL {identifier(self._tag)}.system.register_table"
@@ -142,6 +166,21 @@ class Workspace:
         )
         return str(table.operations().current().metadataFileLocation())
 
+    def settled(self, sql: str) -> str | None:
+        """What the rows of a relation are called to be written anywhere; None if its own name does.
+
+        Args:
+            sql: What stands for it in FROM.
+        """
+        rows = self.frame(f"SELECT * FROM {sql}")
+        return identifier(self.named(rows, settle=True)) if plans.reads_vectors(rows) else None
+
+    def view_text(self, name: str) -> str | None:
+        """The query of a temporary view that SQL made; None for others."""
+        found = self.session._jsparkSession.sessionState().catalog().getTempView(name)
+        text = found.get().desc().viewText() if found.isDefined() else None
+        return str(text.get()) if text is not None and text.isDefined() else None
+
     def columns(self, frame: Any) -> Any:
         """The columns of a frame, as an Arrow schema.
 
@@ -167,16 +206,28 @@ class Workspace:
         """Whether statements see a temporary view of this name."""
         return self._known_views.has(name)
 
-    def named(self, frame: Any) -> str:
-        """A name for the rows of a frame, of this session or another one of the same Spark."""
-        self._views += 1
-        name = f"{self._tag}_rows_{self._views}"
+    def named(self, frame: Any, *, settle: bool = False) -> str:
+        """A name for the rows of a frame, of this session or another one of the same Spark.
+
+        Args:
+            frame: The frame.
+            settle: Whether they are to be written to an Iceberg table, see
+                `lakeward.engines.spark.plans`.
+        """
+        if settle and plans.reads_vectors(frame):
+            frame = plans.settled(self.session, frame)
+        name = self.new_name()
         take(self.session, frame, name)
         return name
 
-    def looks_at_tables(self, frame: Any) -> bool:
-        """Whether a frame is made of tables of the transaction, and so changes as they do."""
-        return self._tag in frame._jdf.queryExecution().analyzed().toString()
+    def new_name(self) -> str:
+        """A name for a temporary view that no other one has."""
+        self._views += 1
+        return f"{self._tag}_rows_{self._views}"
+
+    def is_live(self, frame: Any) -> bool:
+        """Whether a frame shows what is written later to tables of the transaction."""
+        return plans.is_live(frame, self._tag, _PINNED)
 
     def set_utc(self) -> None:
         """Set the session's time zone to UTC, in which the lake reads what Spark generates.
