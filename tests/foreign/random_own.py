@@ -79,4 +79,4 @@ def _value(name: str, kind: str, chosen: list[str], pick: random.Random) -> Any:
     steps = {"date": 1, "timestamp": DAY, "timestamp_ntz": DAY}
     if kind in steps:
         return max(found, DAY_ONE * steps[kind])
-    return None if found == "" else found
+    return None if found in ("", "__HIVE_DEFAULT_PARTITION__") else found

@@ -281,6 +281,9 @@ def _compare_discrete(op: Comparison, left: Expression, right: Literal) -> Expre
     match op:
         case "<" | "<=":
             return Compare("<=", left, _from_units(math.floor(units), kind))
+        case ">" | ">=" if kind == DATE:
+            # The day above may be the one after 9999, which no literal can name.
+            return Compare(">", left, _from_units(math.floor(units), kind))
         case ">" | ">=":
             return Compare(">=", left, _from_units(math.ceil(units), kind))
         case _:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lakeward.engines.arrow.evaluate import Mask, computed, holds
 from lakeward.engines.arrow.matching import KeyIndex, Pairs, Positions
 from lakeward.engines.arrow.picking import picked
+from lakeward.engines.arrow.shown import python_rows
 from lakeward.errors import ConstraintViolation
 from lakeward.model.expression import Expression
 from lakeward.model.sides import source_name, sources, targets
@@ -218,7 +219,7 @@ def _check_once(plan: RowPlan, rows: pa.Table, pairs: Pairs, chosen: Sequence[Po
     if not len(twice):
         return
     names = sorted(set().union(*(targets(target) for target, _ in plan.keys)))
-    sample = rows.select(names).take(pa.array(twice[:_SAMPLE])).to_pylist()
+    sample = python_rows(rows.select(names).take(pa.array(twice[:_SAMPLE])))
     what = f"Two rows of the data match one row of {plan.table}, with {sample[0]}."
     hint = "Nothing was changed. A row can be updated or deleted once: leave one of them out."
     raise ConstraintViolation(

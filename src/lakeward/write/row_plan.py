@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from lakeward.engines.arrow.evaluate import computed
 from lakeward.engines.arrow.matching import KeyIndex
 from lakeward.engines.arrow.picking import picked
+from lakeward.engines.arrow.shown import python_rows
 from lakeward.engines.arrow.spill import Spill
 from lakeward.errors import ConstraintViolation, InvalidExpression, InvalidInput, SchemaMismatch
 from lakeward.model import arguments
@@ -203,8 +204,7 @@ def _check_key(names: Sequence[str], schema: Schema, source: Source, table: str)
 
 def _rows_without(rows: pa.Table, name: str) -> list[dict[str, Any]]:
     places = pc.indices_nonzero(pc.is_null(rows[name])).slice(0, 5)
-    found: list[dict[str, Any]] = picked(rows, places.to_numpy().astype(np.int64)).to_pylist()
-    return found
+    return python_rows(picked(rows, places.to_numpy().astype(np.int64)))
 
 
 def _split(

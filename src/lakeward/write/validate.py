@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.engines.arrow.expression import to_arrow
+from lakeward.engines.arrow.shown import python_rows
 from lakeward.errors import ConstraintViolation, InvalidExpression, InvalidName
 from lakeward.model.definition import Definition
 from lakeward.model.expression import Expression
@@ -61,7 +62,7 @@ class Checks:
                 continue
             self._counts[name] = self._counts.get(name, 0) + bad.num_rows
             sample = self._samples.setdefault(name, [])
-            sample.extend(bad.slice(0, SAMPLE - len(sample)).to_pylist())
+            sample.extend(python_rows(bad.slice(0, SAMPLE - len(sample))))
 
     @property
     def violated(self) -> bool:

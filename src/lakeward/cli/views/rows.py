@@ -13,6 +13,7 @@ from rich.text import Text
 
 from lakeward.cli.output import words
 from lakeward.cli.output.base import View
+from lakeward.engines.arrow.shown import python_rows, python_values
 from lakeward.model.types import Field
 
 
@@ -43,13 +44,13 @@ class RowsView(View):
                 {"name": f.name, "type": str(f.type), "nullable": f.nullable} for f in self.columns
             ],
             "offset": self.offset,
-            "rows": self.rows.to_pylist(),
+            "rows": python_rows(self.rows),
             "more": self.more,
         }
 
     def to_text(self) -> Iterator[RenderableType]:
         """A table of the rows."""
-        values = [column.to_pylist() for column in self.rows.columns]
+        values = [python_values(column) for column in self.rows.columns]
         lines = ([words.cell(column[n]) for column in values] for n in range(self.rows.num_rows))
         right = [f.name for f in self.rows.schema if _is_number(f.type)]
         yield words.grid(self.rows.schema.names, lines, right=right)

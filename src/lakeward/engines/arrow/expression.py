@@ -8,6 +8,7 @@ does not fit) raises `pyarrow.ArrowInvalid` when the expression is evaluated.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from functools import reduce
 from typing import Any, Final, TypeAlias, cast
@@ -60,7 +61,7 @@ def to_arrow(expression: Expression) -> Arrow:
         case In(operand, values):
             return _member(operand, values)
         case Like(operand, pattern, ignore_case):
-            return pc.match_like(to_arrow(operand), pattern, ignore_case=ignore_case)
+            return _like(to_arrow(operand), pattern, ignore_case=ignore_case)
         case Arithmetic(op, left, right, _):
             return _ARITHMETIC[op](to_arrow(left), to_arrow(right))
         case Negate(operand):
@@ -125,6 +126,22 @@ def _member(operand: Expression, values: tuple[Literal, ...]) -> Arrow:
     found = pa.array([from_neutral(operand.type, value.value) for value in values], kind)
     subject = to_arrow(operand)
     return pc.if_else(pc.is_valid(subject), subject.isin(found), pa.scalar(None, pa.bool_()))
+
+
+def _like(text: Arrow, pattern: str, *, ignore_case: bool) -> Arrow:
+    if "\\" not in pattern:
+        return pc.match_like(text, pattern, ignore_case=ignore_case)
+    # Arrow takes two backslashes at the edge of a pattern for two characters.
+    parts, quoted = [], False
+    for character in pattern:
+        if character == "\\" and not quoted:
+            quoted = True
+            continue
+        wild = None if quoted else _WILD.get(character)
+        parts.append(re.escape(character) if wild is None else wild)
+        quoted = False
+    whole = rf"\A(?s:{''.join(parts)})\z"
+    return pc.match_substring_regex(text, whole, ignore_case=ignore_case)
 
 
 def _divide(a: Arrow, b: Arrow) -> Arrow:
@@ -196,6 +213,7 @@ def _balanced(join: Callable[[Arrow, Arrow], Arrow], terms: list[Arrow]) -> Arro
     return terms[0]
 
 
+_WILD: Final = {"%": ".*", "_": "."}
 _FLOATING: Final = (Primitive("float"), Primitive("double"))
 _INTEGERS: Final = ("int8", "int16", "int32", "int64")
 _COMPARE: Final[dict[str, Callable[[Arrow, Arrow], Arrow]]] = {
