@@ -189,8 +189,10 @@ def calculate(op: str, a: Term, b: Term) -> Term:
             return None
         if floating:
             return _of_doubles(op, float(x), float(y))
-        whole = {"+": x + y, "-": x - y, "*": x * y}.get(op)
-        return _fitting(int(math.fmod(x, y)) if whole is None else whole, "int64")
+        if op == "%":
+            # The remainder has the sign of what is divided.
+            return abs(x) % abs(y) * (1 if x > 0 else -1)
+        return _fitting({"+": x + y, "-": x - y, "*": x * y}[op], "int64")
 
     return Term(f"{_wrapped(a)} {op} {_wrapped(b)}", kind, of)
 

@@ -76,6 +76,11 @@ def test_a_float_of_32_bits_is_not_the_number_that_was_written() -> None:
     assert compare("=", narrow, constant("CAST('30.4' AS FLOAT)", "float", single(30.4))).of(value)
 
 
+def test_a_remainder_is_exact_and_has_the_sign_of_what_is_divided() -> None:
+    rest = calculate("%", column("x", "int64"), constant("2", "int64", 2))
+    assert [rest.of({"x": x}) for x in (2**63 - 1, -7, 0, None)] == [1, -1, 0, None]
+
+
 def test_years_beyond_those_of_python() -> None:
     assert civil(-4_371_587 * DAY) == (-9999, 1, 1)
     assert civil(-719_163 * DAY) == (0, 12, 31)
