@@ -17,7 +17,7 @@ import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.transforms import DayTransform
-from pyiceberg.types import TimeType
+from pyiceberg.types import GeometryType
 
 import lakeward as lw
 from lakeward.errors import (
@@ -404,7 +404,7 @@ def test_the_third_format_version_is_read_and_not_written(
 
 def _unknown_type(made: Any) -> None:
     with made.update_schema() as update:
-        update.add_column("at", TimeType())
+        update.add_column("at", GeometryType())
 
 
 def _unknown_transform(made: Any) -> None:
