@@ -308,8 +308,14 @@ def test_a_lake_of_a_kind_that_is_not_known() -> None:
     _refused(2, "InvalidInput", "tables", "--lake", "mysql://host/db")
 
 
-def test_a_lake_on_a_server_needs_a_warehouse() -> None:
-    _refused(2, "InvalidInput", "tables", "--lake", "postgresql://nobody@localhost:1/db")
+@pytest.mark.postgres
+def test_a_new_lake_on_a_server_needs_a_warehouse(postgres_url: str) -> None:
+    _refused(2, "InvalidInput", "init", "--lake", postgres_url)
+    _refused(3, "LakeNotFound", "tables", "--lake", postgres_url)
+
+
+def test_a_server_that_does_not_answer_is_named_without_a_warehouse() -> None:
+    _refused(7, "StoreUnavailable", "tables", "--lake", "postgresql://nobody@localhost:1/db")
 
 
 def test_a_lake_that_may_not_be_written(own_shop: Path) -> None:

@@ -59,9 +59,10 @@ def test_nothing_is_made_where_there_is_nothing_to_rebuild(warehouse: str) -> No
 
 
 def test_a_table_is_adopted_by_its_full_name(warehouse: str) -> None:
-    ask("init", "--lake", "other")
-    ask("create", "t", "id int64", "--lake", "other")
-    place = ask("show", "t", "--lake", "other")["location"]
+    other = ("--lake", "other", "--warehouse", f"{warehouse}-of-others")
+    ask("init", *other)
+    ask("create", "t", "id int64", *other)
+    place = ask("show", "t", *other)["location"]
     ask("init")
 
     assert ask("adopt", "mine", place, "--take-over")["location"] == place

@@ -16,6 +16,7 @@ from tests.foreign.language import Failure, Row, Term
 from tests.foreign.subject import Subject, flat, same_rows
 
 _NUMBERS = itertools.count(1)
+_UPDATES = 0.3
 
 
 @dataclass(slots=True)
@@ -41,16 +42,17 @@ class Examination:
     Args:
         lake: Where they are adopted.
         figures: Count what is done.
-        changes: The share of conditions by which rows are also deleted or updated.
+        deletes: The share of conditions by which rows are also deleted; by a third of these they
+            are updated too.
         commits: Changes that are committed on each table at the end.
     """
 
     def __init__(
-        self, lake: lw.Lake, figures: Figures, *, changes: float = 0.3, commits: int = 2
+        self, lake: lw.Lake, figures: Figures, *, deletes: float = 0.25, commits: int = 2
     ) -> None:
         self._lake = lake
         self._figures = figures
-        self._changes = changes
+        self._deletes = deletes
         self._pick = random.Random(0)
         self._commits = commits
 
@@ -81,8 +83,10 @@ class Examination:
             self._figures.matched += len(matching)
             told = f"{what}{condition.sql}"
             self._read(table, condition, matching, columns, told)
-            if subject.writable and pick.random() < self._changes:
-                self._change(table, subject, condition, matching, told)
+            if subject.writable and pick.random() < self._deletes:
+                self._change(table, subject, _deletion(condition, matching, subject.rows), told)
+                if pick.random() < _UPDATES:
+                    self._change(table, subject, _update(condition, matching, subject.rows), told)
         if subject.writable:
             for _ in range(self._commits):
                 self._commit(table, subject, source, what)
@@ -98,11 +102,8 @@ class Examination:
             raise AssertionError(told) from error
         same_rows(found, matching, columns, f"read: {what}")
 
-    def _change(
-        self, table: lw.Table, subject: Subject, condition: Term, matching: list[Row], what: str
-    ) -> None:
-        """Delete or update by the condition, read what the transaction sees, and roll it back."""
-        change = self._pick_change(condition, matching, subject.rows)
+    def _change(self, table: lw.Table, subject: Subject, change: Change, what: str) -> None:
+        """Make a change, read what the transaction sees, and roll it back."""
         self._figures.changes += 1
         what = f"{change.name}: {what}"
         tx = self._lake.transaction()
@@ -125,7 +126,8 @@ class Examination:
                 break
         else:
             return
-        change = self._pick_change(condition, matching, subject.rows)
+        make = _update if self._pick.random() < _UPDATES else _deletion
+        change = make(condition, matching, subject.rows)
         told = f"committed {change.name}: {what}{condition.sql}"
         with self._lake.transaction() as tx:
             change.apply(tx, table.name)
@@ -136,13 +138,6 @@ class Examination:
         others = flat(subject.columns) if subject.format == "iceberg" else columns
         found = (subject.reader or theirs)(table)
         same_rows(found, subject.rows, others, f"read by others: {told}")
-
-    def _pick_change(self, condition: Term, matching: list[Row], rows: list[Row]) -> Change:
-        numbers = {row["id"] for row in matching}
-        if self._pick.random() < 0.7:
-            return Change("delete", condition.sql, [r for r in rows if r["id"] not in numbers])
-        renumbered = [{**r, "id": 1_000_000 + r["id"]} if r["id"] in numbers else r for r in rows]
-        return Change("update", condition.sql, renumbered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +160,17 @@ class Change:
             tx.delete(table, where=self.where)
         else:
             tx.update(table, set={"id": "1000000 + id"}, where=self.where)
+
+
+def _deletion(condition: Term, matching: list[Row], rows: list[Row]) -> Change:
+    numbers = {row["id"] for row in matching}
+    return Change("delete", condition.sql, [r for r in rows if r["id"] not in numbers])
+
+
+def _update(condition: Term, matching: list[Row], rows: list[Row]) -> Change:
+    numbers = {row["id"] for row in matching}
+    renumbered = [{**r, "id": 1_000_000 + r["id"]} if r["id"] in numbers else r for r in rows]
+    return Change("update", condition.sql, renumbered)
 
 
 def theirs(table: lw.Table) -> pa.Table:

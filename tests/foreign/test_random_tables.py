@@ -40,16 +40,16 @@ def test_conditions_on_random_tables(
     is_full = "full" in request.node.callspec.id
     first = int(os.environ.get("LAKEWARD_SEED", time.time_ns() % 10**9)) if is_full else 0
     figures, began = Figures(), time.monotonic()
-    with _examining(tmp_path, writer, figures) as examine:
+    with _examining(tmp_path, writer, figures, 1.0 if is_full else 0.25) as examine:
         for seed in range(first, first + tables):
             examine(seed, conditions)
     print(f"\n{writer}, seeds from {first}: {figures} in {time.monotonic() - began:.0f} s")
 
 
 @contextmanager
-def _examining(place: Path, writer: str, figures: Figures) -> Generator[Examine]:
+def _examining(place: Path, writer: str, figures: Figures, deletes: float) -> Generator[Examine]:
     with lw.open(place / "lake") as lake, their_catalog(place / "theirs") as catalog:
-        examination = Examination(lake, figures)
+        examination = Examination(lake, figures, deletes=deletes)
 
         def own(seed: int, conditions: int) -> None:
             subject = random_own(lake, f"own.t{seed}", seed)
