@@ -39,6 +39,7 @@ def test_conditions_on_random_tables(
     tables, conditions = amount
     is_full = "full" in request.node.callspec.id
     first = int(os.environ.get("LAKEWARD_SEED", time.time_ns() % 10**9)) if is_full else 0
+    print(f"LAKEWARD_SEED={first}")
     figures, began = Figures(), time.monotonic()
     with _examining(tmp_path, writer, figures, 1.0 if is_full else 0.25) as examine:
         for seed in range(first, first + tables):
