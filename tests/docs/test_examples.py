@@ -40,7 +40,6 @@ def test_an_example_prints_what_the_documentation_says(name: str, tmp_path: Path
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("name", ON_SPARK)
 def test_an_example_on_spark_prints_what_the_documentation_says(name: str, tmp_path: Path) -> None:
     jars = str(ROOT / ".jars")

@@ -308,8 +308,16 @@ def _iceberg_partitions(spark: SparkSession, place: Path, pick: random.Random) -
     columns = {**FEW, "part": "double", "day": "date"}
     writer = SparkWriter(spark, place, columns, format="iceberg", pick=pick)
     writer.create(also="PARTITIONED BY (part, months(day), truncate(2, text))")
-    rows = every_value(columns, pick)
-    writer.insert([{**r, "part": None if r["part"] == 0.0 else r["part"]} for r in rows])
+    # Lakeward refuses to write days before the year 1 into partitions by months again.
+    rows = [
+        {
+            **row,
+            "part": None if row["part"] == 0.0 else row["part"],
+            "day": None if row["day"] is None else max(row["day"], DAY_ONE),
+        }
+        for row in every_value(columns, pick)
+    ]
+    writer.insert(rows)
     return writer.subject("partitioned by NaN and infinity, months and prefixes")
 
 

@@ -1,6 +1,6 @@
-"""One Spark for all tests of a run: starting it takes longer than most of them.
+"""One Spark for all tests of a worker: starting it takes longer than most of them.
 
-All of them go to one worker (`pytest -n 2 --dist loadgroup`), each with lakes of its own.
+The tests of a file go to one worker (`pytest -n 2 --dist loadgroup`), each with lakes of its own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.xdist_group(f"spark-{item.path.stem}"))
             # pyspark leaves the sockets that it collects rows from to the garbage collector.
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket"))
             item.add_marker(pytest.mark.filterwarnings("ignore:Exception ignored in. <socket"))
