@@ -156,7 +156,7 @@ def rebind(database: Database, session: Session, storage: Storage) -> None:
 
 
 def _bind(database: Database, storage: Storage, seen: Marker | None, *, anew: bool) -> None:
-    """Record one identity on both sides, unless somebody else did meanwhile.
+    """Record one identity in store and warehouse, unless another process already did.
 
     Args:
         database: The store.

@@ -341,7 +341,7 @@ def _is_file(parts: Parts, path: str, size: int) -> bool:
 
 
 def _check_movable(delta: list[str], move: Move) -> None:
-    """Refuse to rewrite Delta logs where an old name cannot be told from a new one."""
+    """Refuse a new place below the old one: old and new paths in Delta logs would look alike."""
     nested = any(f"{move.new}/".startswith(f"{root}/") for root in move.old)
     if delta and nested:
         what = f"{move.new} lies below the old place, and Delta logs name files there in full."

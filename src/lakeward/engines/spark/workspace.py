@@ -39,8 +39,8 @@ _PINNED: Final = "__pinned_"
 """In the names of namespaces whose tables nobody writes."""
 _SAME: Final = frozenset({UTC, "Etc/UTC", "Z", "GMT", "+00:00"})
 """Names of the zone in which transactions work."""
-_TOLD: Final[set[str]] = set()
-"""Other zones of users' sessions that the log was told of."""
+_WARNED_ZONES: Final[set[str]] = set()
+"""Time zones for which the warning was logged already."""
 _LOG: Final = logging.getLogger(__name__)
 _LEFT: Final[deque[Any]] = deque()
 """Catalogs of sessions that nobody has any more, to be closed outside the garbage collector."""
@@ -272,8 +272,8 @@ class Workspace:
     def _tell_zone(self) -> None:
         """Log, once for each zone, that statements do not run in the zone of the user's session."""
         zone = self._own.conf.get(TIME_ZONE) or UTC
-        if zone not in _SAME and zone not in _TOLD:
-            _TOLD.add(zone)
+        if zone not in _SAME and zone not in _WARNED_ZONES:
+            _WARNED_ZONES.add(zone)
             _LOG.warning(
                 "The Spark session is in the time zone %s; statements of a transaction run in UTC:"
                 " write moments with their zone, such as TIMESTAMP '2026-01-31 09:00:00 %s'.",
