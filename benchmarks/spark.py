@@ -25,7 +25,7 @@ from benchmarks.scratch import fresh
 from benchmarks.sync import sync_new
 from lakeward.log import heads, transactions
 from lakeward.model.names import TableName
-from lakeward.write.branch import DeltaBranch
+from lakeward.write.branch.delta import DeltaBranch
 
 ROOT = Path(__file__).parents[1]
 COST = 1.10

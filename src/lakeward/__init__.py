@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from lakeward.lake.lake import Lake
     from lakeward.lake.moving import relocate
     from lakeward.lake.table import Table
-    from lakeward.model.when import When
-    from lakeward.write.collision import Collision
-    from lakeward.write.committing import CommitResult
-    from lakeward.write.retry import Retry
-    from lakeward.write.row_changes import RowChanges
-    from lakeward.write.staged import StagedCommit
-    from lakeward.write.strategy import LastWriterWins, Replace
-    from lakeward.write.transaction import Transaction
+    from lakeward.model.expressions.when import When
+    from lakeward.write.plan.retry import Retry
+    from lakeward.write.plan.row_changes import RowChanges
+    from lakeward.write.transaction.collision import Collision
+    from lakeward.write.transaction.committing import CommitResult
+    from lakeward.write.transaction.staged import StagedCommit
+    from lakeward.write.transaction.strategy import LastWriterWins, Replace
+    from lakeward.write.transaction.transaction import Transaction
 
 __all__ = [
     "Collision",
@@ -50,17 +50,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Collision": "lakeward.write.collision",
-    "CommitResult": "lakeward.write.committing",
+    "Collision": "lakeward.write.transaction.collision",
+    "CommitResult": "lakeward.write.transaction.committing",
     "Lake": "lakeward.lake.lake",
-    "LastWriterWins": "lakeward.write.strategy",
-    "Replace": "lakeward.write.strategy",
-    "Retry": "lakeward.write.retry",
-    "RowChanges": "lakeward.write.row_changes",
-    "StagedCommit": "lakeward.write.staged",
+    "LastWriterWins": "lakeward.write.transaction.strategy",
+    "Replace": "lakeward.write.transaction.strategy",
+    "Retry": "lakeward.write.plan.retry",
+    "RowChanges": "lakeward.write.plan.row_changes",
+    "StagedCommit": "lakeward.write.transaction.staged",
     "Table": "lakeward.lake.table",
-    "Transaction": "lakeward.write.transaction",
-    "When": "lakeward.model.when",
+    "Transaction": "lakeward.write.transaction.transaction",
+    "When": "lakeward.model.expressions.when",
     "relocate": "lakeward.lake.moving",
 }
 

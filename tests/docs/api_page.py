@@ -30,10 +30,10 @@ from lakeward.stream.consume import Consumed
 from lakeward.stream.metrics import SinkMetrics
 from lakeward.stream.result import EpochResult
 from lakeward.stream.sink import Sink, SinkGroup
-from lakeward.write.hooks import Hooks
-from lakeward.write.named_branch import BranchDiff
-from lakeward.write.outcome import Outcome
-from lakeward.write.staged import StagedTable
+from lakeward.write.branch.named import BranchDiff
+from lakeward.write.commit.outcome import Outcome
+from lakeward.write.transaction.hooks import Hooks
+from lakeward.write.transaction.staged import StagedTable
 from tests.docs.pages import ROOT
 
 PAGE: Final = ROOT / "docs" / "python-api.md"

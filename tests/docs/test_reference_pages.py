@@ -13,11 +13,11 @@ from lakeward.errors import LakewardError
 from lakeward.formats.delta.generated import generated_field
 from lakeward.formats.delta.schema import schema_string
 from lakeward.log import tables
-from lakeward.model.functions import NAMES
+from lakeward.model.expressions.functions import NAMES
 from lakeward.model.schema import Schema
 from lakeward.model.transform import SUFFIXES, Rules, Transform, parse_term
 from lakeward.model.types import PRIMITIVES, Field, Primitive
-from lakeward.write.create import _POLICY
+from lakeward.write.tables.create import _POLICY
 from tests.docs import api_page
 from tests.docs.pages import ROOT, Page, pages
 

@@ -63,7 +63,7 @@ SAFEGUARDS: Final = (
         "R1: all members of a transaction are ratified in one database transaction",
         (
             Edit(
-                "write/ratify.py",
+                "write/commit/ratify.py",
                 "            insert(session, member, head)\n",
                 "            insert(session, member, head)\n"
                 '            session.script("COMMIT")\n'
@@ -77,7 +77,7 @@ SAFEGUARDS: Final = (
         "R1: an Iceberg table's pointer moves in the transaction that ratifies the commit",
         (
             Edit(
-                "write/iceberg.py",
+                "write/commit/iceberg.py",
                 '    reach("iceberg.swapped")\n    parts.memory.renew',
                 '    session.script("COMMIT")\n    session.script("BEGIN")\n'
                 '    reach("iceberg.swapped")\n    parts.memory.renew',
@@ -128,7 +128,7 @@ SAFEGUARDS: Final = (
         "R1: files of deletion vectors that a commit names are kept",
         (
             Edit(
-                "write/committing.py",
+                "write/transaction/committing.py",
                 "            for path in stored_paths(f)\n",
                 "            for path in [f.path]\n",
             ),
@@ -140,7 +140,7 @@ SAFEGUARDS: Final = (
         "R1: vectors of rows that an update, a delete or a merge marked are kept",
         (
             Edit(
-                "write/committing.py",
+                "write/transaction/committing.py",
                 "            for path in stored_paths(f)\n",
                 "            for path in [f.path]\n",
             ),
@@ -150,13 +150,13 @@ SAFEGUARDS: Final = (
     ),
     Safeguard(
         "R1: whoever runs a killed change of rows again writes files of other names",
-        (Edit("write/stage.py", "lambda: secrets.token_hex(2)", 'lambda: "dead"'),),
+        (Edit("write/stage/stager.py", "lambda: secrets.token_hex(2)", 'lambda: "dead"'),),
         "test_row_kills.py",
         "sqlite",
     ),
     Safeguard(
         "R1: a change of rows is in the log with its change files or not at all",
-        (Edit("write/member.py", "        change.told.extend(done.told)\n", ""),),
+        (Edit("write/transaction/member.py", "        change.told.extend(done.told)\n", ""),),
         "test_row_kills.py",
         "sqlite",
     ),
@@ -190,7 +190,7 @@ SAFEGUARDS: Final = (
         "R2: a version follows the locked head, not the version that the transaction saw",
         (
             Edit(
-                "write/ratify.py",
+                "write/commit/ratify.py",
                 "    version = head.version + 1\n",
                 "    version = change.head.version + 1\n",
             ),
@@ -202,7 +202,7 @@ SAFEGUARDS: Final = (
         "R3: rows that others added where a transaction replaces are minded",
         (
             Edit(
-                "write/conflict.py",
+                "write/commit/conflict.py",
                 "    added = _first_added(session, change, current, change.scopes)\n",
                 "    added = _first_added(session, change, current, [])\n",
             ),
@@ -214,7 +214,7 @@ SAFEGUARDS: Final = (
         "R3: all reads of a transaction are from one cut",
         (
             Edit(
-                "write/view.py",
+                "write/transaction/view.py",
                 "        if reads and self._isolation is Isolation.READ_COMMITTED:\n",
                 "        if reads:\n",
             ),
@@ -224,7 +224,13 @@ SAFEGUARDS: Final = (
     ),
     Safeguard(
         "R3: a table that was only added to moves to the cut as well",
-        (Edit("write/view.py", "                member.move(head)\n", "                pass\n"),),
+        (
+            Edit(
+                "write/transaction/view.py",
+                "                member.move(head)\n",
+                "                pass\n",
+            ),
+        ),
         "isolation/test_isolation_delivered.py",
         "snapshot and promised",
     ),
@@ -232,7 +238,7 @@ SAFEGUARDS: Final = (
         "R3: every member of a transaction is inserted with its rows",
         (
             Edit(
-                "write/ratify.py",
+                "write/commit/ratify.py",
                 "            insert(session, member, head)\n",
                 "            if members:\n"
                 "                halved = replace(member.commit, added=())\n"
@@ -245,7 +251,7 @@ SAFEGUARDS: Final = (
     ),
     Safeguard(
         "R3: what a serializable transaction read is compared, in the tables it writes",
-        (Edit("write/conflict.py", "    if not change.reads:\n", "    if change.reads:\n"),),
+        (Edit("write/commit/conflict.py", "    if not change.reads:\n", "    if change.reads:\n"),),
         "isolation/test_isolation_delivered.py",
         "serializable and promised",
     ),
@@ -253,7 +259,7 @@ SAFEGUARDS: Final = (
         "R3: what a serializable transaction read is compared, in the tables it only reads",
         (
             Edit(
-                "write/committing.py",
+                "write/transaction/committing.py",
                 "        if self.isolation is not Isolation.SERIALIZABLE:\n            return {}\n",
                 "        if self.isolation:\n            return {}\n",
             ),
@@ -265,7 +271,7 @@ SAFEGUARDS: Final = (
         "R4: a transaction goes through the door of ratification once",
         (
             Edit(
-                "write/ratify.py",
+                "write/commit/ratify.py",
                 "TransactionState.RATIFIED, now_ms()):",
                 "TransactionState.RATIFIED, now_ms()) or transaction_id:",
             ),
@@ -276,7 +282,7 @@ SAFEGUARDS: Final = (
         "R4: an unknown outcome deletes no file",
         (
             Edit(
-                "write/transaction.py",
+                "write/transaction/transaction.py",
                 "        except OutcomeUnknown:\n",
                 "        except OutcomeUnknown:\n"
                 "            for member in self._view.members.values():\n"
@@ -295,7 +301,7 @@ SAFEGUARDS: Final = (
     ),
     Safeguard(
         "R4: a table whose answer was lost is not made twice",
-        (Edit("write/make.py", "        if done:\n", "        if done is None:\n"),),
+        (Edit("write/tables/make.py", "        if done:\n", "        if done is None:\n"),),
         "test_lost_answers.py",
         "each_single",
     ),
@@ -317,7 +323,7 @@ SAFEGUARDS: Final = (
         "R5: versions are published in order",
         (
             Edit(
-                "write/publish.py",
+                "write/commit/publish.py",
                 "    for version in range(first, last + 1):\n",
                 "    for version in range(last, first - 1, -1):\n",
             ),
@@ -326,12 +332,24 @@ SAFEGUARDS: Final = (
     ),
     Safeguard(
         "R5: a torn file is made whole",
-        (Edit("write/publish.py", "    if data.startswith(found):\n", "    if found is None:\n"),),
+        (
+            Edit(
+                "write/commit/publish.py",
+                "    if data.startswith(found):\n",
+                "    if found is None:\n",
+            ),
+        ),
         "test_publication.py",
     ),
     Safeguard(
         "R7: a registration on a server survives its crash",
-        (Edit("write/registered.py", "durable=self._parts.database.is_remote", "durable=False"),),
+        (
+            Edit(
+                "write/transaction/registration.py",
+                "durable=self._parts.database.is_remote",
+                "durable=False",
+            ),
+        ),
         "test_store_killed.py",
         size="full",
     ),
@@ -363,7 +381,7 @@ SAFEGUARDS: Final = (
         "R9: a commit is later than the one before it, whatever the clock says",
         (
             Edit(
-                "write/ratify.py",
+                "write/commit/ratify.py",
                 "    return max([now_ms(), *(h.timestamp_ms + 1 for h in current)])\n",
                 "    return now_ms()\n",
             ),
@@ -374,7 +392,7 @@ SAFEGUARDS: Final = (
         "R9: all members of a transaction share one timestamp",
         (
             Edit(
-                "write/ratify.py",
+                "write/commit/ratify.py",
                 "member_of(parts, intent, change, head, timestamp)",
                 "member_of(parts, intent, change, head, timestamp_after([head, head]))",
             ),
@@ -396,7 +414,7 @@ SAFEGUARDS: Final = (
         "X7: whoever waits for a lock looks for a circle",
         (
             Edit(
-                "write/locking.py",
+                "write/transaction/locking.py",
                 "        circle = claims.circle(self._transaction_id)\n",
                 "        circle: Circle = ()\n",
             ),
@@ -408,7 +426,7 @@ SAFEGUARDS: Final = (
         "X7: a commit honours the locks of others",
         (
             Edit(
-                "write/ratify.py",
+                "write/commit/ratify.py",
                 "    honour(parts, session, needs(intent.changes), by=intent.transaction_id)\n",
                 "",
             ),
@@ -432,7 +450,7 @@ SAFEGUARDS: Final = (
         "X7: whoever asks for a lock has locked the table's head (PostgreSQL)",
         (
             Edit(
-                "write/locking.py",
+                "write/transaction/locking.py",
                 "            head = heads.lock(session, found.table_id, self._name)\n",
                 "            head = found\n",
             ),
@@ -499,7 +517,7 @@ SAFEGUARDS: Final = (
         "K4: a merge by key conflicts with rows that others add meanwhile",
         (
             Edit(
-                "write/member.py",
+                "write/transaction/member.py",
                 "        self.change.scopes.append(scope)\n"
                 "        self.change.steps.append(KeysRemoved(keys))\n",
                 "        self.change.steps.append(KeysRemoved(keys))\n",
@@ -518,7 +536,7 @@ SAFEGUARDS: Final = (
         "R6: requests that may pass are repeated",
         (
             Edit(
-                "storage/asking.py",
+                "storage/retry.py",
                 "retry=retry_if_exception(may_pass)",
                 "retry=retry_if_exception(lambda _: False)",
             ),
@@ -531,12 +549,12 @@ SAFEGUARDS: Final = (
         "P1: a change that Spark made is not replayed on a newer version",
         (
             Edit(
-                "write/spark_transaction.py",
+                "write/spark/transaction.py",
                 "_replays: ClassVar[bool] = False",
                 "_replays: ClassVar[bool] = True",
             ),
             Edit(
-                "write/change.py",
+                "write/plan/change.py",
                 "return not self.fixed and (bool(self.steps) or not has_files)",
                 "return has_files is not None and not (self.fixed and self.removed)",
             ),

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 import lakeward as lw
 from lakeward.errors import Conflict, UnsupportedFeature
-from lakeward.write.resolve import Resolver
-from lakeward.write.strategy import Strategies
+from lakeward.write.transaction.resolve import Resolver
+from lakeward.write.transaction.strategy import Strategies
 
 FORMATS = ("delta", "iceberg")
 INSERT_ONLY = (

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.functions import pandas_udf
 import lakeward as lw
 from lakeward.errors import InvalidInput, LakewardError, SchemaMismatch, UnsupportedFeature
 from lakeward.spark import sink
-from lakeward.write.spark_transaction import SparkTransaction
+from lakeward.write.spark.transaction import SparkTransaction
 
 BOTH = pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lakeward.model.expression import (
+from lakeward.model.expressions.nodes import (
     And,
     Arithmetic,
     Call,

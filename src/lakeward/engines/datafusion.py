@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lakeward.engines.arrow.expression import to_arrow
 from lakeward.errors import MissingExtra, StorageError, UnsupportedFeature
-from lakeward.model.expression import (
+from lakeward.model.expressions.nodes import (
     And,
     Column,
     Compare,
@@ -23,7 +23,7 @@ from lakeward.model.expression import (
     columns_in,
     conjuncts,
 )
-from lakeward.model.render import to_sql
+from lakeward.model.expressions.render import to_sql
 from lakeward.model.types import Primitive
 
 _EXTRA: Final = "Run: pip install 'lakeward[datafusion]'."

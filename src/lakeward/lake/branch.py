@@ -11,19 +11,19 @@ import pyarrow as pa
 from lakeward.errors import TableNotFound
 from lakeward.log import branches
 from lakeward.model.clock import to_datetime
+from lakeward.model.expressions.where import parse
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
-from lakeward.model.where import parse
-from lakeward.read.parts import Parts
+from lakeward.read.context import Parts
 from lakeward.read.scan import check_columns, read_published
-from lakeward.write import named_branch
-from lakeward.write.branch_feed import Differ
-from lakeward.write.catalog_branch import CatalogBranch
-from lakeward.write.named_branch import BranchDiff, NamedBranch, Working
+from lakeward.write.branch import named as named_branch
+from lakeward.write.branch.catalog import CatalogBranch
+from lakeward.write.branch.change_feed import Differ
+from lakeward.write.branch.named import BranchDiff, NamedBranch, Working
 
 if TYPE_CHECKING:
-    from lakeward.write.committing import CommitResult
-    from lakeward.write.transaction import Transaction
+    from lakeward.write.transaction.committing import CommitResult
+    from lakeward.write.transaction.transaction import Transaction
 
 
 class BranchTable:

@@ -24,25 +24,25 @@ from lakeward.model.closing import Closing
 from lakeward.model.commit import TransactionState
 from lakeward.model.locks import TableLock, table_locks
 from lakeward.model.names import TableName
-from lakeward.read.parts import Parts
+from lakeward.read.context import Parts
 from lakeward.read.stats import Stats, stats
 from lakeward.read.transactions import TransactionRecord, record, records
 from lakeward.stream.opening import opened_sink
 from lakeward.stream.queue import Limits
 from lakeward.stream.sink import Sink, SinkGroup
-from lakeward.write import create as tables
-from lakeward.write.adopt import adopt
-from lakeward.write.behind import Behind
-from lakeward.write.clone import clone
-from lakeward.write.committing import CommitResult
-from lakeward.write.hooks import Hooks
-from lakeward.write.lease import LeaseKeeper
-from lakeward.write.locking import PATIENCE_SECONDS
-from lakeward.write.outcome import Outcome, outcome
-from lakeward.write.publish import publish_owed
-from lakeward.write.retry import Retry
-from lakeward.write.strategy import OnConflict
-from lakeward.write.transaction import Transaction
+from lakeward.write.commit.background import Behind
+from lakeward.write.commit.outcome import Outcome, outcome
+from lakeward.write.commit.publish import publish_owed
+from lakeward.write.plan.retry import Retry
+from lakeward.write.tables import create as tables
+from lakeward.write.tables.adopt import adopt
+from lakeward.write.tables.clone import clone
+from lakeward.write.transaction.committing import CommitResult
+from lakeward.write.transaction.hooks import Hooks
+from lakeward.write.transaction.leases import LeaseKeeper
+from lakeward.write.transaction.locking import PATIENCE_SECONDS
+from lakeward.write.transaction.strategy import OnConflict
+from lakeward.write.transaction.transaction import Transaction
 
 T = TypeVar("T")
 

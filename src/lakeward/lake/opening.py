@@ -17,12 +17,12 @@ from lakeward.log.connect import connect
 from lakeward.log.database import Database
 from lakeward.maintain import ownership
 from lakeward.model import arguments
-from lakeward.read.parts import Parts
+from lakeward.read.context import Parts
 from lakeward.storage.attach import attach
 from lakeward.storage.base import Storage
-from lakeward.write.branch_directory import sweep
-from lakeward.write.merge_memory import allowed as merge_memory_allowed
-from lakeward.write.publish import recover
+from lakeward.write.branch.directory import sweep
+from lakeward.write.commit.publish import recover
+from lakeward.write.plan.merge_memory import allowed as merge_memory_allowed
 
 
 def opened(

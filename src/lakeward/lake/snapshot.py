@@ -23,10 +23,10 @@ from lakeward.model.clock import now_ms, to_datetime, to_ms
 from lakeward.model.commit import new_transaction_id
 from lakeward.model.names import TableName
 from lakeward.read import snapshot as snapshots
-from lakeward.read.parts import Parts
+from lakeward.read.context import Parts
 from lakeward.read.snapshot import TableSnapshot
-from lakeward.write.drift import follow_all
-from lakeward.write.lease import LeaseKeeper
+from lakeward.write.commit.drift import follow_all
+from lakeward.write.transaction.leases import LeaseKeeper
 
 _CLOSE_MS: Final = 100
 _LOG: Final = logging.getLogger(__name__)

@@ -18,12 +18,12 @@ from lakeward.model.file import LIVE, LoggedFile
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
 from lakeward.read import snapshot as snapshots
+from lakeward.read.context import Parts
 from lakeward.read.diff import Diff, diff
 from lakeward.read.entries import Entry, entries
 from lakeward.read.history import Version, version_of
-from lakeward.read.parts import Parts
 from lakeward.read.snapshot import TableSnapshot, Totals
-from lakeward.write.drift import current
+from lakeward.write.commit.drift import current
 
 
 class Table:

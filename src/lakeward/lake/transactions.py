@@ -8,16 +8,16 @@ from functools import partial
 from typing import Any
 
 from lakeward.errors import InvalidInput
-from lakeward.read.parts import Parts
-from lakeward.write.behind import Behind
-from lakeward.write.committing import CommitResult
-from lakeward.write.hooks import Hooks
-from lakeward.write.lease import LeaseKeeper
-from lakeward.write.locking import PATIENCE_SECONDS
-from lakeward.write.rerun import reruns as attempts_of
-from lakeward.write.retry import Retry
-from lakeward.write.strategy import OnConflict, Strategies
-from lakeward.write.transaction import Transaction, checked_isolation
+from lakeward.read.context import Parts
+from lakeward.write.commit.background import Behind
+from lakeward.write.plan.retry import Retry
+from lakeward.write.transaction.committing import CommitResult
+from lakeward.write.transaction.hooks import Hooks
+from lakeward.write.transaction.leases import LeaseKeeper
+from lakeward.write.transaction.locking import PATIENCE_SECONDS
+from lakeward.write.transaction.rerun import reruns as attempts_of
+from lakeward.write.transaction.strategy import OnConflict, Strategies
+from lakeward.write.transaction.transaction import Transaction, checked_isolation
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +125,6 @@ def _kind(spark: Any) -> Callable[..., Transaction]:
     """What makes a transaction: one that Spark works in, or one that needs no Spark."""
     if spark is None:
         return Transaction
-    from lakeward.write.spark_transaction import SparkTransaction
+    from lakeward.write.spark.transaction import SparkTransaction
 
     return partial(SparkTransaction, spark=spark)

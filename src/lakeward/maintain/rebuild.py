@@ -26,13 +26,13 @@ from lakeward.formats.iceberg.newest import Candidates
 from lakeward.log import commits, heads, transactions
 from lakeward.model.clock import now_ms
 from lakeward.model.names import TableName
-from lakeward.read.parts import Parts
+from lakeward.read.context import Parts
 from lakeward.storage.attach import attach
 from lakeward.storage.base import Storage
-from lakeward.write.adopt import adopt
-from lakeward.write.adopt_iceberg import adopt_iceberg
-from lakeward.write.clone import restore_clones
-from lakeward.write.hint import renew_hints
+from lakeward.write.commit.iceberg_hint import renew_hints
+from lakeward.write.tables.adopt import adopt
+from lakeward.write.tables.adopt_iceberg import adopt_iceberg
+from lakeward.write.tables.clone import restore_clones
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,9 +37,9 @@ from lakeward.maintain import ownership
 from lakeward.model.commit import Head
 from lakeward.model.file import is_full
 from lakeward.model.steps import reach
-from lakeward.read.parts import Parts
+from lakeward.read.context import Parts
 from lakeward.storage.moved import Move
-from lakeward.write.hint import renew_hints
+from lakeward.write.commit.iceberg_hint import renew_hints
 
 _EXAMPLES: Final = 3
 _ROWS: Final = 10_000

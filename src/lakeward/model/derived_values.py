@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakeward.model.definition import Definition
-from lakeward.model.expression import Column, Compare, Expression, IsNull, Literal
+from lakeward.model.expressions.nodes import Column, Compare, Expression, IsNull, Literal
+from lakeward.model.expressions.projection import project
+from lakeward.model.expressions.prune import Bounds, may_match
 from lakeward.model.file import DataFile
 from lakeward.model.keys import between
-from lakeward.model.projection import project
-from lakeward.model.prune import Bounds, may_match
 from lakeward.model.types import Field
 from lakeward.model.values import Value
 

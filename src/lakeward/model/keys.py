@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lakeward.model.expression import And, Column, Compare, Expression, Literal, Or
+from lakeward.model.expressions.nodes import And, Column, Compare, Expression, Literal, Or
 from lakeward.model.file import DataFile
 from lakeward.model.types import Field
 from lakeward.model.values import Value

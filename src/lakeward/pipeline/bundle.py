@@ -18,7 +18,7 @@ from lakeward.model.clock import to_datetime
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.pipeline import code
-from lakeward.read.parts import Parts
+from lakeward.read.context import Parts
 
 if TYPE_CHECKING:
     from lakeward.pipeline.run import Progress

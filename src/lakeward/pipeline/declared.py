@@ -11,8 +11,8 @@ from lakeward.log.database import Session
 from lakeward.model.definition import Definition
 from lakeward.model.types import Field
 from lakeward.pipeline.declaration import Pipeline, Step
-from lakeward.read.parts import Parts
-from lakeward.write.create import define
+from lakeward.read.context import Parts
+from lakeward.write.tables.create import define
 
 
 def check_declared(session: Session, parts: Parts, pipeline: Pipeline) -> None:

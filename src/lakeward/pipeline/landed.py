@@ -15,7 +15,7 @@ from typing import Any, Final
 from lakeward.errors import InvalidInput, SchemaMismatch
 from lakeward.pipeline.notices import SAMPLE, Notice, counted, named
 from lakeward.pipeline.plan import NewFiles
-from lakeward.write.spark_transaction import SparkTransaction
+from lakeward.write.spark.transaction import SparkTransaction
 
 _WIDER: Final = ("tinyint", "smallint", "int", "bigint")
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")

@@ -19,7 +19,7 @@ from lakeward.pipeline.declaration import Pipeline, Step
 from lakeward.pipeline.declared import check_declared
 from lakeward.pipeline.notices import SAMPLE, Notice, counted, named
 from lakeward.pipeline.sources import Landing
-from lakeward.read.parts import Parts
+from lakeward.read.context import Parts
 
 _MANY = 2**31
 

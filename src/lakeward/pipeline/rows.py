@@ -19,9 +19,9 @@ from lakeward.model.definition import Definition
 from lakeward.pipeline.declaration import Mode, Step
 from lakeward.pipeline.notices import SAMPLE, Notice, named
 from lakeward.pipeline.plan import NewVersions, check_readable
-from lakeward.read.parts import Parts
-from lakeward.write.publish import publish_backlog
-from lakeward.write.spark_transaction import SparkTransaction
+from lakeward.read.context import Parts
+from lakeward.write.commit.publish import publish_backlog
+from lakeward.write.spark.transaction import SparkTransaction
 
 _DELETE: Final = "_lakeward_delete"
 _INTEGERS: Final = ("int8", "int16", "int32", "int64")

@@ -27,9 +27,9 @@ from lakeward.pipeline.notices import Notice
 from lakeward.pipeline.outcome import RunResult, StepResult
 from lakeward.pipeline.plan import PlannedStep, plan
 from lakeward.pipeline.sources import Landing, Whole
-from lakeward.read.parts import Parts
-from lakeward.write import create as tables
-from lakeward.write.spark_transaction import SparkTransaction
+from lakeward.read.context import Parts
+from lakeward.write.spark.transaction import SparkTransaction
+from lakeward.write.tables import create as tables
 
 _ATTEMPTS: Final = 5
 

@@ -14,10 +14,10 @@ from typing import Final
 from lakeward.log import files
 from lakeward.log.database import Session
 from lakeward.model.definition import Definition
-from lakeward.model.expression import Expression
+from lakeward.model.expressions.nodes import Expression
+from lakeward.model.expressions.projection import implied
+from lakeward.model.expressions.prune import Bounds, Range, always_matches, key_ranges, may_match
 from lakeward.model.file import DataFile, LoggedFile
-from lakeward.model.projection import implied
-from lakeward.model.prune import Bounds, Range, always_matches, key_ranges, may_match
 
 _COUNTED: Final = 1_000
 

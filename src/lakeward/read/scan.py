@@ -19,7 +19,7 @@ from lakeward.formats.iceberg.definition import FORMAT_VERSION
 from lakeward.model import arguments
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
-from lakeward.model.expression import Expression
+from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import LoggedFile, is_full
 from lakeward.read.iceberg_files import DeletedRows, DocumentHints
 from lakeward.storage.base import Storage

@@ -15,11 +15,11 @@ from lakeward.log.database import Session
 from lakeward.model.clock import to_datetime, to_ms
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
-from lakeward.model.expression import Expression
+from lakeward.model.expressions.nodes import Expression
+from lakeward.model.expressions.where import parse
 from lakeward.model.file import LoggedFile
 from lakeward.model.schema import Schema
-from lakeward.model.where import parse
-from lakeward.read.parts import Parts
+from lakeward.read.context import Parts
 from lakeward.read.plan import plan, to_prune_by
 from lakeward.read.scan import check_columns, needs_engine, read_files, read_published
 

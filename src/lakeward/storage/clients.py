@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any, Final
 
 from lakeward.errors import InvalidInput, MissingExtra
-from lakeward.storage.asking import RETRY_SECONDS, SHARE
 from lakeward.storage.options import StorageOptions
 from lakeward.storage.places import AZURE, S3, ObjectPlace
+from lakeward.storage.retry import RETRY_SECONDS, SHARE
 
 _CLASSES: Final = {S3: "S3Store", AZURE: "AzureStore"}
 _RETRIES: Final = 10

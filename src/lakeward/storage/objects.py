@@ -19,12 +19,13 @@ import pyarrow.fs
 from lakeward.errors import FileMissing, InvalidInput, StorageError, UnsupportedFeature
 from lakeward.model.file import is_full
 from lakeward.model.steps import reach
-from lakeward.storage import clients, spelling
-from lakeward.storage.asking import Asking, Taken
+from lakeward.storage import clients
+from lakeward.storage import engine_options as spelling
 from lakeward.storage.base import Storage, StoredFile
 from lakeward.storage.object_files import TAIL, ObjectFile, ObjectFiles
 from lakeward.storage.options import StorageOptions
 from lakeward.storage.places import AZURE, ObjectPlace
+from lakeward.storage.retry import Asking, Taken
 from lakeward.storage.underway import Pending
 from lakeward.storage.uploads import Uploads
 

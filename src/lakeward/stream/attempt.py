@@ -9,11 +9,11 @@ from typing import Any
 from lakeward.errors import EpochOutOfOrder, UnsupportedFeature
 from lakeward.log.database import Session
 from lakeward.model import arguments
-from lakeward.read.parts import Parts
+from lakeward.read.context import Parts
 from lakeward.stream.epoch import Epoch
 from lakeward.stream.inlet import Inlet
 from lakeward.stream.result import EpochResult
-from lakeward.write.committing import CommitResult
+from lakeward.write.transaction.committing import CommitResult
 
 
 @dataclass(eq=False)

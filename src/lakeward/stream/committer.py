@@ -23,14 +23,14 @@ from lakeward.errors import (
     SinkClosed,
 )
 from lakeward.model import arguments
-from lakeward.read.parts import Parts
+from lakeward.read.context import Parts
 from lakeward.stream.attempt import Attempt, check_progress, replayed, wanted
 from lakeward.stream.epoch import Epoch
 from lakeward.stream.identity import Replayed
 from lakeward.stream.inlet import Inlet
 from lakeward.stream.result import EpochResult
 from lakeward.stream.underway import Underway
-from lakeward.write.transaction import Transaction
+from lakeward.write.transaction.transaction import Transaction
 
 
 class Committer:

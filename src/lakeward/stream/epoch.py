@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from lakeward.write.staging import Staging
-from lakeward.write.transaction import Transaction
+from lakeward.write.transaction.staging import Staging
+from lakeward.write.transaction.transaction import Transaction
 
 
 class Epoch:

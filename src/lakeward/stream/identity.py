@@ -16,9 +16,9 @@ from lakeward.log import commits, heads, writers
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms, to_datetime
 from lakeward.model.commit import Head
-from lakeward.read.parts import Parts
+from lakeward.read.context import Parts
 from lakeward.stream.result import EpochResult
-from lakeward.write.outcome import patiently
+from lakeward.write.commit.outcome import patiently
 
 
 class Replayed(LakewardError):

@@ -25,8 +25,8 @@ from lakeward.stream.metrics import Meter, SinkMetrics
 from lakeward.stream.mode import Mode
 from lakeward.stream.queue import Limits, Queue
 from lakeward.stream.spill import spilled
-from lakeward.write.staging import Staging
-from lakeward.write.validate import Checks
+from lakeward.write.plan.validate import Checks
+from lakeward.write.transaction.staging import Staging
 
 
 class Inlet:

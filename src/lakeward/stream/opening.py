@@ -17,17 +17,17 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
-from lakeward.read.parts import Parts
+from lakeward.read.context import Parts
 from lakeward.stream.changes import check_key
 from lakeward.stream.identity import Identity
 from lakeward.stream.inlet import Inlet
 from lakeward.stream.mode import Mode
 from lakeward.stream.queue import Limits
 from lakeward.stream.sink import Sink
-from lakeward.write.change import Change
-from lakeward.write.drift import follow
-from lakeward.write.transaction import Transaction
-from lakeward.write.writable import check_deletable, check_writable
+from lakeward.write.commit.drift import follow
+from lakeward.write.plan.change import Change
+from lakeward.write.stage.writable import check_deletable, check_writable
+from lakeward.write.transaction.transaction import Transaction
 
 
 def opened_sink(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakeward.errors import InvalidInput
 from lakeward.model.closing import Closing
 from lakeward.model.schema import Schema
-from lakeward.read.parts import Parts
+from lakeward.read.context import Parts
 from lakeward.stream.aio import AsyncSink, AsyncSinkGroup
 from lakeward.stream.committer import Committer
 from lakeward.stream.consume import Consumed, Consumer
@@ -19,7 +19,7 @@ from lakeward.stream.inlet import Inlet
 from lakeward.stream.metrics import SinkMetrics
 from lakeward.stream.result import EpochResult
 from lakeward.stream.source import Source
-from lakeward.write.transaction import Transaction
+from lakeward.write.transaction.transaction import Transaction
 
 
 class Sink(Closing):

@@ -24,8 +24,8 @@ from lakeward.model import arguments
 from lakeward.model.inputs import Cursor
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
-from lakeward.read.parts import Parts
-from lakeward.write.spark_transaction import SparkTransaction
+from lakeward.read.context import Parts
+from lakeward.write.spark.transaction import SparkTransaction
 
 _SOURCE: Final = "micro-batches"
 _QUERY_ID: Final = "sql.streaming.queryId"

@@ -17,8 +17,8 @@ import lakeward as lw
 from lakeward.errors import Conflict, CorruptTable, UnsupportedFeature
 from lakeward.formats.delta import branch as branches
 from lakeward.maintain.doctor import examine
-from lakeward.write import branch as working
-from lakeward.write.branch import DeltaBranch
+from lakeward.write.branch import delta as working
+from lakeward.write.branch.delta import DeltaBranch
 from tests.behaviour.adoption.vectors import delete_rows
 from tests.behaviour.branches.working import (
     begin,

@@ -21,8 +21,8 @@ from lakeward.formats.delta.values import written_path
 from lakeward.model.file import LIVE, is_full
 from lakeward.model.names import TableName
 from lakeward.storage.local import LocalStorage
-from lakeward.write.branch import DeltaBranch
-from lakeward.write.transaction import Transaction
+from lakeward.write.branch.delta import DeltaBranch
+from lakeward.write.transaction.transaction import Transaction
 from tests.support.invariants import Rows, rows_of, stranger_rows
 from tests.support.s3 import on_disk
 

@@ -20,7 +20,7 @@ from lakeward.errors import (
 from lakeward.log import branches, heads
 from lakeward.maintain.doctor import examine
 from lakeward.model.names import TableName
-from lakeward.write import clone as clones
+from lakeward.write.tables import clone as clones
 from tests.behaviour.adoption.vectors import delete_rows
 from tests.behaviour.branches.working import upsert
 from tests.behaviour.lakes import append, column, data_files, delete, ids

@@ -15,7 +15,7 @@ import pytest
 import lakeward as lw
 from lakeward.engines.arrow.expression import to_arrow
 from lakeward.errors import Conflict, ConstraintViolation, InvalidInput, SchemaMismatch
-from lakeward.model.where import parse
+from lakeward.model.expressions.where import parse
 from tests.behaviour.lakes import append, delete, ids, log_files, overwrite, unchanged
 from tests.support.s3 import on_disk
 

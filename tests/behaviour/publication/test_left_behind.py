@@ -16,7 +16,7 @@ import lakeward as lw
 from lakeward.log import heads
 from lakeward.model import steps
 from lakeward.model.names import TableName
-from lakeward.write.behind import Behind
+from lakeward.write.commit.background import Behind
 from tests.behaviour.lakes import append, ids
 from tests.support.s3 import on_disk
 

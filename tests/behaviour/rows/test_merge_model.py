@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 import lakeward as lw
 from lakeward.engines.arrow import source
 from lakeward.errors import ConstraintViolation
-from lakeward.write import row_apply, row_parts, row_work
+from lakeward.write.rows import apply as row_apply
+from lakeward.write.rows import portions as row_parts
+from lakeward.write.rows import work as row_work
 from tests.behaviour.lakes import append
 
 Row: TypeAlias = dict[str, Any]

@@ -19,8 +19,8 @@ from lakeward.maintain.doctor import examine
 from lakeward.model.commit import Commit
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.names import TableName
-from lakeward.write.change import Operation
-from lakeward.write.publish import write_checkpoint
+from lakeward.write.commit.publish import write_checkpoint
+from lakeward.write.plan.change import Operation
 from tests.behaviour.adoption.vectors import write_vector
 from tests.behaviour.lakes import append, ids, log_files
 from tests.support.s3 import on_disk

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from lakeward.engines.arrow.expression import to_arrow
 from lakeward.errors import InvalidExpression
-from lakeward.model import where
-from lakeward.model.expression import Expression
-from lakeward.model.render import render, to_sql
+from lakeward.model.expressions import where
+from lakeward.model.expressions.nodes import Expression
+from lakeward.model.expressions.render import render, to_sql
 from lakeward.model.schema import Schema
 from tests.support.expressions import (
     DATES,

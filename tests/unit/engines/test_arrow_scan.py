@@ -13,9 +13,9 @@ from lakeward.engines.arrow import scan as scanning
 from lakeward.engines.arrow import source
 from lakeward.errors import FileMissing
 from lakeward.model.definition import Definition
+from lakeward.model.expressions.where import parse
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.schema import Schema
-from lakeward.model.where import parse
 
 ROWS = 5000
 SCHEMA = Schema.of({"id": "int64", "name": "string", "text": "string"})

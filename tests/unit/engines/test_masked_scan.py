@@ -18,9 +18,9 @@ from lakeward.engines.arrow import source
 from lakeward.engines.arrow.masked import POSITION
 from lakeward.errors import InvalidExpression
 from lakeward.model.definition import Definition
+from lakeward.model.expressions.where import parse
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.schema import Schema
-from lakeward.model.where import parse
 
 ROWS, GROUP = 1000, 130
 SCHEMA = Schema.of({"id": "int64", "name": "string", "part": "string"})

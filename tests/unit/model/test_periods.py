@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.model import where
 from lakeward.model.definition import Definition
 from lakeward.model.derived import Derived
-from lakeward.model.periods import by_ranges
-from lakeward.model.projection import implied
-from lakeward.model.prune import Bounds, key_ranges, may_match
+from lakeward.model.expressions import where
+from lakeward.model.expressions.periods import by_ranges
+from lakeward.model.expressions.projection import implied
+from lakeward.model.expressions.prune import Bounds, key_ranges, may_match
 from lakeward.model.transform import Transform
 from tests.support.expressions import SCHEMA, Row, Texts, evaluate, rows
 

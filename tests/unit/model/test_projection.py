@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.model import where
 from lakeward.model.bucket import iceberg_bucket
 from lakeward.model.definition import Definition
 from lakeward.model.derived import Derived
-from lakeward.model.expression import Column, Compare, Comparison, Expression, Literal
-from lakeward.model.projection import implied, project
-from lakeward.model.prune import Bounds, key_ranges, may_match
+from lakeward.model.expressions import where
+from lakeward.model.expressions.nodes import Column, Compare, Comparison, Expression, Literal
+from lakeward.model.expressions.projection import implied, project
+from lakeward.model.expressions.prune import Bounds, key_ranges, may_match
 from lakeward.model.schema import Schema
 from lakeward.model.transform import Rules, Transform
 from lakeward.model.types import Field

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.model import where
-from lakeward.model.expression import Cast, Column, Compare, Literal, Not
-from lakeward.model.prune import Bounds, always_matches, key_ranges, may_match
+from lakeward.model.expressions import where
+from lakeward.model.expressions.nodes import Cast, Column, Compare, Literal, Not
+from lakeward.model.expressions.prune import Bounds, always_matches, key_ranges, may_match
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Field, Primitive, Type
 from lakeward.model.values import MAX_KEY, MIN_KEY, order_key, to_neutral

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from lakeward.engines.arrow.expression import to_arrow
 from lakeward.errors import InvalidExpression
-from lakeward.model import where
-from lakeward.model.expression import (
+from lakeward.model.expressions import where
+from lakeward.model.expressions.nodes import (
     BOOLEAN,
     And,
     Cast,
@@ -30,7 +30,7 @@ from lakeward.model.expression import (
     conjuncts,
     walk,
 )
-from lakeward.model.render import render, to_sql
+from lakeward.model.expressions.render import render, to_sql
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Primitive, Struct
 from tests.support.expressions import SCHEMA, Texts

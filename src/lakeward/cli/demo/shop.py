@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from lakeward.write.transaction import Transaction
+from lakeward.write.transaction.transaction import Transaction
 
 ORDERS: Final = "shop.orders"
 STOCK: Final = "shop.stock"

@@ -28,7 +28,7 @@ from lakeward.cli.demo.story import Stage, Step
 from lakeward.errors import Conflict, ConstraintViolation
 from lakeward.maintain.doctor import Severity, examine
 from lakeward.read.history import Version
-from lakeward.write.transaction import Transaction
+from lakeward.write.transaction.transaction import Transaction
 
 _OPENING: Final = 5000
 

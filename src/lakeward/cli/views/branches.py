@@ -13,7 +13,7 @@ from rich.text import Text
 from lakeward.cli.output import words
 from lakeward.cli.output.base import View
 from lakeward.lake.branch import Branch
-from lakeward.write.named_branch import BranchDiff
+from lakeward.write.branch.named import BranchDiff
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from lakeward.cli.output import words
 from lakeward.cli.output.base import View
-from lakeward.write.outcome import Outcome
+from lakeward.write.commit.outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True)

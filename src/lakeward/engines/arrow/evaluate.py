@@ -13,7 +13,7 @@ from pyarrow import acero
 
 from lakeward.engines.arrow.expression import to_arrow
 from lakeward.errors import InvalidExpression
-from lakeward.model.expression import Expression
+from lakeward.model.expressions.nodes import Expression
 from lakeward.model.types import arrow_type
 
 Mask: TypeAlias = npt.NDArray[np.bool_]

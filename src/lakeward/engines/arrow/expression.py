@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.model.expression import (
+from lakeward.model.expressions.nodes import (
     And,
     Arithmetic,
     Call,

@@ -32,8 +32,8 @@ from lakeward.engines.arrow.masked import POSITION, masked, parts_of
 from lakeward.engines.arrow.parquet import stored_field_type
 from lakeward.engines.arrow.source import Deleted, Source
 from lakeward.model.definition import Definition
-from lakeward.model.expression import And, Column, Expression, conjuncts, walk, with_columns
-from lakeward.model.expression import columns as columns_of
+from lakeward.model.expressions.nodes import And, Column, Expression, conjuncts, walk, with_columns
+from lakeward.model.expressions.nodes import columns as columns_of
 from lakeward.model.file import LoggedFile
 from lakeward.model.types import Field, arrow_type
 from lakeward.model.values import Value, from_neutral

@@ -17,7 +17,7 @@ from lakeward.engines.arrow.masked import POSITION
 from lakeward.engines.arrow.source import Deleted, Source
 from lakeward.errors import FileMissing, InvalidExpression, LakewardError, StorageError
 from lakeward.model.definition import Definition
-from lakeward.model.expression import Expression
+from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import LoggedFile
 
 _NOT_COMPUTED: Final = ("overflow", "divide by zero", "Failed to parse", "would lose", "truncated")

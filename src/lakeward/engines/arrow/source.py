@@ -25,8 +25,8 @@ from lakeward.engines.arrow.masked import POSITION, complete, masked, parts_of
 from lakeward.engines.arrow.parquet import stored_field_type
 from lakeward.engines.arrow.trust import Trusted, is_named_as_ours
 from lakeward.model.definition import Definition
-from lakeward.model.expression import Expression
-from lakeward.model.expression import columns as columns_of
+from lakeward.model.expressions.nodes import Expression
+from lakeward.model.expressions.nodes import columns as columns_of
 from lakeward.model.file import LoggedFile, is_full
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from lakeward.model.expression import And, Expression, columns_in, conjuncts
+from lakeward.model.expressions.nodes import And, Expression, columns_in, conjuncts
 from lakeward.model.file import LoggedFile
 from lakeward.model.types import Primitive
 

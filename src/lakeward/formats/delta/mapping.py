@@ -13,7 +13,7 @@ from typing import Final
 
 from lakeward.formats.delta.schema import physical_name
 from lakeward.model.definition import Definition, known
-from lakeward.model.expression import Column, Expression, with_columns
+from lakeward.model.expressions.nodes import Column, Expression, with_columns
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field, ListOf, MapOf, Struct, Type
 

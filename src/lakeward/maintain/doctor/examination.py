@@ -26,7 +26,7 @@ from lakeward.maintain.doctor import (
 from lakeward.maintain.doctor.patient import RESTORE, Check, Patient
 from lakeward.maintain.doctor.report import Finding, Report, Severity
 from lakeward.model.names import TableName
-from lakeward.read.parts import Parts
+from lakeward.read.context import Parts
 
 Progress = Callable[[int, int | None], None]
 LISTED: Final = 20

@@ -16,8 +16,8 @@ from lakeward.maintain.doctor.patient import Patient
 from lakeward.maintain.doctor.report import Finding, Severity
 from lakeward.model.commit import Head
 from lakeward.model.file import DataFile
-from lakeward.read.parts import Parts
-from lakeward.write import iceberg
+from lakeward.read.context import Parts
+from lakeward.write.commit import iceberg
 
 ENTER: Final = "Run `lakeward doctor --fix`: it is entered again as the log knows it."
 _RELOCATE: Final = "Delete nothing. Run `lakeward relocate`: it writes the metadata anew."

@@ -14,7 +14,7 @@ from lakeward.formats.iceberg.summary import transaction_of
 from lakeward.log import catalog, transactions
 from lakeward.maintain.doctor.patient import Patient
 from lakeward.maintain.doctor.report import Finding
-from lakeward.write import iceberg
+from lakeward.write.commit import iceberg
 
 _EXAMPLES = 3
 

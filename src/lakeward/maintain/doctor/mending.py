@@ -18,9 +18,9 @@ from lakeward.log.database import Session
 from lakeward.maintain.doctor.report import Report
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
-from lakeward.read.parts import Parts
-from lakeward.write import iceberg
-from lakeward.write.publish import publish_again, recover
+from lakeward.read.context import Parts
+from lakeward.write.commit import iceberg
+from lakeward.write.commit.publish import publish_again, recover
 
 _LOG = logging.getLogger(__name__)
 _PUBLISHABLE = frozenset({"published-missing", "published-torn"})

@@ -19,7 +19,7 @@ from lakeward.log.tables import definition
 from lakeward.maintain.doctor.report import Finding, Severity
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
-from lakeward.read.parts import Parts
+from lakeward.read.context import Parts
 
 RESTORE: Final = (
     "Restore a backup of the store, or rebuild it from the published logs with `lakeward rebuild`."

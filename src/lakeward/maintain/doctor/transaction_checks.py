@@ -14,7 +14,7 @@ from lakeward.maintain.doctor.patient import RESTORE
 from lakeward.maintain.doctor.report import Finding, Severity
 from lakeward.model.clock import to_datetime
 from lakeward.model.locks import table_locks
-from lakeward.read.parts import Parts
+from lakeward.read.context import Parts
 
 # Dropped tables keep their commits, so they count as members too.
 _COMMITS = Statement(

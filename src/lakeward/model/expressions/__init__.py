@@ -1,0 +1,1 @@
+"""SQL conditions and values: parsed, bound to columns, rendered, compared with statistics."""

@@ -1,0 +1,67 @@
+"""The way through a parsed text: each kind of node has a handler, which binds what stands below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from lakeward.errors import InvalidExpression
+from lakeward.model.expressions import parsed
+from lakeward.model.expressions.coercion import VOID
+from lakeward.model.expressions.nodes import BOOLEAN, Column, Expression, Literal
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+Names: TypeAlias = Callable[[list[str]], Column]
+"""Which column dotted names lead to."""
+
+Handler: TypeAlias = "Callable[[Binder, exp.Expr], Expression]"
+"""What a node of one kind means."""
+
+
+class Binder:
+    """Binds nodes, each by the handler of its kind.
+
+    Args:
+        names: Finds columns.
+        handlers: By the parser's keys; a kind that has none is refused.
+    """
+
+    def __init__(self, names: Names, handlers: Mapping[str, Handler]) -> None:
+        self.names = names
+        self._handlers = handlers
+
+    def bind(self, node: exp.Expr) -> Expression:
+        """What a node means.
+
+        Raises:
+            InvalidExpression: It uses what is not there or not allowed.
+        """
+        handler = self._handlers.get(node.key)
+        if handler is None:
+            raise parsed.refusal(node)
+        return handler(self, node)
+
+    def part(self, node: exp.Expr, name: str = "this") -> Expression:
+        """What a part of a node means, which must be there."""
+        return self.bind(parsed.part(node, name))
+
+    def parts(self, node: exp.Expr) -> list[Expression]:
+        """The arguments of a function: what stands in `this`, then the rest."""
+        nodes = [parsed.part(node, "this")] if node.args.get("this") is not None else []
+        return [self.bind(item) for item in (*nodes, *node.args.get("expressions", ()))]
+
+
+def condition(found: Expression) -> Expression:
+    """The expression, if it is true or false.
+
+    Raises:
+        InvalidExpression: It is a value of another type.
+    """
+    if found.type == VOID:
+        return Literal(None, BOOLEAN)
+    if found.type != BOOLEAN:
+        what = f"A condition must be true or false, but this is of type {found.type}."
+        raise InvalidExpression(what, hint="Compare it with something.")
+    return found

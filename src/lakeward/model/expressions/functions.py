@@ -1,0 +1,196 @@
+"""The functions that expressions may call, and casts.
+
+Only functions whose result depends on nothing but their arguments, and that every engine computes
+alike, are here.
+"""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from lakeward.errors import InvalidExpression
+from lakeward.model.expressions import coercion, literals
+from lakeward.model.expressions.coercion import (
+    FLOAT,
+    VOID,
+    is_floating,
+    is_integer,
+    is_number,
+    is_temporal,
+)
+from lakeward.model.expressions.literals import DATE, DOUBLE, INT64, STRING
+from lakeward.model.expressions.nodes import BOOLEAN, Call, Cast, Expression, Like, Literal
+from lakeward.model.types import Decimal, Type
+from lakeward.model.values import single
+
+NAMES: Final = frozenset(
+    {
+        *("lower", "upper", "trim", "ltrim", "rtrim", "length", "substring", "concat"),
+        *("startswith", "endswith", "contains"),
+        *("abs", "floor", "ceil"),
+        *("coalesce", "isnull", "isnotnull", "nullif", "isnan", "if"),
+        *("year", "month", "day", "hour", "extract"),
+    }
+)
+_OF_STRING: Final[dict[str, Type]] = {
+    "lower": STRING,
+    "upper": STRING,
+    "trim": STRING,
+    "ltrim": STRING,
+    "rtrim": STRING,
+    "length": INT64,
+}
+_PATTERNS: Final = {"startswith": "{}%", "endswith": "%{}", "contains": "%{}%"}
+
+
+def call(name: str, arguments: list[Expression]) -> Expression:
+    """The call, with its arguments checked.
+
+    Raises:
+        InvalidExpression: The function does not take these arguments.
+    """
+    if name == "coalesce":
+        return _coalesce(arguments)
+    if any(argument.type == VOID for argument in arguments):
+        return Literal(None, VOID)
+    if name in _OF_STRING:
+        _expect(name, arguments, STRING)
+        return Call(name, tuple(arguments), _OF_STRING[name])
+    if name in _PATTERNS:
+        return _matching(name, arguments)
+    if name == "concat":
+        return _concat(arguments)
+    if name == "substring":
+        return _substring(arguments)
+    if name in ("abs", "floor", "ceil"):
+        return _of_number(name, arguments)
+    return _of_time(name, arguments)
+
+
+def cast_to(value: Expression, kind: Type) -> Expression:
+    """The value as another type; a literal is converted at once.
+
+    Raises:
+        InvalidExpression: There is no such cast, or the literal does not fit.
+    """
+    if value.type == kind:
+        return value
+    if value.type == VOID:
+        return Literal(None, kind)
+    if isinstance(value, Literal) and value.type == STRING:
+        return _read(str(value.value), kind)
+    if not _castable(value.type, kind):
+        what = f"A value of type {value.type} cannot be cast to {kind}."
+        raise InvalidExpression(what)
+    exact = coercion.fit(value, kind) if isinstance(value, Literal) else None
+    return exact or Cast(value, kind)
+
+
+def _coalesce(arguments: list[Expression]) -> Expression:
+    values = [a for a in coercion.unify(arguments) if not _missing(a)]
+    if not values:
+        return Literal(None, VOID)
+    return values[0] if len(values) == 1 else Call("coalesce", tuple(values), values[0].type)
+
+
+def _missing(value: Expression) -> bool:
+    return isinstance(value, Literal) and value.value is None
+
+
+def _concat(arguments: list[Expression]) -> Expression:
+    _expect("concat", arguments, *[STRING] * max(1, len(arguments)))
+    if all(isinstance(argument, Literal) for argument in arguments):
+        return Literal("".join(str(cast(Literal, a).value) for a in arguments), STRING)
+    return Call("concat", tuple(arguments), STRING)
+
+
+def _matching(name: str, arguments: list[Expression]) -> Expression:
+    _expect(name, arguments, STRING, STRING)
+    subject, part = arguments
+    if not isinstance(part, Literal):
+        what = f"The second argument of {name} must be a string, not a column."
+        raise InvalidExpression(what)
+    quoted = "".join("\\" + c if c in "%_\\" else c for c in str(part.value))
+    return Like(subject, _PATTERNS[name].format(quoted))
+
+
+def _substring(arguments: list[Expression]) -> Expression:
+    _expect("substring", arguments[:1], STRING)
+    numbers = arguments[1:]
+    fit = 1 <= len(numbers) <= 2 and all(
+        isinstance(n, Literal) and n.type == INT64 and n.value is not None for n in numbers
+    )
+    start, *length = [int(cast(int, n.value)) for n in numbers if isinstance(n, Literal)] or [0]
+    if not fit or start < 1 or any(n < 0 for n in length):
+        what = "substring takes a string, a position from 1 on and a length, both as numbers."
+        raise InvalidExpression(what)
+    return Call("substring", tuple(arguments), STRING)
+
+
+def _of_number(name: str, arguments: list[Expression]) -> Expression:
+    if len(arguments) != 1 or not is_number(arguments[0].type):
+        what = f"Function {name} takes one number."
+        raise InvalidExpression(what)
+    (value,) = arguments
+    if is_floating(value.type):
+        value = coercion.convert(value, DOUBLE)
+    elif isinstance(value.type, Decimal) and name != "abs":
+        # Rounding up may take one more digit.
+        digits = min(value.type.precision + 1, literals.MAX_PRECISION)
+        return Call(name, (value,), Decimal(digits, value.type.scale))
+    elif name != "abs":
+        return value
+    return Call(name, (value,), value.type)
+
+
+def _of_time(name: str, arguments: list[Expression]) -> Expression:
+    if len(arguments) == 1 and isinstance(arguments[0], Literal) and arguments[0].type == STRING:
+        arguments = [literals.instant(str(arguments[0].value))]
+    if len(arguments) != 1 or not is_temporal(arguments[0].type):
+        what = f"Function {name} takes one date or timestamp."
+        raise InvalidExpression(what)
+    (value,) = arguments
+    if name == "hour":
+        value = coercion.convert(value, literals.TIMESTAMP)
+    return Call(name, (value,), INT64)
+
+
+def _expect(name: str, arguments: list[Expression], *kinds: Type) -> None:
+    if tuple(a.type for a in arguments) != kinds:
+        wanted, given = ", ".join(map(str, kinds)), ", ".join(str(a.type) for a in arguments)
+        what = f"Function {name} takes ({wanted}), not ({given})."
+        raise InvalidExpression(what, hint="CAST what does not fit.")
+
+
+def _read(text: str, kind: Type) -> Literal:
+    if kind == DATE:
+        return literals.day(text)
+    if is_temporal(kind):
+        return literals.instant(text, zoned=not str(kind).endswith("ntz"))
+    if is_floating(kind):
+        value = literals.double(text).value
+        return Literal(single(value) if kind == FLOAT and isinstance(value, float) else value, kind)
+    if kind == BOOLEAN and text.strip().lower() in ("true", "false"):
+        return Literal(text.strip().lower() == "true", BOOLEAN)
+    if isinstance(kind, Decimal) or is_integer(kind):
+        return _read_exact(text, kind)
+    what = f"{text!r} cannot be cast to {kind}."
+    raise InvalidExpression(what)
+
+
+def _read_exact(text: str, kind: Type) -> Literal:
+    found = coercion.fit(literals.number(text.strip()), kind)
+    if found is not None:
+        return found
+    what = f"{text!r} does not fit into {kind}."
+    raise InvalidExpression(what)
+
+
+def _castable(source: Type, target: Type) -> bool:
+    if is_number(source):
+        return is_number(target) or (target == STRING and not is_floating(source))
+    if source == STRING:
+        return is_number(target) or is_temporal(target) or target == BOOLEAN
+    if is_temporal(source):
+        return is_temporal(target) or (source == DATE and target == STRING)
+    return source == BOOLEAN and target == STRING

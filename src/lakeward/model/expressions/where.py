@@ -1,0 +1,142 @@
+"""Text to expression: SQL as people write it, parsed, bound to a schema and checked.
+
+The text is only ever read. It is never pasted into a statement; engines get what
+`lakeward.model.expressions.render` or the engine itself makes of the bound tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from lakeward.errors import InvalidExpression
+from lakeward.model.expressions.assign import assign
+from lakeward.model.expressions.bind import bind, bind_value
+from lakeward.model.expressions.binder import Names, condition
+from lakeward.model.expressions.nodes import Expression
+from lakeward.model.schema import Schema
+from lakeward.model.types import Field
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.tokenizer_core import Token
+
+MAX_LENGTH: Final = 100_000
+MAX_NESTING: Final = 32
+_SHOWN: Final = 1000
+_QUOTED: Final = 40
+_EMPTY: Final = "The expression is empty."
+_OPENING: Final = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE", "CASE"})
+_CLOSING: Final = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE", "END"})
+_PREFIXES: Final = frozenset({"NOT", "DASH", "PLUS", "TILDE"})
+
+
+def parse(text: str, schema: Schema) -> Expression:
+    """The boolean expression that the text means for a table of this schema.
+
+    Raises:
+        InvalidExpression: It does not parse, names what is not there, or does not fit together;
+            `expression` is the text and `column` the name in question, if there is one.
+    """
+    return _read(text, partial(bind, schema=schema))
+
+
+def parse_condition(text: str, names: Names) -> Expression:
+    """The boolean expression that the text means where columns have these names.
+
+    Raises:
+        InvalidExpression: As `parse` does.
+    """
+    return _read(text, lambda tree: condition(bind_value(tree, names)))
+
+
+def parse_value(text: str, names: Names, field: Field) -> Expression:
+    """The expression that gives a column its value, of the column's type.
+
+    Raises:
+        InvalidExpression: As `parse` does, or values of its type do not fit the column.
+    """
+    return _read(text, lambda tree: assign(bind_value(tree, names), field))
+
+
+def _read(text: str, bound: Callable[[exp.Expr], Expression]) -> Expression:
+    shown = str(text)[:_SHOWN]
+    try:
+        return bound(_tree(text))
+    except InvalidExpression as error:
+        facts = {**error.facts, "expression": shown}
+        raise InvalidExpression(error.what, hint=error.hint, **facts) from error.__cause__
+    except RecursionError:
+        what = "The expression is nested too deeply."
+        raise InvalidExpression(what, hint="Use IN or split it.", expression=shown) from None
+
+
+def _tree(text: str) -> exp.Expr:
+    if not isinstance(text, str):
+        what = f"An expression must be text, not {type(text).__name__}."
+        raise InvalidExpression(what, hint='Write it as SQL, such as "id > 5".')
+    if not text.strip():
+        raise InvalidExpression(_EMPTY, hint="Write a condition, or true for all rows.")
+    if len(text) > MAX_LENGTH:
+        what = f"The expression has {len(text)} characters; at most {MAX_LENGTH} are allowed."
+        raise InvalidExpression(what)
+    # The parser takes long to import, and most commands never need it.
+    import sqlglot
+    from sqlglot import exp
+
+    dialect = sqlglot.Dialect.get_or_raise("databricks")
+    try:
+        tokens = _with_quotes(dialect.tokenize(text), text)
+        _check_nesting(tokens)
+        found = dialect.parser().parse_into(exp.Condition, tokens, text)
+    except (InvalidExpression, RecursionError):
+        raise
+    except Exception as error:  # whatever a hostile text does to the parser
+        what = f"The expression is not valid SQL: {_reason(error)}."
+        hint = "Put strings in single quotes, and names that are SQL words in backticks."
+        raise InvalidExpression(what, hint=hint) from error
+    trees = [tree for tree in found if tree is not None]
+    if not trees:
+        raise InvalidExpression(_EMPTY, hint="Write a condition, or true for all rows.")
+    if len(trees) > 1:
+        what = "Only one expression may be given."
+        raise InvalidExpression(what, hint="Remove the semicolon.")
+    return trees[0]
+
+
+def _with_quotes(tokens: list[Token], text: str) -> list[Token]:
+    """The tokens with `'it''s'` as one string, as standard SQL has it; the dialect sees two."""
+    out: list[Token] = []
+    for token in tokens:
+        last = out[-1] if out else token
+        strings = last.token_type.name == token.token_type.name == "STRING"
+        if strings and last.end + 1 == token.start and text[last.end] == text[token.start]:
+            last.text += text[token.start] + token.text
+            last.end = token.end
+        else:
+            out.append(token)
+    return out
+
+
+def _check_nesting(tokens: list[Token]) -> None:
+    """Stops what would exhaust the parser's stack, which is not always Python's."""
+    depth = run = 0
+    for token in tokens:
+        name = token.token_type.name
+        run = run + 1 if name in _PREFIXES else 0
+        depth += (name in _OPENING) - (name in _CLOSING)
+        if depth + run > MAX_NESTING:
+            what = f"The expression is nested deeper than {MAX_NESTING} levels."
+            raise InvalidExpression(what, hint="Use IN or split it.")
+
+
+def _reason(error: Exception) -> str:
+    details = getattr(error, "errors", None)
+    if details:
+        first = details[0]
+        missing = str(first.get("description")).startswith(("Required", "Expecting"))
+        problem = "something is missing after" if missing else "there is no place for"
+        where = f"line {first.get('line')}, character {first.get('col')}"
+        return f"{problem} {str(first.get('highlight'))[:_QUOTED]!r} at {where}"
+    return "a quote or a comment is left open"

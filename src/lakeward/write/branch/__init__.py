@@ -1,0 +1,1 @@
+"""Working copies of tables that engines write before one commit takes their result."""

@@ -1,0 +1,172 @@
+"""The directories of branches: noted in the store before they are made, and cleaned up by that.
+
+Nothing is guessed by age. The directory of a transaction's branch goes when the transaction is
+over: all of it, or all but what its commit needs. Who opens the lake does so for those who died.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Final
+
+from lakeward.errors import LakewardError
+from lakeward.formats.delta.vectors import vector_file
+from lakeward.log import branches, catalog, change_files, commits, files, heads, transactions
+from lakeward.log.branches import LoggedBranch
+from lakeward.log.database import Session
+from lakeward.model.clock import now_ms
+from lakeward.model.commit import Head, TransactionState
+from lakeward.model.file import DataFile
+from lakeward.read.context import Parts
+from lakeward.write.commit.drift import follow
+
+_LOG = logging.getLogger(__name__)
+PREFIX: Final = "txn-"
+"""What the directory of a transaction's branch begins with; its id follows."""
+NAMED_PREFIX: Final = "branch-"
+"""What the directory of a named branch begins with; an id follows."""
+
+
+def note(parts: Parts, owner: str, head: Head) -> str:
+    """Note a transaction's branch of a table before it is made; the directory for it."""
+    plain = f"{PREFIX}{owner}"
+    with parts.database.write(durable=parts.database.is_remote) as session:
+        # Somebody may have died under the same, self-chosen, id.
+        for directory in (plain, f"{plain}-{secrets.token_hex(4)}"):
+            if branches.insert(session, _row(parts, owner, head, directory, None)):
+                return directory
+    message = f"two tokens for {plain} were the same"
+    raise AssertionError(message)
+
+
+def note_named(parts: Parts, session: Session, name: str, owner: str, head: Head) -> str:
+    """Note a table of a named branch, whose name is free; the directory for it."""
+    directory = f"{NAMED_PREFIX}{owner}"
+    branches.insert(session, _row(parts, owner, head, directory, name))
+    return directory
+
+
+def forget(parts: Parts, head: Head, directory: str) -> None:
+    """Forget a branch whose directory is cleaned up."""
+    with parts.database.write(durable=False) as session:
+        branches.delete(session, head.table_id, _noted(head, directory))
+
+
+def needed(
+    head: Head, directory: str, added: Iterable[DataFile], told: Iterable[DataFile]
+) -> list[str]:
+    """The files of a branch's directory that a commit needs.
+
+    Args:
+        head: The table.
+        directory: Of the branch.
+        added: The files that the commit adds.
+        told: Its change files.
+    """
+    inside, paths = f"{directory}/", dict[str, None]()
+    for file in added:
+        paths[file.path] = None
+        vector = file.deletion_vector or {}
+        if vector.get("storageType") == "u":
+            paths[vector_file(vector)] = None
+    paths.update(dict.fromkeys(file.path for file in told))
+    return [f"{head.location}/{path}" for path in paths if path.startswith(inside)]
+
+
+def clear(parts: Parts, head: Head, directory: str, keep: Collection[str] = ()) -> None:
+    """Delete all that is in a branch's directory, but for some files, and forget the branch."""
+    place, storage = f"{head.location}/{directory}", parts.storage
+    if keep:
+        inside = f"/{directory}/"
+        listed = [f.path.partition(inside)[2] for f in storage.listing(place, recursive=True)]
+        storage.delete([p for p in (f"{place}/{name}" for name in listed) if p not in keep])
+    else:
+        storage.discard(place)
+    forget(parts, head, directory)
+
+
+def sweep(parts: Parts) -> None:
+    """Clean up after transactions that are over; what cannot be now is left for the next one."""
+    with parts.database.read() as session:
+        left = branches.ended(session)
+    for branch in left:
+        try:
+            _sweep(parts, branch)
+        except LakewardError as error:
+            _LOG.warning("The branch %s could not be cleaned up: %s", branch.directory, error)
+
+
+def _sweep(parts: Parts, branch: LoggedBranch) -> None:
+    if branch.table_id == 0:
+        _sweep_made(parts, branch)
+        return
+    with parts.database.read() as session:
+        head = heads.by_id(session, branch.table_id)
+    if head is not None and not head.guarded:
+        # Its commit may be published and lost to the log: then it is found, and needs its files.
+        follow(parts, head)
+    with parts.database.read() as session:
+        head = heads.ever_by_id(session, branch.table_id)
+        found = transactions.get(session, branch.owner)
+        if found is not None and found.state is TransactionState.OPEN:
+            return
+        keep: list[str] = []
+        if found is not None and found.state is TransactionState.RATIFIED:
+            keep = _kept(session, head, branch)
+    if branch.name is not None:
+        with parts.database.write() as session:
+            catalog.leave_branch(session, branch.name)
+    clear(parts, head, branch.directory, keep)
+
+
+def _kept(session: Session, head: Head, branch: LoggedBranch) -> list[str]:
+    for _, table_id, version in commits.members(session, branch.owner):
+        if table_id == branch.table_id:
+            added = [f.file for f in files.added_at(session, table_id, version)]
+            told = change_files.of(session, table_id, version)
+            return needed(head, branch.directory, added, told)
+    return []
+
+
+def _row(parts: Parts, owner: str, head: Head, directory: str, name: str | None) -> LoggedBranch:
+    return LoggedBranch(
+        head.table_id,
+        _noted(head, directory),
+        owner,
+        name,
+        head.version,
+        parts.actor,
+        now_ms(),
+    )
+
+
+def _noted(head: Head, directory: str) -> str:
+    """A directory as it is noted: in full where the table is not in the log yet."""
+    return f"{head.location}/{directory}" if head.table_id == 0 else directory
+
+
+def _sweep_made(parts: Parts, branch: LoggedBranch) -> None:
+    """Clean up the branch of a table that its transaction made, or did not."""
+    location, _, directory = branch.directory.rpartition("/")
+    with parts.database.read() as session:
+        found = transactions.get(session, branch.owner)
+        if found is not None and found.state is TransactionState.OPEN:
+            return
+        made = [
+            heads.ever_by_id(session, table_id)
+            for _, table_id, _ in commits.members(session, branch.owner)
+        ]
+        head = next((h for h in made if h.location == location), None)
+        keep: list[str] = []
+        if head is not None:
+            own = replace(branch, table_id=head.table_id, directory=directory)
+            keep = _kept(session, head, own)
+    if head is None:
+        parts.storage.discard(branch.directory)
+    else:
+        clear(parts, head, directory, keep)
+    with parts.database.write(durable=False) as session:
+        branches.delete(session, branch.table_id, branch.directory)

@@ -1,0 +1,318 @@
+"""Named branches: working copies of tables that outlive the process that made them.
+
+A branch is made from one cut over its tables, worked on by any engine at their locations, compared
+with the lake, and published as one transaction or dropped. The transaction that publishes it has
+the branch's own id, so however often publishing is tried, and whoever dies meanwhile, it happens
+once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from lakeward.engines.datafusion import write_difference
+from lakeward.errors import (
+    AlreadyExists,
+    Conflict,
+    InvalidInput,
+    InvalidName,
+    NotFound,
+)
+from lakeward.formats.delta import protocol
+from lakeward.formats.delta.branch import check_branchable
+from lakeward.formats.delta.changes import Difference
+from lakeward.formats.delta.net import Net
+from lakeward.log import audit, branches, catalog, commits, definitions, files, heads
+from lakeward.log.branches import LoggedBranch
+from lakeward.log.database import Session
+from lakeward.model import arguments
+from lakeward.model.clock import now_ms
+from lakeward.model.commit import Head, Isolation, new_transaction_id
+from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile
+from lakeward.model.names import TableName
+from lakeward.read.context import Parts
+from lakeward.storage.base import Storage
+from lakeward.write.branch.catalog import CatalogBranch
+from lakeward.write.branch.change_feed import Differ
+from lakeward.write.branch.delta import DeltaBranch
+from lakeward.write.branch.directory import clear, note_named, sweep
+from lakeward.write.branch.iceberg import IcebergBranch
+from lakeward.write.branch.iceberg import check_branchable as check_iceberg
+from lakeward.write.commit import conflict, drift, iceberg
+from lakeward.write.commit.drift import follow_all
+from lakeward.write.plan.change import Change
+from lakeward.write.stage.added_files import check_rows
+from lakeward.write.transaction.committing import CommitResult
+from lakeward.write.transaction.transaction import Transaction
+
+Working: TypeAlias = DeltaBranch | CatalogBranch
+"""The working copy of one table."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class BranchDiff:
+    """What publishing a branch would do to one table.
+
+    Attributes:
+        table: Its name.
+        base_version: The version that the branch was made from.
+        version: The table's newest.
+        operations: What was done on the branch, in order.
+        files_added: How many files would come.
+        files_removed: How many files would go.
+        rows_added: Rows in the files that would come, deleted ones not counted.
+        rows_removed: Rows in the files that would go.
+        is_evolved: Whether columns or properties would change.
+        conflict: What others did meanwhile that stands in the way; None where nothing does.
+    """
+
+    table: str
+    base_version: int
+    version: int
+    operations: tuple[str, ...]
+    files_added: int
+    files_removed: int
+    rows_added: int
+    rows_removed: int
+    is_evolved: bool
+    conflict: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NamedBranch:
+    """A named branch as the store knows it: its tables, each with its working copy."""
+
+    name: str
+    owner: str
+    actor: str
+    created_ms: int
+    tables: Mapping[TableName, Working]
+
+
+def create(parts: Parts, name: str, tables: Iterable[TableName]) -> NamedBranch:
+    """Make a branch of tables, all at one cut.
+
+    Raises:
+        InvalidName: The name cannot be one.
+        TableNotFound: There is no such table.
+        AlreadyExists: There is a branch of this name.
+        UnsupportedFeature: A table cannot be branched. Nothing was made.
+    """
+    if not _NAME.fullmatch(arguments.text(name, "name")):
+        what = f"{name!r} is not a name for a branch."
+        raise InvalidName(what, hint="Use letters, digits, '_' and '-'.", name=str(name))
+    wanted, owner = sorted(set(tables)), new_transaction_id()
+    if not wanted:
+        what = f"The branch {name!r} would have no tables."
+        raise InvalidInput(what, hint="Name the tables to branch.", branch=name)
+    follow_all(parts)
+    sweep(parts)
+    with parts.database.write() as session:
+        # Two of one name, of different tables, would be taken for one.
+        parts.database.lock_schema(session)
+        if branches.named(session, name):
+            what = f"The lake has a branch {name!r} already."
+            hint = "Publish or drop it, or choose another name."
+            raise AlreadyExists(what, hint=hint, branch=name)
+        for table in wanted:
+            head = heads.get(session, table)
+            _check(head, parts.definition(session, head))
+            note_named(parts, session, name, owner, head)
+    with parts.database.write() as session:
+        # Noted before, whatever is made now is known to be the branch's.
+        for row in branches.named(session, name):
+            found = heads.ever_by_id(session, row.table_id)
+            _begin(parts, session, row, heads.lock(session, row.table_id, found.name))
+    return get(parts, name)
+
+
+def get(parts: Parts, name: str) -> NamedBranch:
+    """A named branch; what its maker did not finish is finished.
+
+    Raises:
+        NotFound: There is none of this name, or it was published.
+    """
+    with parts.database.read() as session:
+        rows = [r for r in branches.named(session) if r.name == name]
+        if not rows:
+            what = f"The lake has no branch {name!r}."
+            raise NotFound(what, hint="`lakeward branch list` lists what it has.", branch=name)
+        found = [_working(parts, session, row) for row in rows]
+    for branch in found:
+        if branch.is_made:
+            continue
+        if isinstance(branch, CatalogBranch):
+            branch.make()
+            continue
+        with parts.database.read() as session:
+            base = list(files.at(session, branch.head.table_id, branch.head.version))
+        branch.make(rows[0].owner, base)
+    return NamedBranch(
+        name, rows[0].owner, rows[0].actor, rows[0].created_ms, {b.head.name: b for b in found}
+    )
+
+
+def diff(parts: Parts, branch: NamedBranch) -> list[BranchDiff]:
+    """What publishing the branch would do to each of its tables, and what stands in the way."""
+    follow_all(parts)
+    return [_diff(parts, table) for table in branch.tables.values()]
+
+
+def stage(
+    parts: Parts, tx: Transaction, branch: NamedBranch, differ: Differ | None
+) -> dict[TableName, Net]:
+    """Make all that was done on a branch part of a transaction, checked like appended rows are.
+
+    Args:
+        parts: The lake's.
+        tx: A new one, of the branch's own id.
+        branch: The branch.
+        differ: The engine that tells the change feed of several statements; delta-rs when None.
+
+    Raises:
+        ConstraintViolation: Rows that a check of their table refuses.
+    """
+    out: dict[TableName, Net] = {}
+    differ = differ or _delta_rs_differ(parts.storage)
+    for name, table in branch.tables.items():
+        net = out[name] = table.net(evolve=True, differ=differ)
+        if not net.is_empty:
+            change = tx._begin_at(table.head, table.definition)
+            table.fill(change, net)
+            _check_new(parts, change, net.added)
+    return out
+
+
+def publish(
+    parts: Parts, tx: Transaction, branch: NamedBranch, differ: Differ | None
+) -> CommitResult:
+    """Commit all that was done on a branch, and clean up after it.
+
+    Args:
+        parts: The lake's.
+        tx: A new one, of the branch's own id.
+        branch: The branch.
+        differ: As in `stage`.
+    """
+    if tx._is_replay():
+        return tx.commit()
+    try:
+        staged = stage(parts, tx, branch, differ)
+        result = tx.commit()
+    except BaseException:
+        tx.rollback()
+        raise
+    with parts.database.write() as session:
+        catalog.leave_branch(session, branch.name)
+    for name, table in branch.tables.items():
+        table.tidy(staged[name])
+    return result
+
+
+def drop(parts: Parts, branch: NamedBranch) -> None:
+    """Delete a branch with all that was written on it."""
+    with parts.database.write() as session:
+        for table in branch.tables.values():
+            if heads.by_id(session, table.head.table_id) is not None:
+                head = heads.lock(session, table.head.table_id, table.head.name)
+                _audit(parts, session, head, "DROP BRANCH", {"branch": branch.name})
+        catalog.leave_branch(session, branch.name)
+        branches.unname(session, branch.owner)
+    for table in branch.tables.values():
+        clear(parts, table.head, table.directory)
+
+
+def _diff(parts: Parts, table: Working) -> BranchDiff:
+    net = table.look()
+    change = Change(table.head, table.definition)
+    table.fill(change, net)
+    reason: str | None = None
+    with parts.database.read() as session:
+        current = heads.get(session, table.head.name)
+        try:
+            conflict.check(session, change, current, Isolation.SNAPSHOT)
+        except Conflict as error:
+            reason = error.what
+    return BranchDiff(
+        table=str(table.head.name),
+        base_version=table.head.version,
+        version=current.version,
+        operations=tuple(s.info.operation for s in net.statements),
+        files_added=len(net.added),
+        files_removed=len(net.removed),
+        rows_added=sum(map(_rows, net.added)),
+        rows_removed=sum(_rows(f.file) for f in net.removed),
+        is_evolved=net.definition is not None,
+        conflict=reason,
+    )
+
+
+def _rows(file: DataFile) -> int:
+    return file.told_rows
+
+
+def _begin(parts: Parts, session: Session, row: LoggedBranch, head: Head) -> None:
+    """Let a table's branch begin with its locked head: so all of them are from one cut."""
+    head = drift.settled(parts, session, head)
+    branches.rebase(session, row.table_id, row.directory, head.version)
+    if head.format == iceberg.FORMAT:
+        definition = parts.definition(session, head)
+        made = IcebergBranch.make(parts, head, definition, row.directory)
+        catalog.enter_branch(session, str(row.name), head.name, made.document.location)
+    _audit(parts, session, head, "CREATE BRANCH", {"branch": row.name, "version": head.version})
+
+
+def _check(head: Head, definition: Definition) -> None:
+    if head.format == iceberg.FORMAT:
+        check_iceberg(definition, str(head.name))
+    else:
+        check_branchable(definition, str(head.name))
+
+
+def _check_new(parts: Parts, change: Change, added: Sequence[DataFile]) -> None:
+    """Look at rows that another engine wrote; mapped ones that engine has looked at itself."""
+    after = replace(change, definition=change.new_definition or change.definition)
+    ours = change.head.format == iceberg.FORMAT or not protocol.needs_engine(after.definition)
+    if ours:
+        check_rows(parts.storage, after, [f for f in added if f.deletion_vector is None])
+
+
+def _working(parts: Parts, session: Session, row: LoggedBranch) -> Working:
+    """A table of a named branch, with its head as it was when the branch was made."""
+    now = heads.ever_by_id(session, row.table_id)
+    made = commits.one(session, row.table_id, row.base_version)
+    number, definition = definitions.at(session, row.table_id, row.base_version)
+    head = replace(
+        now,
+        version=row.base_version,
+        definition_id=number,
+        timestamp_ms=now.timestamp_ms if made is None else made.timestamp_ms,
+    )
+    if head.format == iceberg.FORMAT:
+        return CatalogBranch(parts, head, definition, row.directory, str(row.name), now.version)
+    return DeltaBranch(parts, head, definition, row.directory)
+
+
+def _audit(
+    parts: Parts, session: Session, head: Head, action: str, detail: Mapping[str, object]
+) -> None:
+    noted = audit.record(
+        session, head, at_ms=now_ms(), actor=parts.actor, action=action, detail=dict(detail)
+    )
+    heads.advance(session, noted)
+
+
+def _delta_rs_differ(storage: Storage) -> Differ:
+    """A differ that runs in delta-rs and opens files with the lake's own storage options."""
+
+    def write(task: Difference) -> None:
+        options = storage.delta_options()
+        write_difference(task.before, task.after, task.target, task.columns, options=options)
+
+    return write

@@ -1,0 +1,1 @@
+"""The commit: checked against other commits, recorded in the log, published."""

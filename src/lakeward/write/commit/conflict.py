@@ -1,0 +1,160 @@
+"""Whether what others committed since the base version stands in the way of a change.
+
+Blind appends meet no conflict. A change that removes or replaces rows conflicts with a commit that
+removed one of the same files, or that added a file which may hold rows of the replaced scope. A
+serializable transaction also conflicts with whoever changed what it read. Changes to other files
+and other partitions pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, Final
+
+from lakeward.errors import Conflict
+from lakeward.log import commits, definitions, files, heads
+from lakeward.log.database import Session
+from lakeward.model.commit import Head, Isolation
+from lakeward.model.expressions.nodes import Expression
+from lakeward.model.file import LoggedFile
+from lakeward.model.names import TableName
+from lakeward.read.plan import file_may_match, plan, to_prune_by
+from lakeward.write.plan.change import Change
+
+_HINT: Final = "Nothing was committed. Run the transaction again; lake.run does so by itself."
+
+
+class Kind(StrEnum):
+    """In which way others were in the way; `Conflict.kind`."""
+
+    DEFINITION = "definition"
+    PATH = "path"
+    REMOVED = "removed"
+    ADDED = "added"
+    READ = "read"
+
+
+def check(session: Session, change: Change, current: Head, isolation: Isolation) -> None:
+    """Pass when the change can be made on top of the current head.
+
+    Raises:
+        Conflict: It cannot; says what stands in the way.
+    """
+    base = change.head
+    if current.version == base.version:
+        return
+    if current.definition_id != base.definition_id:
+        changed = definitions.first_version(session, current.table_id, base.definition_id + 1)
+        why = "changed the table's definition"
+        raise conflict(session, change, current, Kind.DEFINITION, why, changed)
+    for path in change.claims:
+        live = files.live_at_path(session, current.table_id, path)
+        if live:
+            why = f"added file {path}, which this transaction adds too"
+            raise conflict(session, change, current, Kind.PATH, why, live[0].added, file=path)
+    if change.is_blind:
+        return
+    gone = _lost(session, change, current)
+    if gone is not None:
+        why = f"removed or rewrote file {gone.path}, which this transaction removes or rewrites too"
+        raise conflict(session, change, current, Kind.REMOVED, why, gone.removed, file=gone.path)
+    added = _first_added(session, change, current, change.scopes)
+    if added is not None:
+        why = f"added rows that this transaction may have to replace or remove (file {added.path})"
+        raise conflict(session, change, current, Kind.ADDED, why, added.added, file=added.path)
+    if isolation is Isolation.SERIALIZABLE:
+        _check_reads(session, change, current)
+
+
+def check_absent(session: Session, names: Iterable[TableName]) -> None:
+    """Pass when tables that were asked for and not seen are still not there.
+
+    Raises:
+        Conflict: One was made meanwhile.
+    """
+    for name in names:
+        if heads.find(session, name) is not None:
+            what = f"Table {name} was made after this transaction had found that there is none."
+            reason = "made the table"
+            raise Conflict(what, hint=_HINT, table=str(name), kind=Kind.READ, reason=reason)
+
+
+def conflict(
+    session: Session,
+    change: Change,
+    current: Head,
+    kind: Kind,
+    reason: str,
+    version: int | None = None,
+    **facts: Any,
+) -> Conflict:
+    """The error that says who was in the way, and how.
+
+    Args:
+        session: To look up who it was.
+        change: What cannot be made.
+        current: The table's head.
+        kind: In which way.
+        reason: What the other one did, in words that follow its name.
+        version: The other one's version, where it is one.
+        **facts: More of them.
+    """
+    base = change.head.version
+    other = None if version is None else commits.one(session, current.table_id, version)
+    if other is None:
+        who, found = "Somebody", {}
+    else:
+        info = other.info
+        who = f"Version {version} (transaction {info.transaction_id}, {info.operation})"
+        found = {"other_version": version, "other_transaction_id": info.transaction_id}
+    what = (
+        f"Table {current.name} went from version {base} to {current.version} meanwhile. "
+        f"{who} {reason}."
+    )
+    return Conflict(
+        what,
+        hint=_HINT,
+        table=str(current.name),
+        base_version=base,
+        version=current.version,
+        kind=kind,
+        reason=reason,
+        **found,
+        **facts,
+    )
+
+
+def _lost(session: Session, change: Change, current: Head) -> LoggedFile | None:
+    if not change.removed:
+        return None
+    removed = files.removed_since(session, current.table_id, change.head.version, current.version)
+    return next((f for f in removed if (f.added, f.ordinal) in change.removed), None)
+
+
+def _first_added(
+    session: Session, change: Change, current: Head, scopes: Iterable[Expression | None]
+) -> LoggedFile | None:
+    after = change.head.version
+    for scope in scopes:
+        condition = to_prune_by(scope, change.definition)
+        found = plan(session, current.table_id, current.version, condition, after=after)
+        first = next(iter(found), None)
+        if first is not None:
+            return first
+    return None
+
+
+def _check_reads(session: Session, change: Change, current: Head) -> None:
+    if not change.reads:
+        return
+    base = change.head.version
+    added = _first_added(session, change, current, change.reads)
+    if added is not None:
+        why = f"added rows where this transaction read (file {added.path})"
+        raise conflict(session, change, current, Kind.READ, why, added.added, file=added.path)
+    read = [to_prune_by(scope, change.definition) for scope in change.reads]
+    for file in files.removed_since(session, current.table_id, base, current.version):
+        if any(r is None or file_may_match(r, file.file) for r in read):
+            why = f"removed or rewrote rows where this transaction read (file {file.path})"
+            raise conflict(session, change, current, Kind.READ, why, file.removed, file=file.path)

@@ -1,0 +1,82 @@
+"""The hint beside an Iceberg table's documents: which of them a commit was acknowledged for.
+
+The catalog decides which document is current; the hint is for those who have only the files: for
+readers of a directory, and for a lake whose store was lost. It is written after the commit is
+ratified and before that is acknowledged, so a document beyond it was acknowledged to nobody. It is
+not synced: a power cut may leave an older one.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+
+from lakeward.errors import FileMissing, LakewardError
+from lakeward.formats.iceberg.document import METADATA_DIRECTORY
+from lakeward.formats.iceberg.newest import HINT, document_number, hint_text
+from lakeward.log import heads
+from lakeward.model.commit import Head
+from lakeward.model.steps import reach
+from lakeward.read.context import Parts
+
+_LOG = logging.getLogger(__name__)
+
+
+def publish_hint(parts: Parts, head: Head) -> None:
+    """Name a head's document in the hint, unless a later one is named there.
+
+    Raises:
+        StorageError: The warehouse cannot be written now. The commit stands.
+    """
+    if head.pointer is None:
+        return
+    text = hint_text(head.pointer)
+    with parts.database.turn(head.table_id):
+        known = _hinted(parts, head)
+        if known != text and _number(known) <= _number(text):
+            _write(parts, head, text)
+    reach("publish.hinted")
+
+
+def renew_hints(parts: Parts) -> None:
+    """Let every hint name what the log has: who ratified that may have died before it was named.
+
+    After an older store was put back the hint is newer than the log, and is set back, too. What
+    cannot be written is only reported.
+    """
+    with parts.database.read() as session:
+        tables = heads.of_format(session, "iceberg")
+    for head in tables:
+        try:
+            if head.pointer is not None and _hinted(parts, head) != hint_text(head.pointer):
+                _renew(parts, head)
+        except LakewardError as error:
+            _LOG.warning("The hint of table %s could not be written: %s", head.name, error)
+
+
+def _renew(parts: Parts, head: Head) -> None:
+    with parts.database.turn(head.table_id):
+        with parts.database.read() as session:
+            current = heads.by_id(session, head.table_id)
+        if current is not None and current.pointer is not None:
+            _write(parts, current, hint_text(current.pointer))
+
+
+def _write(parts: Parts, head: Head, text: str) -> None:
+    parts.storage.replace(hint_path(head), f"{text}\n".encode())
+
+
+def hint_path(head: Head) -> str:
+    """Where a table's hint is."""
+    return f"{head.location}/{METADATA_DIRECTORY}/{HINT}"
+
+
+def _hinted(parts: Parts, head: Head) -> str:
+    with suppress(FileMissing, UnicodeDecodeError):
+        return parts.storage.read(hint_path(head)).decode().strip()
+    return ""
+
+
+def _number(text: str) -> int:
+    found = document_number(f"{text}.metadata.json")
+    return -1 if found is None else found

@@ -1,0 +1,114 @@
+"""Commits to a table that is not guarded: one table at a time, arbitrated by put-if-absent.
+
+Others may write such a table past us, so a version is ours only once its published file is. The
+file is put inside the ratifying database transaction: if somebody was faster, the transaction is
+undone, their commit is taken over, and ours is checked against it and tried at the next version.
+If the process dies, or the database fails, after the file was put, the commit happened: `drift`
+finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from lakeward.errors import Conflict, LakewardError, OutcomeUnknown, StorageError
+from lakeward.formats.delta.publication import commit_bytes, commit_path
+from lakeward.log import commits, heads
+from lakeward.log.database import Session
+from lakeward.model.commit import Head
+from lakeward.model.steps import reach
+from lakeward.read.context import Parts
+from lakeward.write.commit import conflict
+from lakeward.write.commit.drift import adopt_drift
+from lakeward.write.commit.outcome import recorded
+from lakeward.write.commit.ratify import Intent, close, honour_locks, member_of, timestamp_after
+from lakeward.write.commit.record import Ratified, insert
+
+_RACES: Final = 100
+
+
+class _Lost(LakewardError):
+    """Somebody else's file took the version."""
+
+
+def ratify_open(parts: Parts, intent: Intent) -> list[Ratified]:
+    """Make a one-table transaction on an open table true, and publish it in the same breath.
+
+    Raises:
+        Conflict: Others changed what it touched. Nothing was committed.
+        Locked: Another transaction holds the table. Nothing was committed.
+        StorageError: The published file could not be written. Nothing was committed.
+    """
+    (change,) = intent.changes
+    intent.settle()
+
+    def build(session: Session, head: Head) -> Ratified:
+        honour_locks(parts, session, intent)
+        conflict.check(session, change, head, intent.isolation)
+        conflict.check_absent(session, intent.absent)
+        for record in intent.along:
+            record(session)
+        reach("ratify.checked")
+        return member_of(parts, intent, change, head, timestamp_after([head]))
+
+    return [commit_open(parts, intent.transaction_id, change.head, build)]
+
+
+def commit_open(
+    parts: Parts,
+    transaction_id: str,
+    base: Head,
+    build: Callable[[Session, Head], Ratified],
+) -> Ratified:
+    """Commit what `build` makes of the newest head, again until its file is the first."""
+    for _ in range(_RACES):
+        try:
+            return _try(parts, transaction_id, base, build)
+        except _Lost:
+            continue
+    what = f"Table {base.name} lost {_RACES} races for a version."
+    raise Conflict(what, hint="Run the transaction again.", table=str(base.name))
+
+
+def _try(
+    parts: Parts,
+    transaction_id: str,
+    base: Head,
+    build: Callable[[Session, Head], Ratified],
+) -> Ratified:
+    with parts.database.write() as session:
+        head = adopt_drift(parts, session, heads.lock(session, base.table_id, base.name))
+        if commits.members(session, transaction_id):
+            # An earlier try put its file and lost the database transaction; drift found it.
+            return recorded(session, transaction_id)[0]
+        close(session, transaction_id)
+        reach("ratify.locked")
+        member = build(session, head)
+        insert(session, member, head)
+        heads.set_published(session, head.table_id, member.commit.version)
+        reach("ratify.inserted")
+        _put(parts, member)
+    reach("ratify.committed")
+    return member
+
+
+def _put(parts: Parts, member: Ratified) -> None:
+    path = commit_path(member.head.location, member.commit.version)
+    data = commit_bytes(member.head, member.commit, member.definition)
+    try:
+        first = parts.storage.put_if_absent(path, data)
+    except StorageError:
+        # The name may or may not have been taken; if the file is ours, the commit happened.
+        if not parts.storage.exists(path) or parts.storage.read(path) != data:
+            raise
+        first = True
+    if not first:
+        what = f"{path} exists."
+        raise _Lost(what)
+    # The log must not know a version whose name a power cut could still give to somebody else.
+    try:
+        parts.storage.settle([path])
+    except StorageError as error:
+        what = f"{path} is there, and it is not sure that its name is safe."
+        raise OutcomeUnknown(what, transaction_id=member.commit.info.transaction_id) from error

@@ -1,0 +1,159 @@
+"""Learning whether a commit happened, and riding out a store that does not answer.
+
+A commit whose answer was lost is neither success nor failure. It is looked up by its id: the lookup
+locks the transaction's row, so it waits for a ratification that may still be under way, and what it
+then finds is final.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+import tenacity
+
+from lakeward.errors import (
+    CorruptTable,
+    OutcomeUnknown,
+    StorageError,
+    StoreError,
+    StoreUnavailable,
+    TransactionClosed,
+    TransactionNotFound,
+    UnsupportedFeature,
+)
+from lakeward.log import commits, definitions, heads, transactions
+from lakeward.log.database import Session
+from lakeward.model.commit import TransactionState
+from lakeward.read.context import Parts
+from lakeward.write.commit.drift import follow_all
+from lakeward.write.commit.ratify import Intent
+from lakeward.write.commit.record import Ratified
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a transaction."""
+
+    transaction_id: str
+    state: TransactionState
+    versions: dict[str, int]
+
+    @property
+    def committed(self) -> bool:
+        """Whether it is in the log."""
+        return self.state is TransactionState.RATIFIED
+
+
+def outcome(parts: Parts, transaction_id: str) -> Outcome:
+    """What became of a transaction; final unless it is still open.
+
+    Raises:
+        TransactionNotFound: No transaction of that id was ever registered.
+        StoreUnavailable: The store does not answer.
+    """
+    happened(parts, transaction_id)
+    with parts.database.write() as session:
+        state = transactions.lock(session, transaction_id)
+        if state is None:
+            what = f"The log knows no transaction {transaction_id}."
+            raise TransactionNotFound(what, transaction_id=transaction_id)
+        found = commits.members(session, transaction_id)
+    return Outcome(transaction_id, state, {str(name): version for name, _, version in found})
+
+
+def happened(parts: Parts, transaction_id: str) -> bool:
+    """Whether a transaction is known as ratified, after a look at open tables where it is not.
+
+    There a commit may be published and not yet in the log: its file decides.
+    """
+    for look in (False, True):
+        if look:
+            with suppress(CorruptTable, StorageError, UnsupportedFeature):
+                follow_all(parts)
+        with parts.database.read() as session:
+            found = transactions.get(session, transaction_id)
+        if found is None or found.state is TransactionState.RATIFIED:
+            return found is not None
+    return False
+
+
+def ratify_surely(
+    parts: Parts, intent: Intent, ratify: Callable[[Parts, Intent], list[Ratified]]
+) -> list[Ratified]:
+    """Ratify, whatever happens to the answers: committed once, or an error that means not at all.
+
+    Raises:
+        OutcomeUnknown: The store stayed silent; nothing of the transaction may be deleted.
+    """
+    doubtful = False
+
+    def once() -> list[Ratified]:
+        nonlocal doubtful
+        try:
+            return ratify(parts, intent)
+        except OutcomeUnknown:
+            doubtful = True
+            raise
+        except TransactionClosed as closed:
+            if closed.state is not TransactionState.RATIFIED:
+                raise
+            with parts.database.read() as session:
+                return recorded(session, intent.transaction_id)
+
+    try:
+        return patiently(parts, once)
+    except OutcomeUnknown as error:
+        raise _unknown(intent.transaction_id) from error
+    except StoreError as error:
+        if doubtful:
+            raise _unknown(intent.transaction_id) from error
+        raise
+
+
+def patiently(parts: Parts, action: Callable[[], T]) -> T:
+    """Do something that may be done twice, again while the store cannot be reached."""
+    try:
+        return action()
+    except (OutcomeUnknown, StoreUnavailable):
+        pass
+    for attempt in _patiently(parts):
+        with attempt:
+            return action()
+    message = "unreachable"
+    raise AssertionError(message)
+
+
+def _patiently(parts: Parts) -> tenacity.Retrying:
+    return tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type((OutcomeUnknown, StoreUnavailable)),
+        wait=tenacity.wait_random_exponential(multiplier=0.02, max=1.0),
+        stop=tenacity.stop_after_delay(parts.database.patience_seconds),
+        reraise=True,
+    )
+
+
+def recorded(session: Session, transaction_id: str) -> list[Ratified]:
+    """The members of a transaction that was ratified before, from the log."""
+    return [
+        _member(session, table_id, version)
+        for _, table_id, version in commits.members(session, transaction_id)
+    ]
+
+
+def _member(session: Session, table_id: int, version: int) -> Ratified:
+    # What was ratified stays so, even when the table was dropped before we could ask.
+    head = heads.ever_by_id(session, table_id)
+    commit = commits.full(session, table_id, version)
+    _, definition = definitions.at(session, table_id, version)
+    return Ratified(head, commit, definition)
+
+
+def _unknown(transaction_id: str) -> OutcomeUnknown:
+    what = f"The store did not say whether transaction {transaction_id} was committed."
+    hint = "No file was deleted. Ask lake.outcome(transaction_id) when the store answers again."
+    return OutcomeUnknown(what, hint=hint, transaction_id=transaction_id)

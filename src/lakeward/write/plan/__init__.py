@@ -1,0 +1,1 @@
+"""What a transaction is going to do to a table, before anything is written."""

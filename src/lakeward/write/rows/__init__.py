@@ -1,0 +1,1 @@
+"""Rows of existing files updated, merged and deleted."""

@@ -1,0 +1,124 @@
+"""The change feed of a Delta table that asks for one: the rows that a commit changes, in files.
+
+A commit that only adds rows, or only removes whole files, tells its changes by these files alone.
+One that writes files again must tell them apart from the rows that only moved: a row that was
+updated as it was and as it is, one that is new, one that is gone. An update or a merge that is all
+a transaction does to a table tells them as it finds them, and so does a deletion. What several
+operations came to is the difference of rows between the files that went and the files that came:
+there a row that was updated is one that is gone and one that is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lakeward.engines.arrow.difference import difference
+from lakeward.formats.delta.changes import (
+    CHANGE_TYPE,
+    DELETED,
+    INSERTED,
+    UPDATED_FROM,
+    UPDATED_TO,
+    with_change_type,
+)
+from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.steps import reach
+from lakeward.read.plan import file_always_matches
+from lakeward.read.scan import read_files
+from lakeward.storage.base import Storage
+from lakeward.write.plan.change import Added, Change, RowsChanged, RowsRemoved
+from lakeward.write.plan.options import has_change_feed
+from lakeward.write.plan.validate import Checks
+from lakeward.write.stage.stager import Stager
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Writes change files of one table, in any threads."""
+
+    stager: Stager
+
+    @classmethod
+    def of(cls, stager: Stager) -> Feed | None:
+        """The feed of a table; None where it asks for none."""
+        definition = stager.definition
+        if stager.head.format != "delta" or not has_change_feed(definition.properties):
+            return None
+        told = replace(with_change_type(definition), constraints={}, derived={})
+        return cls(stager.beside(told, below="_change_data/", stem="cdc"))
+
+    def write(self, changes: Iterable[tuple[str, pa.Table]]) -> list[DataFile]:
+        """Write rows, each with the kind of its change."""
+        rows = (self._told(kind, table) for kind, table in changes if table.num_rows)
+        written = self.stager.stage(rows, Checks(str(self.stager.head.name), {}), complete=True)
+        if written:
+            reach("rows.told")
+        return [DataFile(f.path, f.size, None, 0, f.partition) for f in written]
+
+    def write_changes(self, *, before: pa.Table, after: pa.Table, gone: pa.Table) -> list[DataFile]:
+        """Write what became of the rows of a file."""
+        return self.write([(UPDATED_FROM, before), (UPDATED_TO, after), (DELETED, gone)])
+
+    def write_new(self, rows: pa.Table) -> list[DataFile]:
+        """Write rows that are new."""
+        return self.write([(INSERTED, rows)])
+
+    def _told(self, kind: str, rows: pa.Table) -> pa.Table:
+        kinds = pa.repeat(pa.scalar(kind), rows.num_rows)
+        told = rows.append_column(CHANGE_TYPE, kinds)
+        wanted = self.stager.definition.schema.arrow
+        columns = [c.cast(f.type) for c, f in zip(told.columns, wanted, strict=True)]
+        return pa.Table.from_arrays(columns, schema=wanted)
+
+
+def settle(storage: Storage, stager: Stager, change: Change) -> None:
+    """Let a change tell its rows, where its table has a feed and its files do not tell them.
+
+    What was told before, for a version that the change is no longer made on, is forgotten.
+    """
+    feed = Feed.of(stager) if change.steps else None
+    if feed is None:
+        return
+    match change.steps:
+        case _ if _is_implied(change):
+            told: list[DataFile] = []
+        case [RowsChanged()] if not change.fixed:
+            told = change.told
+        case [RowsRemoved(scope)] if not change.fixed:
+            rows = read_files(
+                storage, change.head, change.definition, list(change.removed.values()), where=scope
+            )
+            told = feed.write((DELETED, pa.Table.from_batches([b])) for b in rows)
+        case _:
+            told = feed.write(_difference(storage, change))
+    change.change_files[:] = told
+
+
+def _is_implied(change: Change) -> bool:
+    """Whether files that went had only rows that are gone, and files that came only new ones."""
+    for step in change.steps:
+        match step:
+            case Added():
+                continue
+            case RowsRemoved(scope):
+                removed = change.removed.values()
+                if scope is None or all(file_always_matches(scope, f.file) for f in removed):
+                    continue
+        return False
+    return True
+
+
+def _difference(storage: Storage, change: Change) -> Iterator[tuple[str, pa.Table]]:
+    came = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(change.added)]
+    gone, new = difference(
+        _rows(storage, change, list(change.removed.values())), _rows(storage, change, came)
+    )
+    yield DELETED, gone
+    yield INSERTED, new
+
+
+def _rows(storage: Storage, change: Change, files: Sequence[LoggedFile]) -> pa.Table:
+    return read_files(storage, change.head, change.definition, files).read_all()

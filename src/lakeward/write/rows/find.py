@@ -1,0 +1,247 @@
+"""Which rows of a file a plan changes, found from the few columns that tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from lakeward.engines.arrow.evaluate import Mask, computed, holds
+from lakeward.engines.arrow.matching import KeyIndex, Pairs, Positions
+from lakeward.engines.arrow.picking import picked
+from lakeward.engines.arrow.shown import python_rows
+from lakeward.errors import ConstraintViolation
+from lakeward.model.expressions.nodes import Expression
+from lakeward.model.expressions.sides import source_name, sources, targets
+from lakeward.model.expressions.when import Does
+from lakeward.write.plan.row_plan import BoundClause, RowPlan
+
+_SAMPLE: Final = 5
+_PLACE: Final = "\0place"
+"""A name that no column can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """Rows that get new values.
+
+    Attributes:
+        values: By column.
+        rows: Their positions among the rows that were looked at.
+        partners: The rows of the data that they get them from; None where there is no data.
+    """
+
+    values: Mapping[str, Expression]
+    rows: Positions
+    partners: Positions | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a plan does to some rows, by their positions.
+
+    Attributes:
+        deleted: Rows that go, in order.
+        updated: Rows that get new values; each in order, and none of them is there twice.
+    """
+
+    deleted: Positions
+    updated: tuple[Updated, ...]
+
+    @property
+    def gone(self) -> Positions:
+        """All rows that do not stay as they are, in order."""
+        return np.sort(np.concatenate([self.deleted, *(u.rows for u in self.updated)]))
+
+    def moved(self, place: Callable[[Positions], Positions]) -> Found:
+        """The same by other positions."""
+        updated = tuple(replace(u, rows=place(u.rows)) for u in self.updated)
+        return Found(place(self.deleted), updated)
+
+    def between(self, low: int, high: int) -> Found:
+        """What is done to rows from one position up to, and without, another."""
+        updated = []
+        for one in self.updated:
+            some = slice(*np.searchsorted(one.rows, [low, high]))
+            if some.stop > some.start:
+                partners = None if one.partners is None else one.partners[some]
+                updated.append(replace(one, rows=one.rows[some], partners=partners))
+        return Found(
+            self.deleted[slice(*np.searchsorted(self.deleted, [low, high]))], tuple(updated)
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Found]) -> Found:
+        """What is done to rows that follow each other."""
+        if len(parts) == 1:
+            return parts[0]
+        deleted = np.concatenate([np.empty(0, dtype=np.int64), *(p.deleted for p in parts)])
+        return cls(deleted, tuple(u for p in parts for u in p.updated))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all rows stay as they are."""
+        return not len(self.deleted) and not self.updated
+
+
+def find(plan: RowPlan, rows: pa.Table, seen: Mask, known: Pairs | None = None) -> Found:
+    """What a plan does to rows of the table.
+
+    Args:
+        plan: What shall be done.
+        rows: Some of the table's, with the columns that the plan needs.
+        seen: Noted for each row of the data: whether it has a partner.
+        known: The pairs of rows with the same key, where the data has blocks.
+
+    Raises:
+        ConstraintViolation: A row would be changed by two rows of the data.
+    """
+    deleted: list[Positions] = []
+    updated: list[Updated] = []
+    alone = None
+    if plan.has_data:
+        pairs = _partners(plan, rows, known)
+        seen[pairs.partners] = True
+        chosen = _chosen(plan, rows, pairs)
+        _check_once(plan, rows, pairs, [found for _, found in chosen])
+        for clause, found in chosen:
+            _note(clause, pairs.rows[found], pairs.partners[found], deleted, updated)
+        stays = np.ones(rows.num_rows, dtype=bool)
+        stays[pairs.rows] = False
+        alone = np.flatnonzero(stays)
+    if plan.alone:
+        for clause, found in _first(plan.alone, rows, alone, plan):
+            _note(clause, found, None, deleted, updated)
+    gone = np.unique(np.concatenate(deleted)) if deleted else np.empty(0, dtype=np.int64)
+    return Found(gone, tuple(updated))
+
+
+def inserted(plan: RowPlan, seen: Mask, some: slice) -> Iterable[tuple[BoundClause, pa.Table]]:
+    """The rows without a partner that shall be inserted, of some rows of the data, by clause."""
+    rest = np.flatnonzero(~seen[some])
+    rows = plan.source.slice(some.start, some.stop - some.start)
+    for clause, found in _first(plan.not_matched, rows, rest, plan):
+        if len(found):
+            yield clause, picked(rows, found)
+
+
+def beside(
+    plan: RowPlan,
+    rows: pa.Table,
+    partners: Positions | None,
+    expressions: Iterable[Expression],
+) -> pa.Table:
+    """Rows of the table with those columns of their partners that expressions read."""
+    if partners is None:
+        return rows
+    names = sorted(set().union(*map(sources, expressions)))
+    # Arrow would copy all chunks of a column into one first, to take any of its rows.
+    taken = picked(plan.source.select([source_name(n) for n in names]), partners)
+    for name in taken.column_names:
+        rows = rows.append_column(name, taken[name])
+    return rows
+
+
+def same_keys(plan: RowPlan, index: KeyIndex, rows: pa.Table) -> Pairs:
+    """The pairs of rows of the table, and of those of an index, that have the same key."""
+    wanted = {str(n): target for n, (target, _) in enumerate(plan.keys)}
+    found = computed(rows, wanted, f"The key of {plan.table}")
+    return index.find(list(found.values()))
+
+
+def _partners(plan: RowPlan, rows: pa.Table, known: Pairs | None) -> Pairs:
+    pairs = known
+    if pairs is None:
+        assert plan.index is not None  # noqa: S101  else the pairs are known
+        pairs = same_keys(plan, plan.index, rows)
+    if plan.also is None or not len(pairs.rows):
+        return pairs
+    joined = _joined(plan, rows, pairs, [plan.also])
+    keep = holds(joined, plan.also, f"The condition of the merge into {plan.table}")
+    return Pairs(pairs.rows[keep], pairs.partners[keep])
+
+
+def _chosen(plan: RowPlan, rows: pa.Table, pairs: Pairs) -> list[tuple[BoundClause, Positions]]:
+    """For each clause the pairs that it takes, as their numbers."""
+    conditions = [c.condition for c in plan.matched if c.condition is not None]
+    if not conditions or not len(pairs.rows):
+        everything = np.arange(len(pairs.rows))
+        return [(clause, everything) for clause in plan.matched[:1]]
+    return _first(plan.matched, _joined(plan, rows, pairs, conditions), None, plan)
+
+
+def _joined(
+    plan: RowPlan, rows: pa.Table, pairs: Pairs, expressions: Sequence[Expression]
+) -> pa.Table:
+    names = sorted(set().union(*map(targets, expressions)))
+    places = pa.array(pairs.rows)
+    # A table without columns would not know how many rows it has.
+    some = picked(rows.select(names), pairs.rows) if names else pa.table({})
+    taken = pa.table({_PLACE: places, **{n: some[n] for n in names}})
+    return beside(plan, taken, pairs.partners, expressions)
+
+
+def _first(
+    clauses: Iterable[BoundClause], rows: pa.Table, among: Positions | None, plan: RowPlan
+) -> list[tuple[BoundClause, Positions]]:
+    """For each clause the rows for which it is the first that holds.
+
+    A condition is only computed for rows that no earlier clause took.
+    """
+    out = []
+    what = f"A condition of the change to {plan.table}"
+    rest = among
+    for clause in clauses:
+        if rest is None:
+            some, places = rows, np.arange(rows.num_rows)
+        else:
+            some, places = rows, rest
+            if clause.condition is not None and len(rest) < rows.num_rows:
+                some = picked(rows, rest)
+        if clause.condition is None:
+            out.append((clause, places))
+            break
+        mask = holds(some, clause.condition, what)
+        out.append((clause, places[mask]))
+        rest = places[~mask]
+    return out
+
+
+def _check_once(plan: RowPlan, rows: pa.Table, pairs: Pairs, chosen: Sequence[Positions]) -> None:
+    is_unique = plan.index is not None and plan.index.is_unique
+    if is_unique or plan.is_plain_delete or not chosen:
+        return
+    taken = np.sort(pairs.rows[np.concatenate(chosen)])
+    twice = np.unique(taken[1:][taken[1:] == taken[:-1]])
+    if not len(twice):
+        return
+    names = sorted(set().union(*(targets(target) for target, _ in plan.keys)))
+    sample = python_rows(rows.select(names).take(pa.array(twice[:_SAMPLE])))
+    what = f"Two rows of the data match one row of {plan.table}, with {sample[0]}."
+    hint = "Nothing was changed. A row can be updated or deleted once: leave one of them out."
+    raise ConstraintViolation(
+        what,
+        hint=hint,
+        table=plan.table,
+        constraint="one row of the data for each row of the table",
+        count=len(twice),
+        sample=sample,
+    )
+
+
+def _note(
+    clause: BoundClause,
+    rows: Positions,
+    partners: Positions | None,
+    deleted: list[Positions],
+    updated: list[Updated],
+) -> None:
+    if not len(rows):
+        return
+    if clause.does is Does.DELETE:
+        deleted.append(rows)
+    elif clause.values:
+        updated.append(Updated(clause.values, rows, partners))

@@ -1,0 +1,91 @@
+"""Merge-on-read: rows go by a deletion vector, and their file stays as it is.
+
+A table asks for it by a policy. It is done where few rows of a file go; where many do, the file is
+written again, because every reader would have to skip them ever after. One commit writes one file
+of vectors for each of its operations. The marked file takes the place of the one it was, under the
+same path: it is removed and added like any other, so who changes it at the same time conflicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from lakeward.formats.delta import bitmap
+from lakeward.formats.delta.protocol import writer_features
+from lakeward.formats.delta.vectors import file_name, new_name, vector_path
+from lakeward.formats.iceberg.definition import FORMAT_VERSION
+from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.steps import reach
+from lakeward.read.scan import is_numbered
+from lakeward.write.plan.options import MERGE_ON_READ, vector_fraction
+from lakeward.write.stage.stager import Stager
+
+_FEATURE: Final = "deletionVectors"
+
+
+def is_marked_by(definition: Definition, file: LoggedFile, gone: int) -> bool:
+    """Whether rows of a file go by a vector: the table asks for it, and they are few.
+
+    Args:
+        definition: Of the table.
+        file: Of which some rows stay.
+        gone: How many rows go.
+    """
+    rows = file.rows
+    if rows is None or not is_merge_on_read(definition) or not is_numbered(definition):
+        return False
+    vector = file.file.deletion_vector or {}
+    all_gone = gone + int(vector.get("cardinality", 0))
+    return all_gone < rows and all_gone <= rows * vector_fraction(definition.properties)
+
+
+def mark(stager: Stager, gone: Sequence[tuple[LoggedFile, pa.Array]]) -> list[DataFile]:
+    """Delete rows of files in place; what the files become, in their order.
+
+    Args:
+        stager: Writes the file of vectors, one for all.
+        gone: Files for which `is_marked_by` holds, and the positions of rows that go, as
+            `lakeward.read.scan.read_numbered` gives them: of rows in the file, in any order.
+
+    Raises:
+        CorruptTable: A file's earlier vector is not what the log says.
+    """
+    if not gone:
+        return []
+    # Few transactions get here, and the library need not be loaded for the others.
+    from lakeward.read.vectors import Vectors
+
+    earlier = Vectors(stager.storage, stager.head)
+    name = new_name(stager.transaction_id)
+    found = [earlier.of(file) | bitmap.bitmap(positions) for file, positions in gone]
+    data, descriptors = bitmap.vector_bytes(name, found)
+    stager.create(file_name(name), data)
+    reach("rows.marked")
+    return [_marked(file.file, vector) for (file, _), vector in zip(gone, descriptors, strict=True)]
+
+
+def is_merge_on_read(definition: Definition) -> bool:
+    """Whether the table asks for deletion vectors."""
+    return (
+        FORMAT_VERSION not in definition.protocol
+        and definition.properties.get(MERGE_ON_READ) == "true"
+        and _FEATURE in writer_features(definition.protocol)
+    )
+
+
+def stored_paths(file: DataFile) -> list[str]:
+    """The files that hold a file's rows, and tell which of them are deleted in place."""
+    vector = file.deletion_vector
+    place = vector_path(vector) if vector and "storageType" in vector else None
+    return [file.path] if place is None else [file.path, place]
+
+
+def _marked(file: DataFile, vector: Mapping[str, object]) -> DataFile:
+    # Bounds are those of all rows in the file, so they may be wider than what is left.
+    stats = None if file.stats is None else replace(file.stats, tight=False)
+    return replace(file, deletion_vector=dict(vector), stats=stats)

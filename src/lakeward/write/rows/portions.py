@@ -1,0 +1,71 @@
+"""The rows of a file part by part, so that memory holds a part however large the file is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from lakeward.engines.arrow.picking import picked
+from lakeward.write.rows.find import Found
+
+_RUNS: Final = 100
+PART_BYTES: Final = 64 * 2**20
+"""Rows of this size are worked on together; a file of the usual size is one part or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRows:
+    """Rows of a file, and what becomes of them.
+
+    Attributes:
+        whole: All rows of a part of the file, or those that change.
+        found: What changes, by positions among these rows.
+        after: The rows that were updated, as they become, in the order of `found`.
+    """
+
+    whole: pa.Table
+    found: Found
+    after: pa.Table
+
+    def kept(self) -> pa.Table:
+        """The rows that stay as they are."""
+        gone = self.found.gone
+        if not len(gone):
+            return self.whole
+        breaks = np.flatnonzero(np.diff(gone) > 1)
+        if len(breaks) < _RUNS:
+            # What lies between few runs of rows need not be copied.
+            starts = [0, *(gone[[*breaks, len(gone) - 1]] + 1).tolist()]
+            ends = [*gone[[0, *(breaks + 1)]].tolist(), self.whole.num_rows]
+            spans = zip(starts, ends, strict=True)
+            return pa.concat_tables([self.whole.slice(a, b - a) for a, b in spans])
+        stays = np.ones(self.whole.num_rows, dtype=bool)
+        stays[gone] = False
+        return self.whole.filter(pa.array(stays))
+
+    def before(self) -> pa.Table:
+        """The rows that were updated, as they were, in the order of `after`."""
+        places = [u.rows for u in self.found.updated]
+        return picked(self.whole, np.concatenate([np.empty(0, dtype=np.int64), *places]))
+
+    def deleted(self) -> pa.Table:
+        """The rows that are gone."""
+        return picked(self.whole, self.found.deleted)
+
+
+def by_parts(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Rows as tables of about `PART_BYTES`, in order; at least one, which may be empty."""
+    waiting: list[pa.RecordBatch] = []
+    size, empty = 0, True
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= PART_BYTES:
+            yield pa.Table.from_batches(waiting, schema)
+            waiting, size, empty = [], 0, False
+    if waiting or empty:
+        yield pa.Table.from_batches(waiting, schema)

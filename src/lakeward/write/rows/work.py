@@ -1,0 +1,283 @@
+"""The rows that a plan changes in one file: which they are, as they were, and as they become.
+
+Positions of rows are those in the file, where rows can be told by them, or else of the rows that
+are read of it, which is the same number in every reading.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from lakeward.engines.arrow.derived import completed
+from lakeward.engines.arrow.evaluate import Mask, computed
+from lakeward.engines.arrow.masked import POSITION
+from lakeward.engines.arrow.matching import KeyIndex, Pairs, Positions
+from lakeward.engines.arrow.picking import picked
+from lakeward.errors import UnsupportedFeature
+from lakeward.model.definition import Definition
+from lakeward.model.expressions.nodes import Expression, Or
+from lakeward.model.expressions.sides import targets
+from lakeward.model.file import DataFile, LoggedFile
+from lakeward.read.plan import file_always_matches
+from lakeward.read.scan import is_numbered, needs_engine, read_files, read_numbered
+from lakeward.storage.base import Storage
+from lakeward.write.plan.change import Change
+from lakeward.write.plan.key_blocks import FoundPairs, pairs_among
+from lakeward.write.plan.row_plan import RowPlan
+from lakeward.write.plan.validate import Checks
+from lakeward.write.rows.feed import Feed
+from lakeward.write.rows.find import Found, Updated, beside, find, inserted, same_keys
+from lakeward.write.rows.portions import FileRows, by_parts
+from lakeward.write.stage.stager import Stager
+
+_NEW_BYTES: Final = 64 * 2**20
+"""Rows of the data of this size become rows of the table at once."""
+
+
+@dataclass
+class RowWork:
+    """Knows a plan and a table, and works on one file at a time, in any threads.
+
+    Attributes:
+        storage: Where files are.
+        stager: Writes new ones.
+        change: Of the table.
+        plan: What shall be done.
+        seen: For each row of the data, whether it has a partner.
+        checks: What new rows must satisfy.
+        feed: Is told what changes, where the table has one.
+        pairs: The partners of rows, where the data has blocks.
+    """
+
+    storage: Storage
+    stager: Stager
+    change: Change
+    plan: RowPlan
+    seen: Mask = field(init=False)
+    checks: Checks = field(init=False)
+    feed: Feed | None = field(init=False)
+    pairs: FoundPairs | None = field(init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.seen = np.zeros(self.plan.source.num_rows, dtype=bool)
+        self.checks = Checks.of(self.change.definition, self.plan.table)
+        self.feed = Feed.of(self.stager)
+        self.pairs = None if self.plan.blocks is None else FoundPairs()
+
+    def close(self) -> None:
+        """Forget what was found; nothing can be looked for after that."""
+        if self.pairs is not None:
+            self.pairs.close()
+
+    def look(self, file: LoggedFile) -> Found:
+        """Which rows of a file change, by their positions.
+
+        Raises:
+            UnsupportedFeature: Its rows need another engine.
+            ConstraintViolation: A row would be changed by two rows of the data.
+        """
+        definition = self.change.definition
+        if needs_engine(definition):
+            what = f"Table {self.change.head.name} has columns that are mapped by ids."
+            hint = "Change its rows with Spark, or replace whole partitions."
+            raise UnsupportedFeature(what, hint=hint, table=str(self.change.head.name))
+        names = [n for n in definition.schema.names if n in self.plan.needed]
+        known = None if self.pairs is None else self.pairs.of(file)
+        parts = self._read(file, names, where=_scope(self.plan.scopes, file))
+        return Found.joined([self._look(rows, known) for rows in parts])
+
+    def match(
+        self, file: LoggedFile, index: KeyIndex, start: int, scope: Expression | None
+    ) -> None:
+        """Note which rows of a file have the key of a row of a block of the data.
+
+        Args:
+            file: Of the table.
+            index: The keys of the block.
+            start: The block's first row.
+            scope: True for all rows that have one of its keys.
+        """
+        for rows in self._read(file, self._keys, where=_scope([scope], file)):
+            pairs = same_keys(self.plan, index, rows)
+            numbers = rows[POSITION].to_numpy()
+            if self.pairs is not None:
+                self.pairs.add(file, numbers[pairs.rows], pairs.partners + start)
+
+    def parts(self, file: LoggedFile, found: Found) -> Iterator[FileRows]:
+        """All rows of a file, of which some change, part by part."""
+        definition, head = self.change.definition, self.change.head
+        if file.file.deletion_vector is None or not is_numbered(definition):
+            # There every row is read, so its position is its place.
+            reader = read_files(self.storage, head, definition, [file])
+            start = 0
+            for rows in by_parts(reader, reader.schema):
+                some = found.between(start, start + rows.num_rows)
+                yield self._file_rows(rows, some.moved(partial(_less, start)))
+                start += rows.num_rows
+            return
+        for rows in self._read(file, definition.schema.names):
+            numbers = rows[POSITION].to_numpy()
+            low, high = (numbers[0], numbers[-1] + 1) if len(numbers) else (0, 0)
+            placed = found.between(low, high).moved(partial(_among, numbers))
+            yield self._file_rows(rows.drop_columns([POSITION]), placed)
+
+    def changed(self, file: LoggedFile, found: Found) -> FileRows:
+        """The rows of a file that change, with the columns that are needed of them."""
+        gone = found.gone
+        reader = self._reader(file, self._needed(found), among=gone)
+        parts = [_chosen(batch, gone) for batch in reader]
+        some = pa.Table.from_batches(parts, reader.schema)
+        placed = found.moved(lambda places: np.searchsorted(gone, places))
+        return self._file_rows(some.drop_columns([POSITION]), placed)
+
+    def checked(self, rows: pa.Table) -> pa.Table:
+        """Rows that are new or have new values, checked."""
+        with self._lock:
+            self.checks.look_at(rows)
+        return rows
+
+    def told(self, rows: FileRows) -> list[DataFile]:
+        """Change files of what becomes of rows, where the table has a feed."""
+        if self.feed is None:
+            return []
+        return self.feed.write_changes(before=rows.before(), after=rows.after, gone=rows.deleted())
+
+    def inserted(self) -> Iterator[pa.Table]:
+        """The rows of the data that have no partner, as rows of the table, some at a time."""
+        definition, count = self.change.definition, self.plan.source.num_rows
+        step = max(1, _NEW_BYTES * count // max(self.plan.source.nbytes, 1))
+        for start in range(0, count, step):
+            some = slice(start, start + step)
+            for clause, rows in inserted(self.plan, self.seen, some):
+                new = _new_rows(rows, clause.values, definition)
+                yield completed(new, definition, self.plan.table)
+
+    def _file_rows(self, rows: pa.Table, found: Found) -> FileRows:
+        return FileRows(rows, found, self._after(rows, found))
+
+    def _look(self, rows: pa.Table, known: Pairs | None) -> Found:
+        numbers = rows[POSITION].to_numpy()
+        among = None if known is None else pairs_among(known, numbers)
+        found = find(self.plan, rows, self.seen, among)
+        if found.is_empty:
+            return found
+        return found.moved(lambda places: numbers[places])
+
+    def _read(
+        self,
+        file: LoggedFile,
+        names: Sequence[str],
+        *,
+        where: Expression | None = None,
+    ) -> Iterator[pa.Table]:
+        """Rows with their positions, among them all for which a condition is true."""
+        definition, head = self.change.definition, self.change.head
+        if is_numbered(definition):
+            numbered = self._reader(file, names, where=where)
+            yield from by_parts(numbered, numbered.schema)
+            return
+        # Where nothing is asked of the rows, any column tells how many there are.
+        columns = list(names) or definition.schema.names[:1]
+        reader = read_files(self.storage, head, definition, [file], columns=columns)
+        start = 0
+        for rows in by_parts(reader, reader.schema):
+            yield rows.append_column(POSITION, pa.array(np.arange(start, start + rows.num_rows)))
+            start += rows.num_rows
+
+    def _reader(
+        self,
+        file: LoggedFile,
+        names: Sequence[str],
+        *,
+        where: Expression | None = None,
+        among: Positions | None = None,
+    ) -> pa.RecordBatchReader:
+        return read_numbered(
+            self.storage,
+            self.change.head,
+            self.change.definition,
+            file,
+            columns=names,
+            where=where,
+            among=None if among is None else among.tolist(),
+        )
+
+    def _needed(self, found: Found) -> list[str]:
+        """The columns of which the old values are needed."""
+        schema = self.change.definition.schema
+        if self.feed is not None:
+            return schema.names
+        wanted: set[str] = set()
+        for updated in found.updated:
+            wanted |= set(schema.names) - set(updated.values) - self._generated
+            wanted |= set().union(*map(targets, updated.values.values()))
+        return [n for n in schema.names if n in wanted]
+
+    @property
+    def _keys(self) -> list[str]:
+        """The columns of the table that make its side of the keys."""
+        used = set().union(*(targets(target) for target, _ in self.plan.keys))
+        return [n for n in self.change.definition.schema.names if n in used]
+
+    @property
+    def _generated(self) -> set[str]:
+        definition = self.change.definition
+        return {definition.schema.by_id[i].name for i in definition.derived if i > 0}
+
+    def _after(self, rows: pa.Table, found: Found) -> pa.Table:
+        parts = [self._updated(rows, updated) for updated in found.updated]
+        return pa.concat_tables([self.change.definition.schema.arrow.empty_table(), *parts])
+
+    def _updated(self, rows: pa.Table, updated: Updated) -> pa.Table:
+        definition, table = self.change.definition, self.plan.table
+        old = picked(rows, updated.rows)
+        values = updated.values
+        joined = beside(self.plan, old, updated.partners, values.values())
+        found = computed(joined, values, f"A new value for {table}")
+        # What is generated is computed anew, unless it is given, and then checked.
+        names = [n for n in definition.schema.names if n in found or n not in self._generated]
+        new = pa.table({n: found[n] if n in found else old[n] for n in names})
+        return completed(new, definition, table)
+
+
+def _scope(scopes: Sequence[Expression | None], file: LoggedFile) -> Expression | None:
+    """A condition for the rows of a file in some scopes; None where there is none to ask for."""
+    known = [scope for scope in scopes if scope is not None]
+    if len(known) < len(scopes):
+        return None
+    condition = known[0] if len(known) == 1 else Or(tuple(known))
+    return None if file_always_matches(condition, file.file) else condition
+
+
+def _among(numbers: Positions, positions: Positions) -> Positions:
+    return np.searchsorted(numbers, positions)
+
+
+def _less(start: int, positions: Positions) -> Positions:
+    return positions - start
+
+
+def _chosen(rows: pa.RecordBatch, wanted: Positions) -> pa.RecordBatch:
+    """The rows that have one of some positions; both have them in order."""
+    numbers = rows[POSITION].to_numpy()
+    low, high = np.searchsorted(wanted, [numbers[0], numbers[-1] + 1]) if len(numbers) else (0, 0)
+    return rows.take(pa.array(np.searchsorted(numbers, wanted[low:high])))
+
+
+def _new_rows(rows: pa.Table, values: Mapping[str, Expression], definition: Definition) -> pa.Table:
+    """Rows of the table made of rows of the data; what is not given is missing."""
+    found = computed(rows, values, "A value of a new row")
+    for column in definition.schema:
+        absent = column.name not in found and column.default is None
+        if absent and column.id not in definition.derived:
+            kind = definition.schema.arrow.field(column.name).type
+            found[column.name] = pa.chunked_array([pa.nulls(rows.num_rows, kind)])
+    return pa.table(found)

@@ -1,0 +1,1 @@
+"""Transactions whose rows are read and written by Spark."""

@@ -1,0 +1,167 @@
+"""What stands in a statement for the tables and views that it reads.
+
+- A statement that runs at once reads tables as they are then, by their names.
+- A query becomes a frame, which may be run at any time, and shows the tables as they were when it
+  was made: so they are named by version, on branches too. Views that the transaction made are made
+  again under another name, with versions in place of their tables.
+- Where rows may go to an Iceberg table, Delta tables that may have deletion vectors are read
+  through a view of settled rows (`lakeward.engines.spark.plans`). A frame may go anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, TypeAlias
+
+from lakeward.engines.spark.quoting import identifier
+from lakeward.engines.spark.statement import Qualifier, Statement, TableRef
+from lakeward.model.names import TableName
+from lakeward.write.spark.tables import Relation, SparkTables
+
+Found: TypeAlias = Mapping[int, TableName | None]
+"""The lake's tables in a statement, by where their names begin; None for what else is read."""
+
+
+class Use(Enum):
+    """What becomes of rows that are read."""
+
+    NOW = auto()
+    """They are used at once, or by a view, whenever that is."""
+    NOW_BY_ICEBERG = auto()
+    """They are written to an Iceberg table, at once."""
+    FRAME = auto()
+    """They are the rows of a frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What stands for the names of a statement that reads tables and views.
+
+    Attributes:
+        statement: The statement.
+        relations: By where the names begin; names that stay are not there.
+        aliases: Of those that do not go by the table's own name.
+    """
+
+    statement: Statement
+    relations: Mapping[int, Relation]
+    aliases: Mapping[int, str]
+
+    def text(self, target: Relation | None) -> str:
+        """The statement, with other names for what it reads, and for what it writes."""
+        start = None if self.statement.target is None else self.statement.target.start
+
+        def name(ref: TableRef) -> str | None:
+            if ref.start == start:
+                return None if target is None else target.sql
+            if ref.start not in self.relations:
+                return None
+            sql, alias = self.relations[ref.start].sql, self.aliases.get(ref.start)
+            if alias is None or ref.is_aliased or ref.form == "name":
+                return sql
+            named = f"{sql} AS {identifier(alias)}"
+            return named if ref.form == "source" else f"({named})"
+
+        def qualifier(ref: Qualifier) -> str | None:
+            if ref.table in self.aliases:
+                return identifier(self.aliases[ref.table])
+            found = target if ref.table == start else self.relations.get(ref.table)
+            return None if found is None else found.qualifier
+
+        return self.statement.rewritten(name, qualifier)
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A temporary view that the transaction made.
+
+    Attributes:
+        statement: That made it.
+        found: The lake's tables in it.
+        args: Values for its parameters.
+        text: The query as Spark has it, by which it is known whether the view is still this one.
+    """
+
+    statement: Statement
+    found: Found
+    args: Any
+    text: str | None
+
+
+class Reader:
+    """Finds what stands for the names in statements of a transaction.
+
+    Args:
+        tables: The transaction's.
+    """
+
+    def __init__(self, tables: SparkTables) -> None:
+        self._tables = tables
+        self._views: dict[str, _View] = {}
+
+    def sources(self, statement: Statement, found: Found, use: Use) -> Sources:
+        """What stands for the names of a statement."""
+        relations = {}
+        for ref in statement.tables:
+            relation = None if ref.writes else self._relation(ref, found.get(ref.start), use)
+            if relation is not None:
+                relations[ref.start] = relation
+        own = [r for r in statement.tables if r.start in relations]
+        aliases = {
+            ref.start: alias_of(ref, statement)
+            for ref in own
+            if relations[ref.start].qualifier is None
+        }
+        return Sources(statement, relations, aliases)
+
+    def frame_of(self, table: TableName) -> str:
+        """What stands for a table in FROM where a frame is made of it."""
+        return self._settled(table, self._tables.pinned(table)).sql
+
+    def note_view(self, statement: Statement, found: Found, args: Any) -> None:
+        """Remember a temporary view that a statement has made, with values for its parameters."""
+        if statement.target is not None:
+            name = statement.target.parts[-1].lower()
+            text = self._tables.workspace.view_text(name)
+            self._views[name] = _View(statement, found, args, text)
+
+    def _relation(self, ref: TableRef, table: TableName | None, use: Use) -> Relation | None:
+        """What stands for a name; None where it stays."""
+        if table is not None:
+            if use is Use.NOW:
+                return self._tables.live(table)
+            is_frame = use is Use.FRAME
+            found = self._tables.pinned(table) if is_frame else self._tables.live(table)
+            return self._settled(table, found)
+        if use is Use.NOW or ref.travels:
+            return None
+        view = self._pinned_view(ref.parts) if use is Use.FRAME else None
+        # It may be a view of Delta tables, or one that lies elsewhere.
+        settled = self._tables.workspace.settled(view or identifier(*ref.parts)) or view
+        return None if settled is None else Relation(settled, None)
+
+    def _settled(self, table: TableName, relation: Relation) -> Relation:
+        if not self._tables.may_have_vectors(table):
+            return relation
+        settled = self._tables.workspace.settled(relation.sql)
+        return relation if settled is None else Relation(settled, None)
+
+    def _pinned_view(self, parts: tuple[str, ...]) -> str | None:
+        """A view that the transaction made, over tables as they are now; None for others."""
+        workspace = self._tables.workspace
+        known = self._views.get(parts[0].lower()) if len(parts) == 1 else None
+        if known is None or workspace.view_text(parts[0]) != known.text:
+            return None
+        copy = identifier(workspace.new_name())
+        sources = self.sources(known.statement, known.found, Use.FRAME)
+        workspace.frame(sources.text(Relation(copy, None)), known.args)
+        return copy
+
+
+def alias_of(ref: TableRef, statement: Statement) -> str:
+    """The table's own name, unless the statement reads another one of that name."""
+    own = ref.parts[-1]
+    others = {t.parts for t in statement.tables if t.parts[-1] == own and not t.is_aliased}
+    return own if len(others) < 2 else "_".join(ref.parts)

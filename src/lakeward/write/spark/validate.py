@@ -1,0 +1,220 @@
+"""Validation of what Spark staged: the same checks as for rows from Python, run where the rows are.
+
+Besides a table's checks and its required columns, partition values that are derived from a column
+are compared with the rows: a session in another zone computes other days than the lake reads by.
+
+Only the rows that the transaction adds are looked at, in one pass over the columns that the checks
+name. What comes to the driver is how many rows violate each check, and a few of them. What the
+statistics of the new files already prove, as that no value is below zero, is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from lakeward.engines.spark.quoting import identifier
+from lakeward.engines.spark.rows import sample, violations
+from lakeward.errors import ConstraintViolation
+from lakeward.formats.delta.changes import difference
+from lakeward.formats.delta.generated import expression
+from lakeward.formats.delta.publication import commit_path
+from lakeward.model.definition import Definition
+from lakeward.model.derived_values import agrees
+from lakeward.model.expressions.nodes import Expression
+from lakeward.model.expressions.render import render
+from lakeward.model.expressions.where import parse
+from lakeward.model.file import DataFile
+from lakeward.model.types import Field
+from lakeward.read.context import Parts
+from lakeward.read.plan import file_always_matches
+from lakeward.write.branch.delta import DeltaBranch
+from lakeward.write.branch.iceberg import IcebergBranch
+from lakeward.write.plan.validate import SAMPLE
+
+if TYPE_CHECKING:
+    from lakeward.engines.spark.workspace import DataFrame
+
+
+_ZONE: Final = "Write with a session whose spark.sql.session.timeZone is UTC, or with tx.append. "
+
+
+def check_rows(
+    parts: Parts,
+    session: Any,
+    branch: DeltaBranch | IcebergBranch,
+    definition: Definition,
+    added: Sequence[DataFile],
+) -> None:
+    """Pass when the rows that a branch adds have what a table requires and satisfy its checks.
+
+    Derived partition values must be those of the rows, too.
+
+    Args:
+        parts: The lake's.
+        session: Of Spark.
+        branch: Where the rows are.
+        definition: The table's, with its required columns and checks.
+        added: What the branch comes to.
+
+    Raises:
+        ConstraintViolation: Names the check or the column, counts the rows and shows some of them.
+    """
+    new = [f for f in added if f.path.startswith(f"{branch.directory}/")]
+    required = [f for f in definition.schema if not f.nullable and _may_lack(f, new)]
+    open_checks = {
+        name: text
+        for name, text in definition.constraints.items()
+        if not _proven(parse(text, definition.schema), new)
+    }
+    derived = _derived(definition, new, str(branch.head.name))
+    if open_checks or required or derived:
+        rows = _rows(parts, session, branch, new)
+        checks = _checks(open_checks, definition) | _present(required) | derived
+        _refuse(rows, checks, str(branch.head.name))
+
+
+def refuse(rows: DataFrame, checks: Mapping[str, str], definition: Definition, table: str) -> None:
+    """Pass when rows satisfy checks.
+
+    Args:
+        rows: To look at.
+        checks: SQL boolean expressions by name.
+        definition: The table's.
+        table: Its name.
+
+    Raises:
+        ConstraintViolation: They do not.
+    """
+    _refuse(rows, _checks(checks, definition), table)
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """What must hold for every row.
+
+    Attributes:
+        text: As its author wrote it.
+        sql: As Spark reads it.
+        column: The one whose values must be there, or must be generated, where that is all.
+        is_generated: Whether the column's values must be those of an expression.
+    """
+
+    text: str
+    sql: str
+    column: str | None = None
+    is_generated: bool = False
+
+    def violated(self, name: str, table: str, count: int) -> str:
+        """What is said of rows that do not satisfy it."""
+        if self.is_generated:
+            many = "1 row has" if count == 1 else f"{count} rows have"
+            column = f"Column {self.column} of {table}"
+            return f"{column} is generated as {self.text}, and {many} another value."
+        if self.column is not None:
+            missing = "1 value is" if count == 1 else f"{count} values are"
+            return f"Column {self.column} of {table} is required, and {missing} missing."
+        violate = "1 row violates" if count == 1 else f"{count} rows violate"
+        return f"Check {name} ({self.text}) of {table}: {violate} it."
+
+
+def _checks(texts: Mapping[str, str], definition: Definition) -> dict[str, _Check]:
+    schema = definition.schema
+    return {name: _Check(text, render(parse(text, schema))) for name, text in texts.items()}
+
+
+def _present(required: Iterable[Field]) -> dict[str, _Check]:
+    # No check of a table can have such a name.
+    return {
+        f"{f.name} is not null": _Check(sql, sql, f.name)
+        for f in required
+        for sql in (f"{identifier(f.name)} IS NOT NULL",)
+    }
+
+
+def _derived(definition: Definition, new: Sequence[DataFile], table: str) -> dict[str, _Check]:
+    """Checks of the derived partition values that the files' statistics do not prove.
+
+    Raises:
+        ConstraintViolation: Hidden values, which no engine can read, are surely wrong.
+    """
+    out: dict[str, _Check] = {}
+    for own_id in definition.partition_by:
+        found = definition.derived.get(own_id)
+        if found is None or not found.utc:
+            # Others may have filed rows of such a table in any zone, and reads allow for it.
+            continue
+        told = {agrees(file, own_id, definition) for file in new if own_id in file.partition}
+        source, name = definition.schema.by_id[found.source], found.name
+        term = found.transform.of(source.name)
+        if own_id < 0:
+            if False in told:
+                what = f"Files of {table} are in partitions of {term} that their rows are not in."
+                raise ConstraintViolation(what, hint="Nothing was committed.", table=table)
+        elif told - {True}:
+            sql = f"({expression(found.transform, source)}) <=> {identifier(name)}"
+            out[f"{name} = {term}"] = _Check(term, sql, name, is_generated=True)
+    return out
+
+
+def _may_lack(field: Field, files: Iterable[DataFile]) -> bool:
+    """Whether a value of a column may be missing in one of some files."""
+    for file in files:
+        if field.id in file.partition:
+            if file.partition[field.id] is None:
+                return True
+        elif file.stats is None or file.stats.nulls.get(field.id) != 0:
+            return True
+    return False
+
+
+def _proven(check: Expression, files: Iterable[DataFile]) -> bool:
+    """Whether the statistics of files say that a check holds for every row of them."""
+    return all(file_always_matches(check, file) for file in files)
+
+
+def _refuse(rows: DataFrame, checks: Mapping[str, _Check], table: str) -> None:
+    counts = violations(rows, {name: check.sql for name, check in checks.items()})
+    if not counts:
+        return
+    name = max(counts, key=lambda n: counts[n])
+    check, count = checks[name], counts[name]
+    shown = sample(rows, check.sql, SAMPLE)
+    others = sorted(set(counts) - {name})
+    more = f" Also violated: {', '.join(others)}." if others else ""
+    what = check.violated(name, table, count) + more
+    zone = _ZONE if check.is_generated else ""
+    raise ConstraintViolation(
+        what,
+        hint=f"Nothing was committed. {zone}First of them: {shown[0] if shown else 'gone'}",
+        table=table,
+        constraint=name,
+        expression=check.text,
+        count=count,
+        counts=counts,
+        sample=shown,
+        **({} if check.column is None else {"column": check.column}),
+    )
+
+
+def _rows(
+    parts: Parts,
+    session: Any,
+    branch: DeltaBranch | IcebergBranch,
+    new: Sequence[DataFile],
+) -> DataFrame:
+    """The rows of new files alone, as the table's columns."""
+    head, storage = branch.head, parts.storage
+    root = storage.uri(head.location)
+    if isinstance(branch, IcebergBranch):
+        # Spark writes every column into the files, partition columns too.
+        return session.read.parquet(*(f"{root}/{f.path}" for f in new))
+    place = f"{head.location}/{branch.directory}/_check"
+    # A log of the new files alone, so that mapped columns and deletion vectors are honoured.
+    # As the branch has them: Spark would take a required column's word for it.
+    task, tables = difference(head, branch.definition, (), new, root=root, place=place)
+    for where, data in tables:
+        if where == task.after:
+            storage.put(commit_path(where, 0), data)
+    return session.read.format("delta").load(storage.uri(task.after))

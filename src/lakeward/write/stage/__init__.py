@@ -1,0 +1,1 @@
+"""Rows written as data files that no reader sees yet."""

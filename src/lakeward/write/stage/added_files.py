@@ -1,0 +1,197 @@
+"""Parquet files that others wrote below a table's location, taken in as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeward.engines.arrow.derived import completed, derived_values
+from lakeward.engines.arrow.parquet import footer_stats, stored_field_type
+from lakeward.engines.arrow.partition import NULL_PARTITION, check_partition
+from lakeward.errors import AlreadyExists, FileMissing, InvalidInput, SchemaMismatch, StorageError
+from lakeward.log import files
+from lakeward.model.clock import now_ms
+from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile, LoggedFile, is_full
+from lakeward.model.types import Field, Primitive, arrow_type
+from lakeward.model.values import Value, to_neutral
+from lakeward.read.context import Parts
+from lakeward.read.scan import read_files
+from lakeward.storage.base import Storage
+from lakeward.write.plan.change import Change
+from lakeward.write.plan.validate import Checks
+from lakeward.write.stage.field_ids import numbering
+from lakeward.write.stage.writable import check_writable
+
+
+def entries(parts: Parts, change: Change, paths: Sequence[str]) -> list[DataFile]:
+    """Entries for the log of files below the table's location, each opened and checked.
+
+    Raises:
+        InvalidInput: A path leads outside the table's location.
+        FileMissing: There is no such file.
+        AlreadyExists: The table has the file already.
+        SchemaMismatch: A file's columns are not the table's.
+        ConstraintViolation: Rows that a check refuses.
+    """
+    check_writable(change)
+    table_id = change.head.table_id
+    _check_paths(paths, str(change.head.name))
+    known = {f.path for f in change.added}
+    with parts.database.read() as session:
+        for path in paths:
+            if path in known or files.live_at_path(session, table_id, path):
+                what = f"Table {change.head.name} has the file {path!r} already."
+                raise AlreadyExists(what, path=path)
+            known.add(path)
+    found = [_entry(parts.storage, change, path) for path in paths]
+    check_rows(parts.storage, change, found)
+    return found
+
+
+def _check_paths(paths: object, table: str) -> None:
+    """Each file has one spelling, so that it cannot be added twice, and none leads elsewhere."""
+    if isinstance(paths, str | bytes) or not isinstance(paths, Iterable):
+        what = f"The paths of files for {table} must be a list."
+        raise InvalidInput(what, hint="Write [path] for one file.", table=table)
+    for path in paths:
+        plain = isinstance(path, str) and "\0" not in path and "://" not in path
+        if not plain or not all(part not in ("", ".", "..") for part in path.split("/")):
+            what = f"The path {path!r} leads outside table {table}, or nowhere."
+            hint = "Give a plain path below the table's location."
+            raise InvalidInput(what, hint=hint, table=table, path=path)
+
+
+def _entry(storage: Storage, change: Change, path: str) -> DataFile:
+    table = str(change.head.name)
+    filesystem, root = storage.arrow_filesystem()
+    location = change.head.location
+    base = location if is_full(location) else f"{root}/{location}"
+    try:
+        metadata = pq.read_metadata(f"{base}/{path}", filesystem=filesystem)
+    except FileNotFoundError as error:
+        what = f"There is no file {path!r} below table {table}."
+        raise FileMissing(what, path=path) from error
+    except (pa.ArrowException, OSError) as error:
+        what = f"File {path!r} is no Parquet file: {error}."
+        raise StorageError(what, path=path) from error
+    definition = change.definition
+    given = metadata.schema.to_arrow_schema()
+    _check_schema(given, definition, table, path)
+    partition = _partition(path, definition, table)
+    hidden = [i for i in definition.partition_by if i < 0]
+    if hidden:
+        sources = {definition.schema.by_id[definition.derived[i].source].name for i in hidden}
+        columns = sorted(sources.intersection(given.names))
+        rows = pq.read_table(
+            f"{base}/{path}", columns=columns, filesystem=filesystem, partitioning=None
+        )
+        partition |= {i: _hidden_value(i, rows, definition, table, path) for i in hidden}
+    # A footer does not tell of NaN, and engines disagree on where it sorts.
+    floats = frozenset(
+        f.id for f in definition.schema if isinstance(f.type, Primitive) and f.type.name in _FLOATS
+    )
+    return DataFile(
+        path=path,
+        size=storage.size(f"{location}/{path}"),
+        rows=metadata.num_rows,
+        modified_ms=now_ms(),
+        partition=partition,
+        stats=footer_stats(metadata, definition.schema, floats),
+        extra=numbering(given, definition, table, path) if definition.whole_files else None,
+    )
+
+
+_FLOATS = frozenset({"float", "double"})
+
+
+def _check_schema(given: pa.Schema, definition: Definition, table: str, path: str) -> None:
+    for field in definition.schema:
+        if field.id in definition.partition_by:
+            continue
+        position = given.get_field_index(field.name)
+        if position < 0:
+            if field.nullable:
+                continue
+            what = f"File {path!r} lacks column {field.name!r}, which {table} requires."
+            raise SchemaMismatch(what, table=table, column=field.name)
+        expected = stored_field_type(field)
+        if not given.field(position).type.equals(expected):
+            found = given.field(position).type
+            what = f"Column {field.name} of {table} is {expected}; file {path!r} has {found}."
+            raise SchemaMismatch(what, table=table, column=field.name)
+    extra = [n for n in given.names if n not in definition.schema.by_name]
+    if extra:
+        what = f"File {path!r} has column {extra[0]!r}, which {table} does not have."
+        raise SchemaMismatch(what, table=table, column=extra[0])
+
+
+def _partition(path: str, definition: Definition, table: str) -> dict[int, Value]:
+    if not definition.partition_by:
+        return {}
+    pairs = dict(p.split("=", 1) for p in path.split("/")[:-1] if "=" in p)
+    out: dict[int, Value] = {}
+    for field in definition.partition_fields:
+        if field.id < 0:
+            continue
+        if field.name not in pairs:
+            what = f"The path {path!r} does not tell the value of {field.name}."
+            hint = f"Put files of {table} into directories such as {field.name}=value/."
+            raise InvalidInput(what, hint=hint, path=path, column=field.name)
+        out[field.id] = _value(field, unquote(pairs[field.name]), path)
+        check_partition(field, out[field.id], table)
+    return out
+
+
+def _hidden_value(
+    own_id: int, rows: pa.Table, definition: Definition, table: str, path: str
+) -> Value:
+    """The one partition value that all rows of a file have; its directory says nothing of it."""
+    field = definition.field(own_id)
+    source = definition.schema.by_id[definition.derived[own_id].source]
+    if source.name not in rows.column_names:
+        column = pa.nulls(rows.num_rows, arrow_type(source.type))
+    else:
+        column = rows.column(source.name).cast(arrow_type(source.type))
+    alone = pa.table({source.name: column})
+    values = derived_values(alone, definition.derived[own_id], definition, table).unique()
+    if len(values) > 1:
+        some = ", ".join(str(v) for v in values.slice(0, 3).to_pylist())
+        what = f"File {path!r} has rows of several partitions: {field.name} is {some}."
+        raise InvalidInput(what, hint="Give a file for each.", path=path, column=source.name)
+    found = to_neutral(field.type, values[0].as_py()) if len(values) else None
+    check_partition(field, found, table)
+    return found
+
+
+def _value(field: Field, text: str, path: str) -> Value:
+    if text == NULL_PARTITION:
+        return None
+    try:
+        return to_neutral(field.type, pa.scalar(text).cast(stored_field_type(field)).as_py())
+    except (pa.ArrowException, ValueError) as error:
+        what = f"The path {path!r} gives {text!r} for {field.name}, which is no {field.type}."
+        raise InvalidInput(what, path=path, column=field.name) from error
+
+
+def check_rows(storage: Storage, change: Change, found: Sequence[DataFile]) -> None:
+    """Look at the rows of files: required and generated columns, and checks.
+
+    Raises:
+        ConstraintViolation: Rows that a check refuses.
+    """
+    definition = change.definition
+    required = any(not f.nullable for f in definition.schema.walk())
+    generated = any(i > 0 for i in definition.derived)
+    if not (definition.constraints or required or generated):
+        return
+    table = str(change.head.name)
+    checks = Checks.of(definition, table)
+    new = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(found)]
+    for batch in read_files(storage, change.head, definition, new):
+        rows = completed(pa.Table.from_batches([batch]), definition, table)
+        checks.look_at(rows)
+    checks.settle()

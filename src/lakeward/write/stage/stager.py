@@ -1,0 +1,194 @@
+"""Staging: rows become data files that nobody sees yet.
+
+Rows are made to fit the table's schema, checked, split by partition and written in files of about
+the size that the table asks for. Memory holds one file's rows per open partition and never more
+than a few files' worth in all. Every file carries the transaction's id in its name and is on disk,
+name and all, before the transaction is ratified: large files as they are written, small ones
+together. Several threads may stage rows of one table at
+once; each call knows its own files.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakeward.engines.arrow.derived import completed
+from lakeward.engines.arrow.parquet import ParquetOptions, encode
+from lakeward.engines.arrow.partition import partition_directory, partitioned
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile
+from lakeward.model.values import Value
+from lakeward.storage.base import Storage
+from lakeward.storage.syncing import sync_together
+from lakeward.storage.underway import Underway
+from lakeward.write.plan.validate import Checks
+
+_OPEN_FILES: Final = 4
+"""How many files' worth of rows may wait in memory, over all partitions."""
+_UNSETTLED_FILES: Final = 32
+_UNSETTLED_BYTES: Final = 2**20
+_SMALL: Final = 16
+"""Which part of a file's worth may be guessed, once a file, where to measure takes longer."""
+
+
+@dataclass
+class Stager:
+    """Writes the data files of one table for one transaction.
+
+    Attributes:
+        created: Everything that was written, wherever it is.
+        below: The directory, below the table, that files are written to.
+        stem: How their names begin.
+    """
+
+    storage: Storage
+    transaction_id: str
+    head: Head
+    definition: Definition
+    options: ParquetOptions
+    below: str = ""
+    stem: str = "part"
+    created: list[str] = field(default_factory=list)
+    _ordinals: Iterator[int] = field(default_factory=itertools.count)
+    _underway: list[Underway] = field(default_factory=list)
+    # Somebody may have died under the same, self-chosen, id and left files of these names.
+    _token: str = field(default_factory=lambda: secrets.token_hex(2))
+
+    def stage(
+        self,
+        tables: Iterable[pa.Table],
+        checks: Checks,
+        *,
+        trusted: bool = False,
+        complete: bool = False,
+    ) -> list[DataFile]:
+        """Write rows that are checked as they pass; the files, once all rows have passed.
+
+        Args:
+            tables: The rows.
+            checks: What they must satisfy.
+            trusted: The rows are the table's own, with generated columns as they were.
+            complete: They were made to fit before, by the definition that the table had then.
+
+        Raises:
+            SchemaMismatch: Rows that do not fit the schema.
+            ConstraintViolation: Rows that a check refuses: all of them are counted first.
+        """
+        written: list[DataFile] = []
+        waiting: dict[tuple[tuple[int, Value], ...], _Waiting] = {}
+        for table in tables:
+            if complete and table.schema.equals(self.definition.schema.arrow):
+                rows = table
+            else:
+                rows = completed(table, self.definition, str(self.head.name), trusted=trusted)
+            checks.look_at(rows)
+            if checks.violated:
+                continue
+            for values, part in partitioned(rows, self.definition, str(self.head.name)):
+                self._take(waiting, values, part, written)
+        checks.settle()
+        for rest in waiting.values():
+            self._flush(rest, written)
+        return written
+
+    def beside(self, definition: Definition, *, below: str, stem: str) -> Stager:
+        """One that writes other files of the same transaction, which settle with these."""
+        return replace(self, definition=definition, below=below, stem=stem)
+
+    def create(self, path: str, data: Any) -> None:
+        """Write a file as it is, at a path below the table's location.
+
+        Its name tells of the transaction, so that it is known whose it is.
+        """
+        full = f"{self.head.location}/{path}"
+        self._underway.append(self.storage.create(full, data))
+        self.created.append(full)
+        if len(self._underway) >= _UNSETTLED_FILES:
+            sync_together(self.take_underway())
+
+    @property
+    def settles_soon(self) -> bool:
+        """Whether so little is left to be made safe that others may be kept waiting for it."""
+        unsettled = sum(file.size for file in self._underway)
+        return not self.storage.is_remote and unsettled <= _UNSETTLED_BYTES
+
+    def discard(self, *, keep: Collection[str] = ()) -> None:
+        """Delete what was written, but for some; only when it is sure that nobody needs it."""
+        for file in self.take_underway():
+            file.discard()
+        self.storage.delete(path for path in self.created if path not in keep)
+
+    def take_underway(self) -> list[Underway]:
+        """The files that are not known to be safe; they are the caller's concern from here on."""
+        taken = []
+        with suppress(IndexError):
+            while True:
+                # Others may add to it meanwhile.
+                taken.append(self._underway.pop())
+        return taken
+
+    def _take(
+        self,
+        waiting: dict[tuple[tuple[int, Value], ...], _Waiting],
+        values: Mapping[int, Value],
+        part: pa.Table,
+        written: list[DataFile],
+    ) -> None:
+        entry = waiting.setdefault(tuple(values.items()), _Waiting(values))
+        limit = self.options.target_file_size
+        size = part.get_total_buffer_size()
+        if entry.rows or size > limit // _SMALL:
+            # A slice has the buffers of what it was cut from.
+            size = part.nbytes
+        rows_per_file = max(1, int(part.num_rows * limit / max(size, 1)))
+        if part.num_rows <= rows_per_file:
+            entry.add(part, size)
+            if entry.size >= limit:
+                self._flush(entry, written)
+        else:
+            for start in range(0, part.num_rows, rows_per_file):
+                some = part.slice(start, rows_per_file)
+                entry.add(some, some.nbytes)
+                if entry.size >= limit:
+                    self._flush(entry, written)
+        while sum(w.size for w in waiting.values()) > limit * _OPEN_FILES:
+            self._flush(max(waiting.values(), key=lambda w: w.size), written)
+
+    def _flush(self, entry: _Waiting, written: list[DataFile]) -> None:
+        if not entry.rows:
+            return
+        ordinal = next(self._ordinals)
+        codec = "" if self.options.compression == "none" else f".{self.options.compression}"
+        name = f"{self.stem}-{ordinal:05d}-{self.transaction_id}-{self._token}{codec}.parquet"
+        path = self.below + partition_directory(entry.values, self.definition) + name
+        rows = pa.concat_tables(entry.rows) if len(entry.rows) > 1 else entry.rows[0]
+        buffer, file = encode(rows, self.definition, entry.values, path, self.options)
+        self.create(path, buffer)
+        written.append(file)
+        entry.clear()
+
+
+@dataclass
+class _Waiting:
+    """Rows of one partition that wait for their file."""
+
+    values: Mapping[int, Value]
+    rows: list[pa.Table] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, part: pa.Table, size: int) -> None:
+        if part.num_rows:
+            self.rows.append(part)
+            self.size += size
+
+    def clear(self) -> None:
+        self.rows = []
+        self.size = 0

@@ -1,0 +1,1 @@
+"""Tables created, adopted, cloned and dropped."""

@@ -1,0 +1,1 @@
+"""The transaction: its tables, its view of them, its locks and its conflicts."""

@@ -1,0 +1,117 @@
+"""Last writer wins, key by key: a table that lost is brought onto the newest version alone.
+
+The keys that the transaction touched are those of the rows it added, and of the rows it removed.
+Its work is done again on those files of its base version that are still there; the touched keys are
+then taken out of the files that others added since. So a touched key ends as the transaction left
+it, and every other key as others left it, without anybody's function being run again.
+
+Others may have copied rows of the base version into new files, because other rows of the same file
+changed. Such rows are not theirs: where the transaction left them, they stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lakeward.engines.arrow import keys
+from lakeward.engines.arrow.difference import difference
+from lakeward.log import files
+from lakeward.model.commit import Head
+from lakeward.model.expressions.nodes import Expression
+from lakeward.model.file import LoggedFile
+from lakeward.model.keys import between
+from lakeward.model.types import Field
+from lakeward.model.values import Value, to_neutral
+from lakeward.read.plan import file_may_match, plan, to_prune_by
+from lakeward.read.scan import read_files
+from lakeward.write.plan.change import Added, KeysRemoved, RowsRemoved
+from lakeward.write.rows import rewrite
+from lakeward.write.rows.removal import InScope, WithKeys
+from lakeward.write.transaction.member import Member
+
+
+def settle(member: Member, head: Head) -> None:
+    """Make the change again on top of a newer version, with the last say over its keys.
+
+    Raises:
+        UnsupportedFeature: Somebody added a file whose rows need another engine, or the change
+            cannot be made again.
+    """
+    member.check_replayable(head)
+    if member.touched is None:
+        member.touched = _touched(member)
+        member.known = member.change.head.version
+    member.replan(head)
+    _take_out(member, member.touched, member.known)
+
+
+def _touched(member: Member) -> pa.Table:
+    change = member.change
+    names = [f.name for f in member.key]
+    removed = list(change.removed.values())
+    found = []
+    for step in change.steps:
+        match step:
+            case Added(files):
+                staged = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(files)]
+                found.append(_read(member, staged, names, None))
+            case RowsRemoved(gone):
+                found.append(_read(member, removed, names, gone))
+            case KeysRemoved():
+                found.append(_read(member, removed, names, None))
+    return keys.distinct(found, names)
+
+
+def _read(
+    member: Member, files: Sequence[LoggedFile], columns: Sequence[str], where: Expression | None
+) -> pa.Table:
+    change = member.change
+    return read_files(
+        member.parts.storage, change.head, change.definition, files, columns=columns, where=where
+    ).read_all()
+
+
+def _take_out(member: Member, touched: pa.Table, known: int) -> None:
+    if not touched.num_rows:
+        return
+    change = member.change
+    spans = keys.span(touched)
+    where = between({f: _neutral(f, *spans[f.name]) for f in member.key})
+    table_id, version = change.head.table_id, change.head.version
+    with member.parts.database.read() as session:
+        condition = to_prune_by(where, change.definition)
+        found = list(plan(session, table_id, version, condition, after=known))
+        replaced = files.removed_since(session, table_id, known, version) if found else []
+    replaced = [f for f in replaced if condition is None or file_may_match(condition, f.file)]
+    left = _left(member, replaced, touched)
+    for file in sorted(found, key=lambda f: (f.added, f.ordinal)):
+        rows = pa.concat_tables(rewrite.rows_of(member.parts.storage, change, file))
+        same_key, kept = keys.split(rows, touched)
+        if left is not None and same_key.num_rows:
+            left, theirs = difference(left, same_key)
+            kept = pa.concat_tables([kept, difference(same_key, theirs)[0]])
+        if kept.num_rows < rows.num_rows:
+            change.added.extend(rewrite.write_again(member.stager, [kept]))
+            change.remove(file)
+
+
+def _left(member: Member, replaced: Sequence[LoggedFile], touched: pa.Table) -> pa.Table | None:
+    """The rows with touched keys in files that others replaced which the transaction left there."""
+    change = member.change
+    some = [r for f in replaced for r in rewrite.rows_of(member.parts.storage, change, f)]
+    if not some:
+        return None
+    rows, _ = keys.split(pa.concat_tables(some), touched)
+    for step in change.steps:
+        match step:
+            case RowsRemoved(scope):
+                rows = InScope(scope).kept(change, rows)
+            case KeysRemoved(gone):
+                rows = WithKeys(gone).kept(change, rows)
+    return rows
+
+
+def _neutral(field: Field, low: object, high: object) -> tuple[Value, Value]:
+    return to_neutral(field.type, low), to_neutral(field.type, high)

@@ -1,0 +1,259 @@
+"""A transaction's locks, asked for and waited for.
+
+A lock is taken in one short session. Where somebody is in the way, the wait is noted in the store,
+and this process looks again, after pauses that grow and are never the same, until it is its turn or
+its patience ends. Whoever waits also looks for a circle of transactions that wait for each other.
+All see the same circle and know which of them gives way: that one alone ends, with `Deadlock`.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+import tenacity
+
+from lakeward.errors import Deadlock, LakewardError, TransactionClosed
+from lakeward.log import heads, locks, transactions
+from lakeward.log.database import Session
+from lakeward.model.commit import Head, TransactionState
+from lakeward.model.locks import Circle, Claim, Claims, LockMode, gives_way
+from lakeward.model.names import TableName
+from lakeward.read.context import Parts
+from lakeward.write.commit.lock_checks import locked
+from lakeward.write.commit.outcome import patiently
+
+PATIENCE_SECONDS: Final = 30.0
+_SHORTEST_PAUSE: Final = 0.005
+_LONGEST_PAUSE: Final = 0.1
+# Pauses grow with what was waited so far. Who is next looks more often than who is far behind, so
+# that a lock is handed on quickly although many wait.
+_NEXT: Final = 0.05
+_BEHIND: Final = 0.3
+
+
+class TableLocks:
+    """The locks that one transaction holds.
+
+    Attributes:
+        in_store: Whether the store may know of a lock, or a wait, of this transaction.
+    """
+
+    def __init__(self, parts: Parts, transaction_id: str, register: Callable[[], None]) -> None:
+        self._parts = parts
+        self._transaction_id = transaction_id
+        self._register = register
+        self._held: dict[TableName, LockMode] = {}
+        self._asked_for = False
+        self.in_store = False
+
+    def take(self, name: TableName, mode: LockMode, timeout: float) -> Head | None:
+        """Hold a table until the transaction ends, waiting for those who are in the way.
+
+        Returns:
+            Its head when it was taken; None where the transaction held it so already.
+
+        Raises:
+            Locked: Others were in the way to the end. The transaction goes on without the lock.
+            Deadlock: Others wait for this transaction, which must give way.
+            TransactionClosed: The transaction is no longer open.
+        """
+        self._asked_for = True
+        held = self._held.get(name)
+        if held is not None and held.covers(mode):
+            return None
+        return self._take(name, mode, timeout)
+
+    def queue(self, name: TableName, mode: LockMode, timeout: float) -> None:
+        """Take a lock that nobody asked for, so that a commit comes to its turn.
+
+        Raises:
+            Locked: Others were in the way to the end.
+            Deadlock: Others wait for a lock that this transaction did ask for.
+        """
+        try:
+            self._take(name, mode, timeout)
+        except Deadlock:
+            if self._asked_for:
+                raise
+            # What it took on the way it can do without: it lets the others pass and queues again.
+            self._let_go()
+
+    def release(self, session: Session) -> None:
+        """Forget the locks, where the transaction ends."""
+        if self.in_store:
+            locks.release(session, self._transaction_id)
+
+    def _take(self, name: TableName, mode: LockMode, timeout: float) -> Head:
+        self._register()
+        self.in_store = True
+        started = time.monotonic()
+        request = _Request(self._parts, self._transaction_id, name, mode, may_wait=timeout > 0)
+        looking = tenacity.Retrying(
+            retry=tenacity.retry_if_result(lambda answer: answer.head is None),
+            wait=_pause,
+            stop=tenacity.stop_after_delay(timeout),
+            retry_error_callback=lambda state: state.outcome and state.outcome.result(),
+        )
+        try:
+            answer: _Answer = looking(lambda: patiently(self._parts, request.answer))
+            if answer.head is None:
+                waited = time.monotonic() - started
+                raise locked(name, mode, answer.in_the_way, answer.now, waited)
+        except BaseException:
+            with suppress(LakewardError):
+                patiently(self._parts, request.withdraw)
+            raise
+        self._held[name] = mode
+        return answer.head
+
+    def _let_go(self) -> None:
+        with self._parts.database.write(durable=False) as session:
+            locks.release(session, self._transaction_id)
+        self._held.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The table's head, where the lock was given; otherwise who is in the way."""
+
+    head: Head | None
+    in_the_way: list[Claim]
+    now: int
+
+
+class _Request:
+    """A request for a lock, which may be made again and again.
+
+    Once it is noted, a look comes before asking again, and writes nothing: those who wait do not
+    keep those from working whom they wait for.
+    """
+
+    def __init__(
+        self, parts: Parts, transaction_id: str, name: TableName, mode: LockMode, *, may_wait: bool
+    ) -> None:
+        self._parts = parts
+        self._transaction_id = transaction_id
+        self._name = name
+        self._mode = mode
+        self._may_wait = may_wait
+        self._noted: Claim | None = None
+
+    def answer(self) -> _Answer:
+        """What is answered now.
+
+        Raises:
+            Deadlock: This transaction must give way.
+        """
+        return (self._noted and self._look(self._noted)) or self._ask()
+
+    def withdraw(self) -> None:
+        """Stop waiting."""
+        if self._noted is not None:
+            with self._parts.database.write(durable=False) as session:
+                locks.withdraw(session, self._noted.table_id, self._transaction_id)
+
+    def _look(self, noted: Claim) -> _Answer | None:
+        """Who is in the way; None when it is worth asking."""
+        database = self._parts.database
+        with database.read() as session:
+            now = database.clock_ms(session)
+            claims = locks.claims(session)
+        in_the_way = claims.in_the_way(noted)
+        if (
+            not in_the_way
+            or any(c.lease_until_ms < now for c in in_the_way)
+            or not any(w.transaction_id == self._transaction_id for w in claims.waiting)
+            or self._must_give_way(claims)
+        ):
+            return None
+        return _Answer(None, in_the_way, now)
+
+    def _ask(self) -> _Answer:
+        database = self._parts.database
+        # As with a registration: a power cut ends the holder too, a server may crash without it.
+        with database.write(durable=database.is_remote) as session:
+            found = heads.get(session, self._name)
+            head = heads.lock(session, found.table_id, self._name)
+            now = database.clock_ms(session)
+            wanted = self._claim(session, head, now)
+            in_the_way = locks.acquire(session, wanted, now)
+            if not in_the_way:
+                return _Answer(head, [], now)
+            circle: Circle = ()
+            if self._may_wait:
+                locks.wait(session, wanted)
+                circle = self._must_give_way(locks.claims(session))
+            if circle:
+                locks.withdraw(session, wanted.table_id, self._transaction_id)
+        if circle:
+            raise _deadlock(self._transaction_id, circle)
+        if self._may_wait:
+            self._noted = wanted
+        return _Answer(None, in_the_way, now)
+
+    def _must_give_way(self, claims: Claims) -> Circle:
+        """The circle that opens when this transaction ends, if it is the one to do so."""
+        circle = claims.circle(self._transaction_id)
+        return circle if circle and gives_way(circle) == self._transaction_id else ()
+
+    def _claim(self, session: Session, head: Head, now: int) -> Claim:
+        own = transactions.get(session, self._transaction_id)
+        if own is None or own.state is not TransactionState.OPEN:
+            state = None if own is None else own.state
+            what = f"Transaction {self._transaction_id} is no longer open."
+            raise TransactionClosed(
+                what, hint="Begin a new one.", transaction_id=self._transaction_id, state=state
+            )
+        if self._noted is not None:
+            return replace(self._noted, table_id=head.table_id)
+        return Claim(
+            table_id=head.table_id,
+            table=str(head.name),
+            mode=self._mode,
+            is_held=False,
+            transaction_id=self._transaction_id,
+            actor=own.actor,
+            process=own.process,
+            since_ms=now,
+            opened_ms=own.opened_ms,
+            lease_until_ms=own.lease_until_ms,
+        )
+
+
+def _pause(state: tenacity.RetryCallState) -> float:
+    """Seconds until the next look; never the same for two, so that they do not look together."""
+    answer: _Answer | None = state.outcome.result() if state.outcome is not None else None
+    share = _NEXT if answer is not None and len(answer.in_the_way) == 1 else _BEHIND
+    longest = share * (state.seconds_since_start or 0.0)
+    longest = min(max(longest, _SHORTEST_PAUSE), _LONGEST_PAUSE)
+    return random.uniform(0, longest)  # noqa: S311  no secret depends on it
+
+
+def _deadlock(transaction_id: str, circle: Circle) -> Deadlock:
+    steps = "; ".join(
+        f"{wait.transaction_id} wants {wait.table} ({wait.mode.value}), which"
+        f" {other.transaction_id} {'holds' if other.is_held else 'asked for first'}"
+        for wait, other in circle
+    )
+    what = (
+        f"Transaction {transaction_id}, the youngest of {len(circle)} that wait for each other,"
+        f" gives way: {steps}."
+    )
+    hint = (
+        "Nothing was committed. Run it again, as lake.run does. Locks that are asked for together,"
+        " with lake.transaction(locks=...), never meet so."
+    )
+    mine = next(wait for wait, _ in circle if wait.transaction_id == transaction_id)
+    return Deadlock(
+        what,
+        hint=hint,
+        transaction_id=transaction_id,
+        table=mine.table,
+        tables=sorted({wait.table for wait, _ in circle}),
+        cycle=[wait.transaction_id for wait, _ in circle],
+    )

@@ -1,0 +1,331 @@
+"""A table in a transaction: the files it sees, and what the transaction does to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from lakeward.errors import InvalidInput, UnsupportedFeature
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
+from lakeward.model.expressions.nodes import Expression
+from lakeward.model.expressions.where import parse
+from lakeward.model.file import LIVE, DataFile, LoggedFile
+from lakeward.model.keys import keys_of
+from lakeward.model.types import Field
+from lakeward.read.context import Parts
+from lakeward.read.plan import file_may_match, to_prune_by
+from lakeward.read.scan import needs_engine, read_files
+from lakeward.read.snapshot import TableSnapshot
+from lakeward.write.plan import keyed
+from lakeward.write.plan.change import (
+    Added,
+    Change,
+    KeysRemoved,
+    Operation,
+    RowsChanged,
+    RowsRemoved,
+    progress_operation,
+    write_operation,
+)
+from lakeward.write.plan.options import parquet_options
+from lakeward.write.plan.row_changes import RowChanges
+from lakeward.write.plan.row_plan import RowPlan
+from lakeward.write.plan.validate import Checks
+from lakeward.write.rows import feed, rewrite
+from lakeward.write.rows.apply import Done, carried_out
+from lakeward.write.rows.removal import Going, InScope, Removal, WithKeys
+from lakeward.write.rows.work import RowWork
+from lakeward.write.stage.stager import Stager
+from lakeward.write.stage.writable import check_deletable, check_writable
+
+
+@dataclass
+class Member:
+    """One table's part of a transaction.
+
+    Attributes:
+        parts: The lake's.
+        change: What shall become of the table.
+        stager: Writes its files.
+        before_writing: Called before a file is written, so that it is known whose it is.
+        key: Tells rows apart, where the last writer of a key wins.
+        touched: The keys that were written or removed, once a conflict had to be settled by them.
+        known: Files that are younger than this version are left alone when rows are removed.
+    """
+
+    parts: Parts
+    change: Change
+    stager: Stager
+    before_writing: Callable[[], None]
+    key: tuple[Field, ...] = ()
+    touched: pa.Table | None = None
+    known: int = LIVE
+    _all: list[LoggedFile] | None = field(default=None)
+
+    @classmethod
+    def of(
+        cls,
+        parts: Parts,
+        transaction_id: str,
+        head: Head,
+        definition: Definition,
+        before_writing: Callable[[], None],
+    ) -> Member:
+        """A table that nothing has been done to yet."""
+        options = parquet_options(definition.properties)
+        stager = Stager(parts.storage, transaction_id, head, definition, options)
+        return cls(parts, Change(head, definition), stager, before_writing)
+
+    def stage(self, data: Any, checks: Checks | None = None) -> list[DataFile]:
+        """Write a user's rows as files; they are not part of the change yet."""
+        self.check_writable()
+        self.before_writing()
+        return rewrite.stage(self.stager, data, checks)
+
+    def add(self, files: Sequence[DataFile]) -> None:
+        """Add files that were staged, or that lie there already."""
+        self.change.added.extend(files)
+        self.change.steps.append(Added(tuple(files)))
+        if self.key and files:
+            self.change.scopes.append(keys_of(files, self.key))
+
+    def overwrite(self, data: Any, where: str | None) -> None:
+        """Replace all rows, or those for which a condition is true."""
+        change = self.change
+        scope = None if where is None else parse(where, change.definition.schema)
+        checks = Checks.of(change.definition, str(change.head.name))
+        if scope is not None and where is not None:
+            # No check of the table can have this name.
+            checks.also("overwrite where", where, scope)
+        staged = self.stage(data, checks)
+        self.remove_rows(scope)
+        self.add(staged)
+        change.operations.append(write_operation("Overwrite", change, where))
+
+    def remove_rows(self, scope: Expression | None) -> None:
+        """Take the rows of a scope out: whole files, rows in place, or by writing files again."""
+        self.check_writable()
+        check_deletable(self.change)
+        self.change.scopes.append(scope)
+        self.change.steps.append(RowsRemoved(scope))
+        self._remove(scope, InScope(scope))
+
+    def remove_keys(self, keys: pa.Table) -> None:
+        """Take the rows with one of some keys out; files without such rows stay as they are.
+
+        Args:
+            keys: Each once, without missing values; its columns make the key.
+        """
+        self.check_writable()
+        check_deletable(self.change)
+        scope = keyed.scope(keys, self.change.definition.schema)
+        self.change.scopes.append(scope)
+        self.change.steps.append(KeysRemoved(keys))
+        self._remove(scope, WithKeys(keys))
+
+    def change_rows(self, plan: RowPlan, operation: Operation) -> RowChanges:
+        """Carry a plan for rows out; only files that have rows to change are written again."""
+        self.change.operations.append(operation)
+        return self._carry_out(RowsChanged(plan, len(self.change.operations) - 1))
+
+    def remove_files(self, paths: Sequence[str]) -> None:
+        """Take whole files out.
+
+        Raises:
+            InvalidInput: The version that the transaction sees has no such file.
+        """
+        self.check_writable()
+        check_deletable(self.change)
+        live = {f.path: f for f in self.files()}
+        unknown = [p for p in paths if p not in live]
+        if unknown:
+            what = f"Table {self.change.head.name} has no file {unknown[0]!r}."
+            raise InvalidInput(what, hint="table.files() lists what it has.", path=unknown[0])
+        for path in paths:
+            self.change.remove(live[path])
+        self.change.fixed = True
+
+    def move(self, head: Head) -> None:
+        """See the table at another version, on which the change can be made as it is."""
+        self.change.head = head
+        self._all = None
+
+    def reset(self, head: Head) -> None:
+        """Forget everything that was done to rows, and see the table at another version.
+
+        The progress of applications is kept: what they brought has been dealt with.
+        """
+        progress = self.change.app_transactions
+        self.change = Change(head, self.change.definition, app_transactions=progress)
+        self.touched, self.known = None, LIVE
+        self.move(head)
+
+    def drop(self, head: Head) -> None:
+        """Leave the rows as they are in another version; only progress is recorded, if any."""
+        self.reset(head)
+        self.change.operations.extend(progress_operation(a) for a in self.change.app_transactions)
+
+    def replan(self, head: Head) -> None:
+        """Do all that was done to rows again, on top of another version.
+
+        Rows that were staged are not written again; only those that stay in files of which others
+        go. What was written for the old version and is not needed is deleted after the commit. When
+        it fails, the change is what it was before.
+
+        Raises:
+            UnsupportedFeature: The change cannot be made again; see `check_replayable`.
+        """
+        self.check_replayable(head)
+        before = self.change
+        self.change = replace(before, head=head, added=[], removed={}, scopes=[], steps=[], told=[])
+        self._all = None
+        try:
+            for step in before.steps:
+                match step:
+                    case Added(files):
+                        self.add(files)
+                    case RowsRemoved(scope):
+                        self.remove_rows(scope)
+                    case KeysRemoved(keys):
+                        self.remove_keys(keys)
+                    case RowsChanged():
+                        self._carry_out(step)
+        except BaseException:
+            self.change = before
+            self._all = None
+            raise
+
+    def files(self, scope: Expression | None = None) -> list[LoggedFile]:
+        """The files of the base version that are still there and may hold rows of a scope."""
+        change = self.change
+        if self._all is not None and scope is not None:
+            may_match = self._matcher(scope)
+            found = [f for f in self._all if may_match(f.file)]
+        elif self._all is not None:
+            found = self._all
+        else:
+            found = self._base().plan(scope)
+            if scope is None:
+                self._all = found
+        return [
+            f for f in found if (f.added, f.ordinal) not in change.removed and f.added <= self.known
+        ]
+
+    def read(self, columns: Sequence[str] | None, scope: Expression | None) -> pa.Table:
+        """The rows as the transaction sees them, its own changes included."""
+        change = self.change
+        base = self.files(scope)
+        if needs_engine(change.definition):
+            what = f"Table {change.head.name} has columns that are mapped by ids."
+            hint = "Read it outside the transaction, with table.to_arrow()."
+            raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
+        may_match = self._matcher(scope)
+        staged = [
+            LoggedFile(f, change.head.version + 1, n)
+            for n, f in enumerate(change.added)
+            if may_match(f)
+        ]
+        return read_files(
+            self.parts.storage,
+            change.head,
+            change.definition,
+            [*base, *staged],
+            columns=columns,
+            where=scope,
+        ).read_all()
+
+    def _carry_out(self, step: RowsChanged) -> RowChanges:
+        change = self.change
+        if self.key:
+            what = f"Rows of {change.head.name} are merged, and its last writer shall win."
+            hint = "Begin the transaction without on_conflict for the table."
+            raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
+        count = self._base().totals().files - len(change.removed) + len(change.added)
+        change.steps.append(step)
+        change.reads.extend(step.plan.scopes)
+        done = self._apply(step.plan)
+        told = change.operations[step.operation]
+        result = done.result(count)
+        metrics = done.metrics(told.name, result)
+        change.operations[step.operation] = replace(told, metrics=metrics)
+        return result
+
+    def _apply(self, plan: RowPlan) -> Done:
+        """Let a plan change rows of the base version, and rows that were staged."""
+        change = self.change
+        self.check_writable()
+        if plan.matched or plan.alone:
+            check_deletable(change)
+        change.scopes.extend(plan.scopes)
+        found = {(f.added, f.ordinal): f for scope in plan.scopes for f in self.files(scope)}
+        may_match = [self._matcher(scope) for scope in plan.scopes]
+        staged = (f for f in change.added if any(may(f) for may in may_match))
+        own = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(staged)]
+        with closing(RowWork(self.parts.storage, self.stager, change, plan)) as work:
+            done = carried_out(work, [*found.values(), *own], self.before_writing)
+        for replaced in done.replaced:
+            change.added.extend(replaced.files)
+            if replaced.file in own:
+                change.added.remove(replaced.file.file)
+            else:
+                change.remove(replaced.file)
+        change.added.extend(done.added)
+        change.told.extend(done.told)
+        return done
+
+    def _remove(self, scope: Expression | None, going: Going) -> None:
+        """Take rows out that lie in a scope."""
+        may_match = self._matcher(scope)
+        staged = (f for f in self.change.added if may_match(f))
+        own = [LoggedFile(f, self.change.head.version + 1, n) for n, f in enumerate(staged)]
+        removal = Removal(self.parts.storage, self.stager, self.change, self.before_writing)
+        for replaced in removal.remove([*self.files(scope), *own], going):
+            self.change.added.extend(replaced.files)
+            if replaced.file in own:
+                self.change.added.remove(replaced.file.file)
+            else:
+                self.change.remove(replaced.file)
+
+    def _base(self) -> TableSnapshot:
+        """The table at the base version."""
+        head = self.change.head
+        return TableSnapshot(
+            self.parts, head, head.version, head.timestamp_ms, self.change.definition
+        )
+
+    def _matcher(self, scope: Expression | None) -> Callable[[DataFile], bool]:
+        """Tells whether a file may hold rows of a scope."""
+        condition = to_prune_by(scope, self.change.definition)
+        return lambda file: condition is None or file_may_match(condition, file)
+
+    def finish(self) -> None:
+        """Bring to an end what depends on all that was done."""
+        feed.settle(self.parts.storage, self.stager, self.change)
+
+    def check_replayable(self, head: Head) -> None:
+        """Refuse to make a change again whose steps do not tell all that it did.
+
+        Its rows would be missing from what is committed. Callers look at `Change.is_replayable`
+        first and let the conflict stand.
+
+        Raises:
+            UnsupportedFeature: They do not.
+        """
+        if self.change.is_replayable:
+            return
+        name, base = str(self.change.head.name), self.change.head.version
+        what = (
+            f"The change of table {name} was made for version {base}"
+            f" and cannot be made again on version {head.version}."
+        )
+        hint = "Nothing was committed. Run the transaction again; lake.run does so by itself."
+        raise UnsupportedFeature(what, hint=hint, table=name, version=head.version)
+
+    def check_writable(self) -> None:
+        """Refuse a table that only another engine can write."""
+        check_writable(self.change)

@@ -1,0 +1,132 @@
+"""A transaction's registration: from when its files are known to be its own until it is closed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from lakeward.errors import LakewardError, TransactionClosed
+from lakeward.log import locks, transactions
+from lakeward.log.database import Session
+from lakeward.model.commit import Isolation, TransactionState
+from lakeward.model.steps import reach
+from lakeward.read.context import Parts
+from lakeward.write.commit.outcome import patiently
+from lakeward.write.transaction.leases import LeaseKeeper
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+
+
+class Registered:
+    """The row of one transaction, written when it first needs one and kept alive until it ends."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        keeper: LeaseKeeper,
+        transaction_id: str,
+        *,
+        isolation: Isolation,
+        message: str | None,
+    ) -> None:
+        self._parts = parts
+        self._keeper = keeper
+        self._transaction_id = transaction_id
+        self._isolation = isolation
+        self._message = message
+        self.is_registered = False
+
+    def ensure(self) -> None:
+        """Register the transaction, unless it is. A chosen id that failed before is open again.
+
+        Raises:
+            TransactionClosed: The transaction of this id was ratified.
+        """
+        if not self.is_registered:
+            self.look(_at_nothing)
+
+    def look(self, question: Callable[[Session], T]) -> T:
+        """Ask the store something before writing; the first time in the session that registers.
+
+        What the question raises leaves the transaction as it was.
+
+        Raises:
+            TransactionClosed: The transaction of this id was ratified.
+        """
+        if self.is_registered:
+            with self._parts.database.read() as session:
+                return question(session)
+        found = patiently(self._parts, lambda: self._register(question))
+        self.is_registered = True
+        self._keeper.hold_transaction(self._transaction_id)
+        reach("transaction.opened")
+        return found
+
+    def let_go(self) -> None:
+        """Stop keeping the lease alive."""
+        self._keeper.let_go(self._transaction_id)
+
+    def __del__(self) -> None:
+        # A transaction that somebody forgot to end must not keep its lease as long as the process.
+        self.let_go()
+
+    def roll_back(self, before: Callable[[Session], None]) -> bool:
+        """Close the row; True when it is sure that the transaction did not happen.
+
+        Args:
+            before: Called first, in the same session.
+        """
+        self.let_go()
+        if not self.is_registered:
+            return True
+        try:
+            with self._parts.database.write() as session:
+                before(session)
+                now = self._parts.database.clock_ms(session)
+                transactions.end(session, self._transaction_id, TransactionState.ROLLED_BACK, now)
+                state = transactions.lock(session, self._transaction_id)
+        except LakewardError as error:
+            _LOG.warning("Transaction %s could not be closed: %s", self._transaction_id, error)
+            return False
+        return state is not TransactionState.RATIFIED
+
+    def _register(self, question: Callable[[Session], T]) -> T:
+        # A power cut on this host ends the process too, and files of an id that nobody knows are
+        # nobody's. A server that crashes alone must still know the transaction when it is back.
+        with self._parts.database.write(durable=self._parts.database.is_remote) as session:
+            self._parts.check_bound(session)
+            self._open(session)
+            return question(session)
+
+    def _open(self, session: Session) -> None:
+        if transactions.register(
+            session,
+            self._parts.database.clock_ms(session),
+            transaction_id=self._transaction_id,
+            actor=self._parts.actor,
+            isolation=self._isolation.value,
+            message=self._message,
+        ):
+            return
+        found = transactions.get(session, self._transaction_id)
+        if found is None or found.state is TransactionState.OPEN:
+            return
+        if not self._reopen(session):
+            what = f"Transaction {self._transaction_id} is {found.state.value} already."
+            hint = "lake.outcome tells what it did."
+            raise TransactionClosed(
+                what, hint=hint, transaction_id=self._transaction_id, state=found.state
+            )
+
+    def _reopen(self, session: Session) -> bool:
+        # Others may hold by now what this id held when it ended.
+        locks.release(session, self._transaction_id)
+        now = self._parts.database.clock_ms(session)
+        return transactions.reopen(session, self._transaction_id, now)
+
+
+def _at_nothing(_: Session) -> None:
+    pass

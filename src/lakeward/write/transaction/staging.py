@@ -1,0 +1,136 @@
+"""Rows written as files ahead of the operation that uses them, by any number of threads.
+
+Nothing of it is part of the transaction until `append` or `replace_partitions`; then all of it is.
+Rows that are merged by key are written when it is known which of them count.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import pyarrow as pa
+
+from lakeward.errors import UnsupportedFeature
+from lakeward.model.definition import Definition
+from lakeward.model.expressions.nodes import And, Column, Compare, Expression, IsNull, Literal, Or
+from lakeward.model.file import DataFile
+from lakeward.model.values import Value
+from lakeward.read.plan import file_always_matches
+from lakeward.write.plan.change import Operation, write_operation
+from lakeward.write.plan.validate import Checks
+from lakeward.write.transaction.member import Member
+
+
+class Operate(Protocol):
+    """Begins an operation of the transaction on the table."""
+
+    def __call__(self, *, reads: bool = False) -> AbstractContextManager[Member]:
+        """The table in the transaction, while the operation runs."""
+
+
+class Staging:
+    """Files of one table that its transaction does not use yet."""
+
+    def __init__(self, member: Member, operate: Operate) -> None:
+        self._member = member
+        self._operate = operate
+        self._files: list[DataFile] = []
+        self._lock = threading.Lock()
+
+    @property
+    def table_id(self) -> int:
+        """Whose files they are."""
+        return self._member.change.head.table_id
+
+    @property
+    def definition(self) -> Definition:
+        """What rows must look like."""
+        return self._member.change.definition
+
+    def write(self, rows: Iterable[pa.Table]) -> list[DataFile]:
+        """Write rows as files. Any thread may call it.
+
+        Args:
+            rows: Complete and checked, as `lakeward.engines.arrow.derived` and
+                `lakeward.write.plan.validate` leave them.
+        """
+        stager = self._member.stager
+        nothing = Checks(str(stager.head.name), {})
+        written = stager.stage(rows, nothing, trusted=True, complete=True)
+        with self._lock:
+            self._files.extend(written)
+        return written
+
+    def append(self) -> None:
+        """Add the rows to the table."""
+        with self._operate() as member:
+            member.add(self._files)
+            member.change.operations.append(write_operation("Append", member.change))
+
+    def replace_partitions(self) -> None:
+        """Let the rows take the place of all that is in their partitions.
+
+        A table without partitions is replaced as a whole; without rows nothing is.
+
+        Raises:
+            UnsupportedFeature: A file was written when the table was partitioned otherwise, or the
+                table is append-only.
+        """
+        with self._operate(reads=True) as member:
+            if self._files:
+                scope = _partitions(self._files, member.change.definition)
+                _check_whole(member, scope)
+                member.remove_rows(scope)
+                member.add(self._files)
+            member.change.operations.append(write_operation("Overwrite", member.change))
+
+    def merge(self, rows: pa.Table, keys: pa.Table) -> None:
+        """Let rows take the place of those that have one of some keys.
+
+        Args:
+            rows: Complete and checked, no two with the same key.
+            keys: All keys of the rows, and those whose rows shall go; each once.
+        """
+        with self._operate(reads=True) as member:
+            if keys.num_rows:
+                member.remove_keys(keys)
+                member.before_writing()
+                nothing = Checks(str(member.change.head.name), {})
+                member.add(member.stager.stage([rows], nothing, trusted=True))
+            names = ", ".join(keys.column_names)
+            member.change.operations.append(Operation("MERGE", {"key": names}))
+
+
+def _partitions(files: Sequence[DataFile], definition: Definition) -> Expression | None:
+    """A condition that is true in the partitions of some files; None for a table without any."""
+    if not definition.partition_by:
+        return None
+    present = {tuple(f.partition[i] for i in definition.partition_by): None for f in files}
+    each = [_partition(values, definition) for values in present]
+    return each[0] if len(each) == 1 else Or(tuple(each))
+
+
+def _partition(values: Sequence[Value], definition: Definition) -> Expression:
+    terms: list[Expression] = []
+    for field, value in zip(definition.partition_fields, values, strict=True):
+        column = Column(field)
+        if value is None:
+            terms.append(IsNull(column))
+        else:
+            terms.append(Compare("=", column, Literal(value, field.type)))
+    return terms[0] if len(terms) == 1 else And(tuple(terms))
+
+
+def _check_whole(member: Member, scope: Expression | None) -> None:
+    """Pass when every file lies in one partition, or its rows can be told apart by columns."""
+    if scope is None or all(i > 0 for i in member.change.definition.partition_by):
+        return
+    for file in member.files(scope):
+        if not file_always_matches(scope, file.file):
+            name = member.change.head.name
+            what = f"File {file.path} of {name} was written under another partitioning."
+            hint = "Rewrite it under the current one, or replace rows with tx.overwrite(where=...)."
+            raise UnsupportedFeature(what, hint=hint, table=str(name), path=file.path)

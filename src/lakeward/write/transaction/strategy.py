@@ -1,0 +1,212 @@
+"""What a transaction does when others were faster: the strategies, and which ones make sense.
+
+``fail`` raises the conflict. ``retry`` has `lake.run` run the function again. `LastWriterWins` and
+functions of the user settle the conflict in the table where it arose and keep the rest of the
+transaction. They decide on less than the transaction saw, so they go with ``snapshot`` only:
+``read_committed`` settles by itself, and ``serializable`` promises that nothing is decided on what
+has changed since.
+
+They settle by making the change again on the newest version. A transaction on Spark cannot do that:
+its statements ran in Spark, and the lake has only the files that they wrote. So it takes ``fail``
+and ``retry`` alone, and refuses the others when it begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from lakeward.errors import Conflict, InvalidInput, UnsupportedFeature
+from lakeward.model import arguments
+from lakeward.model.commit import Isolation
+from lakeward.model.definition import Definition
+from lakeward.model.expressions.where import parse
+from lakeward.model.names import TableName
+from lakeward.model.schema import Schema
+from lakeward.model.types import Decimal, Primitive
+
+if TYPE_CHECKING:
+    from lakeward.write.transaction.collision import Collision
+
+FAIL: Final = "fail"
+RETRY: Final = "retry"
+THEIRS: Final = "theirs"
+OURS: Final = "ours"
+ANSWERS: Final = (FAIL, RETRY, THEIRS, OURS)
+_NO_KEYS: Final = frozenset({"float", "double"})
+
+
+@dataclass(frozen=True, slots=True)
+class LastWriterWins:
+    """Settle conflicts key by key: whoever commits last has the say over the keys it touched.
+
+    A key that the transaction wrote or removed is as the transaction left it; every other key is as
+    others left it. Rows whose key has a null in it are nobody's: they replace nothing.
+
+    Attributes:
+        key: The columns that tell rows apart: whole numbers, text, dates, times, decimals, booleans
+            or binaries.
+    """
+
+    key: tuple[str, ...]
+
+    def __init__(self, key: str | tuple[str, ...] | list[str]) -> None:
+        names = [key] if isinstance(key, str) else arguments.texts(key, "key")
+        if not names or len(set(names)) != len(names):
+            what = "`key` must name one or more columns, each once."
+            raise InvalidInput(what, hint="Write LastWriterWins(key=('id',)).", parameter="key")
+        object.__setattr__(self, "key", tuple(names))
+
+    def check(self, schema: Schema, table: str) -> None:
+        """Refuse a table without the key.
+
+        Raises:
+            InvalidInput: A column is not there, or its values cannot tell rows apart.
+        """
+        for name in self.key:
+            found = schema.by_name.get(name)
+            if found is None:
+                what = f"Table {table} has no column {name!r} for LastWriterWins."
+                hint = "Give on_conflict a strategy per table: {table: strategy}."
+                raise InvalidInput(what, hint=hint, table=table, column=name)
+            if not isinstance(found.type, Primitive | Decimal) or str(found.type) in _NO_KEYS:
+                what = f"Column {name} of {table} is {found.type}, which tells no rows apart."
+                hint = "Use columns of exact values."
+                raise InvalidInput(what, hint=hint, table=table, column=name)
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """An answer to a collision: these rows instead of all that the transaction did to the table.
+
+    Attributes:
+        rows: What `Transaction.overwrite` takes.
+        where: The rows of the newest version that they replace; all when None.
+    """
+
+    rows: Any
+    where: str | None = None
+
+
+Answer: TypeAlias = "str | Replace"
+Strategy: TypeAlias = "str | LastWriterWins | Callable[[Collision], Answer]"
+OnConflict: TypeAlias = "Strategy | Mapping[str, Strategy]"
+
+
+@dataclass(frozen=True)
+class Strategies:
+    """Which strategy each table of a transaction has.
+
+    Attributes:
+        default: For tables that are not named.
+        named: For tables that are.
+        reruns: Whether somebody can run the transaction's function again.
+    """
+
+    default: Strategy
+    named: Mapping[TableName, Strategy] = field(default_factory=dict)
+    reruns: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        wanted: OnConflict | None,
+        isolation: Isolation,
+        *,
+        reruns: bool,
+        replays: bool = True,
+    ) -> Strategies:
+        """What a user asked for.
+
+        Args:
+            wanted: A strategy, or one per table.
+            isolation: The level of the transaction.
+            reruns: Whether somebody can run the transaction's function again.
+            replays: Whether the transaction can make its changes again on a newer version.
+
+        Raises:
+            InvalidInput: It is no strategy, or makes no sense here.
+            UnsupportedFeature: It makes changes again, and the transaction cannot.
+        """
+        found = cls._of(wanted, isolation, reruns=reruns)
+        if not replays:
+            for strategy in (found.default, *found.named.values()):
+                _check_needs_no_replay(strategy)
+        return found
+
+    @classmethod
+    def _of(cls, wanted: OnConflict | None, isolation: Isolation, *, reruns: bool) -> Strategies:
+        usual = RETRY if reruns else FAIL
+        if isinstance(wanted, Mapping):
+            named = {
+                TableName.parse(name): _checked(one, isolation, reruns=reruns)
+                for name, one in wanted.items()
+            }
+            return cls(usual, named, reruns)
+        default = usual if wanted is None else _checked(wanted, isolation, reruns=reruns)
+        return cls(default, {}, reruns)
+
+    def for_table(self, name: TableName) -> Strategy:
+        """The strategy for a table."""
+        return self.named.get(name, self.default) if self.named else self.default
+
+    def rerun(self, error: Conflict) -> bool:
+        """Whether the transaction's function shall be run again after a conflict."""
+        if not self.reruns:
+            return False
+        if "answer" in error.facts:
+            return bool(error.answer == RETRY)
+        name = error.facts.get("table")
+        return (self.default if name is None else self.for_table(TableName.parse(name))) != FAIL
+
+
+def check_answer(answer: object, definition: Definition) -> Answer:
+    """What a function of the user answered, refused where it is no answer.
+
+    Raises:
+        InvalidInput: It is none.
+        InvalidExpression: The condition of a replacement does not fit the table.
+    """
+    if isinstance(answer, Replace):
+        if answer.where is not None:
+            parse(answer.where, definition.schema)
+        return answer
+    if isinstance(answer, str) and answer in ANSWERS:
+        return answer
+    what = f"{answer!r:.60} is no answer to a collision."
+    words = ", ".join(repr(word) for word in ANSWERS)
+    raise InvalidInput(what, hint=f"Answer {words}, or lakeward.Replace(rows, where=...).")
+
+
+def _check_needs_no_replay(strategy: Strategy) -> None:
+    if isinstance(strategy, str):
+        return
+    what = (
+        f"on_conflict={strategy!r:.60} does not work in a transaction on Spark: it makes changes"
+        " again on a newer version, and what Spark has done is not done again."
+    )
+    hint = (
+        "Use on_conflict='fail', or lake.run(fn, spark=spark) with 'retry', its default, which runs"
+        " fn again on the newest version. Without spark= every strategy works."
+    )
+    raise UnsupportedFeature(what, hint=hint, parameter="on_conflict")
+
+
+def _checked(wanted: object, isolation: Isolation, *, reruns: bool) -> Strategy:
+    if isinstance(wanted, str):
+        word = wanted.lower()
+        if word == RETRY and not reruns:
+            what = "A transaction cannot run itself again."
+            raise InvalidInput(what, hint="Use lake.run(fn), which does.", parameter="on_conflict")
+        if word in (FAIL, RETRY):
+            return word
+    elif isinstance(wanted, LastWriterWins) or (callable(wanted) and not isinstance(wanted, type)):
+        if isolation is not Isolation.SNAPSHOT:
+            what = f"on_conflict={wanted!r:.60} makes no sense with isolation={isolation.value!r}."
+            hint = "Use isolation='snapshot', or on_conflict='fail' or 'retry'."
+            raise InvalidInput(what, hint=hint, parameter="on_conflict")
+        return wanted
+    what = f"{wanted!r:.60} is not a way to settle a conflict."
+    hint = "Use 'fail', 'retry' (in lake.run), lakeward.LastWriterWins(key=...) or a function."
+    raise InvalidInput(what, hint=hint, parameter="on_conflict")

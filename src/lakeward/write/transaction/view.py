@@ -1,0 +1,223 @@
+"""What a transaction sees of each table: the isolation levels, as far as reading goes.
+
+``snapshot`` and ``serializable`` look at one cut over all tables of the lake, taken when the
+transaction first looks at rows. Every table it touches is seen at that cut, those it had only added
+to before as well; a table that was made later is not there. ``read_committed`` looks anew with each
+operation and sees the newest committed version. At every level the transaction's own changes lie on
+top, and nothing is seen that was not ratified.
+
+Adding rows does not look, so it fixes no cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from lakeward.errors import Conflict, TableNotFound
+from lakeward.log import heads
+from lakeward.log.database import Session
+from lakeward.model.commit import Head, Isolation
+from lakeward.model.definition import Definition
+from lakeward.model.names import TableName
+from lakeward.read.context import Parts
+from lakeward.write.commit import conflict
+from lakeward.write.commit.drift import follow, follow_all, may_have_drifted
+from lakeward.write.transaction.member import Member
+from lakeward.write.transaction.registration import Registered
+
+Answer: TypeAlias = tuple[Head, Definition, bool]
+"""A table's head, its definition, and whether others may have changed it since."""
+Question: TypeAlias = Callable[[Session], Answer]
+
+_REPLANNED: Final = frozenset({conflict.Kind.ADDED, conflict.Kind.REMOVED})
+
+
+class View:
+    """The tables of one transaction, each at the version that its isolation level shows."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        transaction_id: str,
+        isolation: Isolation,
+        registered: Registered,
+    ) -> None:
+        self.members: dict[TableName, Member] = {}
+        self.missed: set[TableName] = set()
+        """Tables that were asked for and not seen."""
+        self._parts = parts
+        self._transaction_id = transaction_id
+        self._isolation = isolation
+        self._registered = registered
+        self._cut: dict[TableName, Head] | None = None
+
+    def member(self, name: TableName, *, reads: bool) -> Member:
+        """A table in the transaction.
+
+        Args:
+            name: The table.
+            reads: Whether the operation looks at rows.
+
+        Raises:
+            TableNotFound: The transaction sees no such table.
+            Conflict: What the transaction did before cannot be seen on top of the newest version.
+        """
+        if reads and self._isolation is Isolation.READ_COMMITTED:
+            return self._newest(name)
+        if reads and self._cut is None:
+            self._take_cut()
+        made = name in self.members and self.members[name].change.is_new
+        if reads and self._cut is not None and name not in self._cut and not made:
+            self.missed.add(name)
+            what = f"The lake had no table {name} when the transaction first looked at rows."
+            hint = "Begin a new one; `lakeward tables` lists what the lake has."
+            raise TableNotFound(what, hint=hint, table=str(name))
+        found = self.members.get(name)
+        return self._join(name) if found is None else found
+
+    def begin_at(self, head: Head, definition: Definition) -> Member:
+        """A table that is changed from a version of the caller's choice, untouched so far."""
+        return self._add(head, definition)
+
+    def make(self, head: Head, definition: Definition) -> Member:
+        """A table that the transaction makes: there for nobody else until it is ratified."""
+        member = self._add(head, definition)
+        member.change.new_definition = definition
+        return member
+
+    def locked(self, head: Head) -> None:
+        """Go on from the head of a table that was just locked, which nobody else changes now.
+
+        Raises:
+            Conflict: The transaction looked at an older version, which it cannot leave.
+        """
+        member = self.members.get(head.name)
+        if self._isolation is Isolation.READ_COMMITTED:
+            if member is not None:
+                self._newest(head.name)
+            return
+        base = member.change.head if member is not None else (self._cut or {}).get(head.name)
+        if base is None or (base.table_id, base.version) == (head.table_id, head.version):
+            return
+        if self._cut is not None or member is None:
+            raise _looked_before(base, head)
+        with self._parts.database.read() as session:
+            conflict.check(session, member.change, head, self._isolation)
+        member.move(head)
+
+    def catch_up(self, name: TableName) -> bool:
+        """Bring a table that lost up to date where the level allows it; False where it does not.
+
+        ``read_committed`` promises nothing about what was there before, so its changes are made
+        again on top of the newest version.
+        """
+        is_replayable = self.members[name].change.is_replayable
+        if self._isolation is not Isolation.READ_COMMITTED or not is_replayable:
+            return False
+        self._newest(name)
+        return True
+
+    def _take_cut(self) -> None:
+        follow_all(self._parts)
+        with self._parts.database.read() as session:
+            self._cut = {h.name: h for h in heads.all_heads(session)}
+            for name, member in self.members.items():
+                if member.change.is_new:
+                    continue
+                # Only added to so far, which depends on no version: the base may move to the cut.
+                head = self._cut.get(name)
+                if head is None or head.table_id != member.change.head.table_id:
+                    raise _dropped(name)
+                conflict.check(session, member.change, head, self._isolation)
+                member.move(head)
+
+    def _join(self, name: TableName) -> Member:
+        if self._cut is not None:
+            return self._add(*self._found(name, self._cut))
+        # Rows are about to be added.
+        return self._add(*self._found(name, None, ask=self._registered.look))
+
+    def _newest(self, name: TableName) -> Member:
+        head, definition = self._found(name, None, newest=True)
+        member = self.members.get(name)
+        if member is None or (member.change.is_empty and not member.stager.created):
+            return self._add(head, definition)
+        base = member.change.head
+        if head.table_id != base.table_id:
+            raise _dropped(name)
+        if head.version == base.version:
+            return member
+        try:
+            with self._parts.database.read() as session:
+                conflict.check(session, member.change, head, self._isolation)
+        except Conflict as error:
+            if not _replannable(error, member):
+                raise
+            member.replan(head)
+        else:
+            member.move(head)
+        return member
+
+    def _found(
+        self,
+        name: TableName,
+        cut: dict[TableName, Head] | None,
+        *,
+        newest: bool = False,
+        ask: Callable[[Question], Answer] | None = None,
+    ) -> tuple[Head, Definition]:
+        """A table's head and definition; the newest ones take over what other engines committed."""
+
+        def question(session: Session) -> Answer:
+            head = cut.get(name) if cut is not None else None
+            if head is None:
+                head = heads.find(session, name)
+            if head is None:
+                self.missed.add(name)
+                raise heads.missing(name)
+            definition = self._parts.definition(session, head)
+            return head, definition, cut is None and (newest or may_have_drifted(session, head))
+
+        head, definition, stale = (ask or self._ask)(question)
+        if stale:
+            head = follow(self._parts, head)
+            with self._parts.database.read() as session:
+                definition = self._parts.definition(session, head)
+        return head, definition
+
+    def _ask(self, question: Question) -> Answer:
+        with self._parts.database.read() as session:
+            return question(session)
+
+    def _add(self, head: Head, definition: Definition) -> Member:
+        member = self.members[head.name] = Member.of(
+            self._parts, self._transaction_id, head, definition, self._registered.ensure
+        )
+        return member
+
+
+def _replannable(error: Conflict, member: Member) -> bool:
+    return error.kind in _REPLANNED and member.change.is_replayable
+
+
+def _dropped(name: TableName) -> TableNotFound:
+    what = f"The table {name} was dropped meanwhile."
+    return TableNotFound(what, table=str(name))
+
+
+def _looked_before(base: Head, head: Head) -> Conflict:
+    what = (
+        f"Table {head.name} is at version {head.version}; this transaction looked at version"
+        f" {base.version} before it had the lock."
+    )
+    hint = "Nothing was committed. Lock before you look, and run the transaction again."
+    return Conflict(
+        what,
+        hint=hint,
+        table=str(head.name),
+        base_version=base.version,
+        version=head.version,
+        kind=conflict.Kind.READ,
+        reason="changed the table before it was locked",
+    )
