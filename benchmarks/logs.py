@@ -63,9 +63,9 @@ class ManyFiles:
         """Insert the same files into a new table of a lake, published nowhere."""
         lake.create(name, dict.fromkeys(_COLUMNS, "int64"))
         for start in range(0, self.versions, _VERSIONS_AT_ONCE):
-            with lake.parts.database.write() as session:
+            with lake.context.database.write() as session:
                 head = heads.get(session, TableName.parse(name))
-                indexed = lake.parts.definition(session, head).schema.indexed
+                indexed = lake.context.definition(session, head).schema.indexed
                 for version in range(start, min(start + _VERSIONS_AT_ONCE, self.versions)):
                     head = replace(head, version=version + 1, timestamp_ms=head.timestamp_ms + 1)
                     _commit(session, lake, head)
@@ -96,7 +96,7 @@ class ManyFiles:
 def many_versions(lake: lw.Lake, name: str, count: int) -> list[int]:
     """A table with so many versions, a second apart; the moments of all of them in milliseconds."""
     lake.create(name, SCHEMA)
-    with lake.parts.database.write() as session:
+    with lake.context.database.write() as session:
         head = heads.get(session, TableName.parse(name))
         moments = [head.timestamp_ms + 1000 * n for n in range(count)]
         for version in range(1, count):
@@ -111,8 +111,8 @@ def _commit(session: Session, lake: lw.Lake, head: Head) -> None:
     info = CommitInfo(
         transaction_id=f"benchmark-{head.version}",
         operation="WRITE",
-        actor=lake.parts.actor,
-        engine=lake.parts.engine,
+        actor=lake.context.actor,
+        engine=lake.context.engine,
     )
     commits.insert(session, head.table_id, Commit(head.version, head.timestamp_ms, info), None)
 

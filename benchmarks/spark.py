@@ -176,7 +176,7 @@ def _many_files(lake: lw.Lake, spark: Any, place: Path, versions: int, rounds: i
     number = iter(range(1000))
 
     def ours() -> float:
-        parts, own = lake.parts, f"bench-{next(number)}"
+        parts, own = lake.context, f"bench-{next(number)}"
         with parts.database.write() as session:
             transactions.register(
                 session,

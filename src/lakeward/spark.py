@@ -48,7 +48,7 @@ def session(lake: Lake, *, master: str | None = None, **conf: Any) -> SparkSessi
         InvalidInput: Spark runs in this process already, without what the lake needs.
     """
     check_installed()
-    own = {**lake.parts.storage.spark_conf(), **_settings(conf)}
+    own = {**lake.context.storage.spark_conf(), **_settings(conf)}
     if master is not None:
         own["spark.master"] = arguments.text(master, "master")
     return sessions.start(own, **_wiring(lake))
@@ -66,12 +66,12 @@ def configure(builder: SparkSession.Builder, lake: Lake, **conf: Any) -> SparkSe
         MissingExtra: pyspark, a suitable Java or the jars are missing; says which.
     """
     check_installed()
-    own = {**lake.parts.storage.spark_conf(), **_settings(conf)}
+    own = {**lake.context.storage.spark_conf(), **_settings(conf)}
     return sessions.configured(builder, own, **_wiring(lake))
 
 
 def _wiring(lake: Lake) -> dict[str, Any]:
-    store = lake.parts.database.jdbc
+    store = lake.context.database.jdbc
     if store is None:
         _LOG.warning(
             "Spark gets no catalog %s: the store is behind a socket, which Java cannot use.",

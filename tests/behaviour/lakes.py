@@ -79,7 +79,7 @@ def unchanged(lake: lw.Lake) -> Generator[None]:
 
 
 def _wait_for_uploads(lake: lw.Lake) -> None:
-    storage = lake.parts.storage
+    storage = lake.context.storage
     if isinstance(storage, ObjectStorage):
         uploads = storage._uploads
         for name in list(uploads._under_way):
@@ -88,7 +88,7 @@ def _wait_for_uploads(lake: lw.Lake) -> None:
 
 def _store(lake: lw.Lake) -> dict[str, frozenset[Any]]:
     out = {}
-    with lake.parts.database.read() as session:
+    with lake.context.database.read() as session:
         for table in tables.ALL:
             wanted = "WHERE state = 'open'" if table.name == "lakeward_transaction" else ""
             columns = ", ".join(c.name for c in table.c if c.name != "lease_until_ms")

@@ -39,7 +39,7 @@ def told(lake: lw.Lake, name: str) -> list[Told]:
 
 def document(lake: lw.Lake, name: str) -> dict[str, Any]:
     """The metadata document that the catalog names for an Iceberg table."""
-    with lake.parts.database.read() as session:
+    with lake.context.database.read() as session:
         place = catalog.pointer(session, TableName.parse(name))
     assert place is not None
     found: dict[str, Any] = orjson.loads(on_disk(place).read_bytes())

@@ -58,10 +58,10 @@ def test_every_layer_is_mentioned_and_the_order_is_the_contract() -> None:
 def test_the_write_and_read_paths_name_every_module_of_theirs() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text()
     modules = [
-        f"lakeward.{layer}.{path.stem}"
+        ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
         for layer in ("write", "read")
-        for path in (ROOT / "src/lakeward" / layer).glob("*.py")
-        if path.stem not in ("__init__", "parts")
+        for path in (ROOT / "src/lakeward" / layer).rglob("*.py")
+        if path.stem not in ("__init__", "context")
     ]
     assert [name for name in modules if f"`{name}`" not in text] == []
 

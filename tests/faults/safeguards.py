@@ -78,16 +78,16 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/commit/iceberg.py",
-                '    reach("iceberg.swapped")\n    parts.memory.renew',
+                '    reach("iceberg.swapped")\n    context.memory.renew',
                 '    session.script("COMMIT")\n    session.script("BEGIN")\n'
-                '    reach("iceberg.swapped")\n    parts.memory.renew',
+                '    reach("iceberg.swapped")\n    context.memory.renew',
             ),
         ),
         "test_kill.py",
     ),
     Safeguard(
         "R1, R5: whoever opens the lake publishes what is owed",
-        (Edit("lake/opening.py", "recover(parts)", "recover"),),
+        (Edit("lake/opening.py", "recover(context)", "recover"),),
         "test_kill.py test_publication.py",
         "killed_at or torn",
     ),
@@ -346,7 +346,7 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/transaction/registration.py",
-                "durable=self._parts.database.is_remote",
+                "durable=self._context.database.is_remote",
                 "durable=False",
             ),
         ),
@@ -393,8 +393,8 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/commit/ratify.py",
-                "member_of(parts, intent, change, head, timestamp)",
-                "member_of(parts, intent, change, head, timestamp_after([head, head]))",
+                "member_of(context, intent, change, head, timestamp)",
+                "member_of(context, intent, change, head, timestamp_after([head, head]))",
             ),
         ),
         "test_clock.py",
@@ -427,7 +427,8 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/commit/ratify.py",
-                "    honour(parts, session, needs(intent.changes), by=intent.transaction_id)\n",
+                "    check_locks(context, session, needs(intent.changes), by=intent.transaction_id)"
+                "\n",
                 "",
             ),
         ),

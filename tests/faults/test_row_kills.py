@@ -92,7 +92,7 @@ def test_rows_killed_at_any_step_are_all_as_they_were_or_all_changed(
 
 def wrong(lake: lw.Lake) -> list[str]:
     """What the doctor finds; what the killed leave behind may be cleared away, and is not wrong."""
-    return [str(f) for f in examine(lake.parts).findings if f.code != "reclaimable"]
+    return [str(f) for f in examine(lake.context).findings if f.code != "reclaimable"]
 
 
 def create_tables(lake: lw.Lake, namespace: str) -> list[str]:

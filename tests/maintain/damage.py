@@ -24,7 +24,7 @@ def fill(lake: lw.Lake, name: str = T, *, versions: int = 3) -> None:
 
 def run_sql(lake: lw.Lake, sql: str, **params: Any) -> int:
     """Change the store past Lakeward; how many rows were changed."""
-    with lake.parts.database.write() as session:
+    with lake.context.database.write() as session:
         return session.run(Statement(sql), params)
 
 
@@ -41,7 +41,7 @@ def data_file(lake: lw.Lake, name: str = T) -> Path:
 
 def look(lake: lw.Lake, *tables: str) -> Report:
     """Examine the lake, or only some tables."""
-    return examine(lake.parts, tables=tables or None)
+    return examine(lake.context, tables=tables or None)
 
 
 def codes(report: Report) -> set[str]:

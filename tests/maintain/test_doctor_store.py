@@ -340,7 +340,7 @@ def test_the_doctor_changes_nothing(make_lake: Callable[..., lw.Lake]) -> None:
     log_file.unlink()
     run_sql(lake, "UPDATE lakeward_head SET published = 2")
     untouched = make_lake(repair=False)
-    examine(untouched.parts)
+    examine(untouched.context)
     untouched.close()
     assert not log_file.exists()
 
@@ -351,7 +351,7 @@ def test_progress_is_told_up_to_the_total(lake: lw.Lake) -> None:
         with lake.transaction() as tx:
             tx.append("t", [{"id": 1}])
     told: list[tuple[int, int | None]] = []
-    examine(lake.parts, progress=lambda done, total: told.append((done, total)))
+    examine(lake.context, progress=lambda done, total: told.append((done, total)))
     assert told == [(100, 121)]
 
 

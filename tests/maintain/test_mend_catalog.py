@@ -23,13 +23,13 @@ def test_a_table_taken_out_of_the_catalog_is_entered_again(
     lake: lw.Lake, table: lw.Table, stranger: Stranger
 ) -> None:
     stranger.catalog.drop_table(NAME)
-    report = examine(lake.parts)
+    report = examine(lake.context)
     assert [f.code for f in report.findings if f.severity is Severity.ERROR] == ["catalog-missing"]
 
-    mended = mend(lake.parts, report)
+    mended = mend(lake.context, report)
 
     assert mended.entered == (NAME,)
-    assert examine(lake.parts).healthy
+    assert examine(lake.context).healthy
     append(lake, NAME, {"id": [6], "part": [6]})
     assert agree(stranger, table) == 3
 
@@ -39,12 +39,12 @@ def test_a_renamed_table_gets_its_name_back_with_what_was_committed_meanwhile(
 ) -> None:
     stranger.catalog.rename_table(NAME, "sales.moved")
     stranger.append("sales.moved", [{"id": 6, "part": 6}])
-    report = examine(lake.parts)
+    report = examine(lake.context)
     assert "catalog-missing" in {f.code for f in report.findings}
 
-    mend(lake.parts, report)
+    mend(lake.context, report)
 
     assert stranger.catalog.list_tables("sales") == [("sales", "orders")]
     assert 6 in ids(lake, NAME)
     assert agree(stranger, table) == 3
-    assert examine(lake.parts).healthy
+    assert examine(lake.context).healthy

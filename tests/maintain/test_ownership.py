@@ -39,7 +39,7 @@ def test_a_forgotten_warehouse_is_the_recorded_one(apart: LakeTarget) -> None:
     with apart.open() as lake:
         assert lake.warehouse == str(apart.warehouse)
         assert ids(lake, "t") == [1, 2]
-        assert examine(lake.parts).findings == ()
+        assert examine(lake.context).findings == ()
 
 
 def test_another_warehouse_is_refused_and_the_recorded_one_named(
@@ -124,7 +124,7 @@ def test_a_lake_whose_making_was_cut_off_is_completed(apart: LakeTarget, step: s
 
     with apart.open() as lake:
         lake.create("t", {"id": "int64"})
-        found = read_marker(lake.parts.storage)
+        found = read_marker(lake.context.storage)
     assert found is not None
     assert found.identity == recorded(apart).identity
     lw.open(apart.url).close()
@@ -179,7 +179,7 @@ def test_a_lake_that_was_moved_as_a_whole_opens(tmp_path: Path) -> None:
     with lw.open(tmp_path / "moved") as lake:
         assert append(lake, "t", {"id": [2]}) == 2
         assert ids(lake, "t") == [1, 2]
-        assert examine(lake.parts).findings == ()
+        assert examine(lake.context).findings == ()
 
 
 def test_the_same_warehouse_by_a_link_is_the_same(apart: LakeTarget, tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_an_export_is_not_imported_where_its_tables_are_not(lake: lw.Lake, tmp_p
 
 def recorded(target: LakeTarget) -> binding.Binding:
     """What the store records."""
-    with lw.open(target.url) as lake, lake.parts.database.read() as session:
+    with lw.open(target.url) as lake, lake.context.database.read() as session:
         found = binding.read(session)
     assert found is not None
     return found
@@ -265,7 +265,7 @@ def recorded(target: LakeTarget) -> binding.Binding:
 def forget(lake: lw.Lake) -> None:
     """Make the lake one of an earlier version, which recorded no warehouse."""
     gone = Statement(f"DELETE FROM {tables.store.name} WHERE key = 'warehouse'")
-    with lake.parts.database.write() as session:
+    with lake.context.database.write() as session:
         session.run(gone)
     (Path(lake.warehouse) / MARKER).unlink()
 
@@ -274,7 +274,7 @@ def open_and_tell(pipe: Connection, number: int, target: LakeTarget) -> None:
     """Open a lake when told to, and tell its identity."""
     pipe.send("ready")
     pipe.recv()
-    with target.open() as lake, lake.parts.database.read() as session:
+    with target.open() as lake, lake.context.database.read() as session:
         found = binding.read(session)
         pipe.send((None if found is None else found.identity, number))
 

@@ -120,7 +120,7 @@ def test_everything_that_the_lake_committed_comes_back(tmp_path: Path) -> None:
             append(lake, NAME, _rows(-1))
         append(lake, NAME, _rows(6))
         assert agree(stranger, lake.table(NAME)) == 4
-        assert examine(lake.parts).healthy
+        assert examine(lake.context).healthy
 
 
 def test_versions_keep_their_numbers_though_some_left_no_snapshot(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_transaction_cut_off_comes_back_whole_or_not_at_all(tmp_path: Path, st
             assert sorted(stranger.rows(name)["id"].to_pylist()) == expected
             append(lake, name, {"id": [3]})
             assert sorted(stranger.rows(name)["id"].to_pylist()) == [*expected, 3]
-        assert examine(lake.parts).healthy
+        assert examine(lake.context).healthy
 
 
 def _commit_and_die(pipe: Connection, directory: str, step: str) -> None:

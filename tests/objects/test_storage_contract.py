@@ -221,8 +221,8 @@ def test_a_lake_of_both_formats_works_on_azure(
         lake.publish()
         for table_format in ("delta", "iceberg"):
             assert lake.table(table_format).to_arrow().num_rows == 11
-        assert examine(lake.parts).findings == ()
-        rows = stranger_rows(lake.table("delta").location, lake.parts.storage.delta_options())
+        assert examine(lake.context).findings == ()
+        rows = stranger_rows(lake.table("delta").location, lake.context.storage.delta_options())
         assert rows.total() == 11
 
 

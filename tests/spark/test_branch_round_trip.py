@@ -122,7 +122,7 @@ def _agree(
         difference.subtract(_spark_rows(spark, place, version - 1))
         expected = {row: count for row, count in difference.items() if count}
         assert _feed(spark, place, version) == expected
-    assert examine(lake.parts).findings == ()
+    assert examine(lake.context).findings == ()
 
 
 def test_what_spark_did_on_a_branch_is_one_commit_for_everybody(

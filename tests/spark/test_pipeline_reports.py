@@ -59,7 +59,7 @@ def rows(lake: lw.Lake, name: str = "sales") -> list[tuple[Any, ...]]:
 
 
 def last_run(lake: lw.Lake) -> dict[str, Any]:
-    with lake.parts.database.read() as session:
+    with lake.context.database.read() as session:
         return runs.newest(session, None, 1)[0].bundle
 
 

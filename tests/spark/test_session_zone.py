@@ -84,7 +84,7 @@ def test_rows_of_every_way_to_write_are_found_by_their_moment(
     assert query.exception() is None
 
     assert found(lake, "t") == {"early": [3, 5, 7], "late": [1, 2, 4, 6, 8]}
-    assert examine(lake.parts).healthy
+    assert examine(lake.context).healthy
     with lake.transaction(spark=own) as tx:
         assert sorted(
             r.id for r in tx.sql(f"SELECT * FROM t WHERE ts = {moment(EARLY)}").collect()

@@ -159,7 +159,7 @@ def test_a_stream_that_an_older_lakeward_wrote_is_bound_by_its_next_batch(
     lake.create("events", ROW)
     land(tmp_path / "in", "a", 1)
     stream(spark, tmp_path, sink(lake, "events", query="q"))
-    with lake.parts.database.write() as session:
+    with lake.context.database.write() as session:
         session.script("UPDATE lakeward_cursor SET reader = NULL")
     land(tmp_path / "in", "b", 2)
     stream(spark, tmp_path, sink(lake, "events", query="q"))

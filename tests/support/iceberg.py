@@ -17,7 +17,7 @@ from lakeward.model.names import TableName
 
 def catalog_url(lake: lw.Lake) -> str:
     """The store's address, as SQLAlchemy takes it."""
-    database = lake.parts.database
+    database = lake.context.database
     if isinstance(database, SqliteDatabase):
         return f"sqlite:///{database.path}"
     assert isinstance(database, PostgresDatabase)
@@ -31,7 +31,7 @@ def stranger_catalog(lake: lw.Lake, name: str = catalog.CATALOG) -> SqlCatalog:
         name,
         uri=url,
         warehouse=lake.warehouse,
-        **lake.parts.storage.iceberg_properties(),
+        **lake.context.storage.iceberg_properties(),
     )
     found.engine.dispose()
     found.engine = sa.create_engine(url, poolclass=sa.NullPool)

@@ -12,6 +12,6 @@ _RUN_OUT = Statement(
 
 def run_out(lake: lw.Lake, transaction_id: str) -> None:
     """Let a lease be over, as if its holder had been silent for long."""
-    with lake.parts.database.write() as session:
-        past = lake.parts.database.clock_ms(session) - 1
+    with lake.context.database.write() as session:
+        past = lake.context.database.clock_ms(session) - 1
         assert session.run(_RUN_OUT, {"past": past, "id": transaction_id}) == 1

@@ -14,7 +14,7 @@ from lakeward.model.clock import to_datetime
 from lakeward.model.expressions.where import parse
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.read.scan import check_columns, read_published
 from lakeward.write.branch import named as named_branch
 from lakeward.write.branch.catalog import CatalogBranch
@@ -33,8 +33,8 @@ class BranchTable:
     `catalog` names, in the same store as the lake's own.
     """
 
-    def __init__(self, parts: Parts, branch: Working) -> None:
-        self._parts = parts
+    def __init__(self, context: LakeContext, branch: Working) -> None:
+        self._context = context
         self._branch = branch
 
     def __repr__(self) -> str:
@@ -96,7 +96,7 @@ class BranchTable:
         if isinstance(self._branch, CatalogBranch):
             return self._branch.read(columns, where)
         return read_published(
-            self._parts.storage,
+            self._context.storage,
             self.location,
             self.version,
             definition,
@@ -112,8 +112,10 @@ class Branch:
     is at once. Files that a branch stands on, or has, are safe from any cleaning meanwhile.
     """
 
-    def __init__(self, parts: Parts, begin: Callable[..., Transaction], found: NamedBranch) -> None:
-        self._parts = parts
+    def __init__(
+        self, context: LakeContext, begin: Callable[..., Transaction], found: NamedBranch
+    ) -> None:
+        self._context = context
         self._begin = begin
         self._found = found
 
@@ -146,15 +148,17 @@ class Branch:
             what = f"The branch {self.name!r} has no table {name}."
             hint = f"It has {', '.join(sorted(map(str, self._found.tables)))}."
             raise TableNotFound(what, hint=hint, table=name)
-        return BranchTable(self._parts, found)
+        return BranchTable(self._context, found)
 
     def tables(self) -> list[BranchTable]:
         """Its tables, by name."""
-        return [BranchTable(self._parts, self._found.tables[n]) for n in sorted(self._found.tables)]
+        return [
+            BranchTable(self._context, self._found.tables[n]) for n in sorted(self._found.tables)
+        ]
 
     def diff(self) -> list[BranchDiff]:
         """What publishing would do to each table, and what others did that stands in its way."""
-        return named_branch.diff(self._parts, self._found)
+        return named_branch.diff(self._context, self._found)
 
     def publish(self, *, message: str | None = None, differ: Differ | None = None) -> CommitResult:
         """Commit all that was done on the branch, as one transaction; then the branch is over.
@@ -172,25 +176,25 @@ class Branch:
             ConstraintViolation: Rows that a check of their table refuses.
         """
         tx = self._begin(isolation="snapshot", message=message, transaction_id=self._found.owner)
-        return named_branch.publish(self._parts, tx, self._found, differ)
+        return named_branch.publish(self._context, tx, self._found, differ)
 
     def drop(self) -> None:
         """Delete the branch with all that was written on it."""
-        named_branch.drop(self._parts, self._found)
+        named_branch.drop(self._context, self._found)
 
 
 def branch_of(
-    parts: Parts, begin: Callable[..., Any], name: str, tables: Sequence[str] | None
+    context: LakeContext, begin: Callable[..., Any], name: str, tables: Sequence[str] | None
 ) -> Branch:
     """The branch of this name, made first where its tables are given."""
     if tables is None:
-        return Branch(parts, begin, named_branch.get(parts, name))
+        return Branch(context, begin, named_branch.get(context, name))
     wanted = [TableName.parse(t) for t in ([tables] if isinstance(tables, str) else tables)]
-    return Branch(parts, begin, named_branch.create(parts, name, wanted))
+    return Branch(context, begin, named_branch.create(context, name, wanted))
 
 
-def branches_of(parts: Parts, begin: Callable[..., Any]) -> list[Branch]:
+def branches_of(context: LakeContext, begin: Callable[..., Any]) -> list[Branch]:
     """The named branches, by name."""
-    with parts.database.read() as session:
+    with context.database.read() as session:
         names = dict.fromkeys(b.name for b in branches.named(session) if b.name is not None)
-    return [Branch(parts, begin, named_branch.get(parts, name)) for name in names]
+    return [Branch(context, begin, named_branch.get(context, name)) for name in names]

@@ -24,13 +24,13 @@ from lakeward.model.closing import Closing
 from lakeward.model.commit import TransactionState
 from lakeward.model.locks import TableLock, table_locks
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.read.stats import Stats, stats
 from lakeward.read.transactions import TransactionRecord, record, records
 from lakeward.stream.opening import opened_sink
 from lakeward.stream.queue import Limits
 from lakeward.stream.sink import Sink, SinkGroup
-from lakeward.write.commit.background import Behind
+from lakeward.write.commit.background import BackgroundWorker
 from lakeward.write.commit.outcome import Outcome, outcome
 from lakeward.write.commit.publish import publish_owed
 from lakeward.write.plan.retry import Retry
@@ -69,7 +69,7 @@ class Lake(Closing):
         merge_memory: int | None = None,
         take_over: bool = False,
     ) -> None:
-        self._parts = opening.opened(
+        self._context = opening.opened(
             target,
             warehouse,
             storage_options,
@@ -79,25 +79,25 @@ class Lake(Closing):
             take_over=take_over,
             repair=repair,
         )
-        self._keeper = LeaseKeeper(self._parts.database)
-        self._behind = Behind()
+        self._keeper = LeaseKeeper(self._context.database)
+        self._background = BackgroundWorker()
         self.hooks = Hooks()
-        self._transactions = Transactions(self._parts, self._keeper, self._behind, self.hooks)
+        self._transactions = Transactions(self._context, self._keeper, self._background, self.hooks)
         self._repair = repair
         try:
             if repair:
-                opening.repair(self._parts)
+                opening.repair(self._context)
         except BaseException:
-            self._parts.database.close()
+            self._context.database.close()
             raise
 
     def __repr__(self) -> str:
-        return f"Lake({self._parts.database.label!r}, warehouse={self.warehouse!r})"
+        return f"Lake({self._context.database.label!r}, warehouse={self.warehouse!r})"
 
     @property
     def warehouse(self) -> str:
         """Where the tables' files are."""
-        return self._parts.storage.root
+        return self._context.storage.root
 
     def storage_options(self, engine: str) -> dict[str, str]:
         """How another engine reaches the lake's files, in that engine's own words.
@@ -109,12 +109,12 @@ class Lake(Closing):
             engine: `delta` for delta-rs, and for Polars and others that build on it; `iceberg` for
                 pyiceberg; `spark` for the settings of a session.
         """
-        return self._parts.storage.options_for(engine)
+        return self._context.storage.options_for(engine)
 
     @property
-    def parts(self) -> Parts:
+    def context(self) -> LakeContext:
         """The lake's store and files, for those who build on them."""
-        return self._parts
+        return self._context
 
     def create(
         self,
@@ -153,7 +153,7 @@ class Lake(Closing):
         """
         parsed = TableName.parse(name)
         tables.create(
-            self._parts,
+            self._context,
             parsed,
             schema,
             format=format,
@@ -164,7 +164,7 @@ class Lake(Closing):
             comment=comment,
             guard=guard,
         )
-        return Table(self._parts, parsed)
+        return Table(self._context, parsed)
 
     def adopt(
         self,
@@ -201,7 +201,7 @@ class Lake(Closing):
         parsed = TableName.parse(name)
         place = arguments.place(location, "location")
         adopt(
-            self._parts,
+            self._context,
             parsed,
             place,
             guard=arguments.flag(guard, "guard"),
@@ -210,7 +210,7 @@ class Lake(Closing):
             format=arguments.optional_text(format, "format"),
             catalog=catalog,
         )
-        return Table(self._parts, parsed)
+        return Table(self._context, parsed)
 
     def table(self, name: str) -> Table:
         """The table of this name.
@@ -219,14 +219,14 @@ class Lake(Closing):
             TableNotFound: There is none.
         """
         parsed = TableName.parse(name)
-        with self._parts.database.read() as session:
+        with self._context.database.read() as session:
             heads.get(session, parsed)
-        return Table(self._parts, parsed)
+        return Table(self._context, parsed)
 
     def tables(self) -> list[Table]:
         """All tables, by name."""
-        with self._parts.database.read() as session:
-            return [Table(self._parts, h.name) for h in heads.all_heads(session)]
+        with self._context.database.read() as session:
+            return [Table(self._context, h.name) for h in heads.all_heads(session)]
 
     def drop(self, name: str) -> None:
         """Take a table out of the lake. Its files stay until they are vacuumed.
@@ -235,7 +235,7 @@ class Lake(Closing):
             TableNotFound: There is no such table.
             Locked: A transaction holds it.
         """
-        tables.drop(self._parts, TableName.parse(name))
+        tables.drop(self._context, TableName.parse(name))
 
     def transaction(
         self,
@@ -376,7 +376,7 @@ class Lake(Closing):
         """
         given: dict[str, Any] = {} if format is None else {"format": format}
         return opened_sink(
-            self._parts,
+            self._context,
             partial(self._transactions.begin, isolation="read_committed", message=message),
             partial(
                 self.create,
@@ -433,8 +433,8 @@ class Lake(Closing):
         """
         chosen = TableName.parse(name)
         found = self.table(source).at(version=version, timestamp=timestamp)
-        clone(self._parts, found, chosen)
-        return Table(self._parts, chosen)
+        clone(self._context, found, chosen)
+        return Table(self._context, chosen)
 
     def branch(self, name: str, *, tables: Sequence[str] | None = None) -> Branch:
         """A zero-copy working copy of tables, for any engine, until it is published or dropped.
@@ -448,11 +448,11 @@ class Lake(Closing):
             AlreadyExists: There is one, and tables were given.
             UnsupportedFeature: One of the tables cannot be branched.
         """
-        return branch_of(self._parts, self._transactions.begin, name, tables)
+        return branch_of(self._context, self._transactions.begin, name, tables)
 
     def branches(self) -> list[Branch]:
         """The named branches, by name."""
-        return branches_of(self._parts, self._transactions.begin)
+        return branches_of(self._context, self._transactions.begin)
 
     def snapshot(self, *, at: datetime | str | int | None = None) -> LakeSnapshot:
         """One consistent cut over all tables: every transaction is in it as a whole or not at all.
@@ -465,11 +465,11 @@ class Lake(Closing):
         Raises:
             TransactionNotFound: It is neither a moment nor a committed transaction of this lake.
         """
-        return LakeSnapshot(self._parts, self._keeper, at)
+        return LakeSnapshot(self._context, self._keeper, at)
 
     def outcome(self, transaction_id: str) -> Outcome:
         """What became of a transaction, by its id."""
-        return outcome(self._parts, arguments.text(transaction_id, "transaction_id"))
+        return outcome(self._context, arguments.text(transaction_id, "transaction_id"))
 
     def transactions(
         self, *, state: str | None = None, limit: int = 100
@@ -482,7 +482,7 @@ class Lake(Closing):
         """
         limit = arguments.whole(limit, "limit")
         wanted = None if state is None else arguments.choice(state, TransactionState, "state")
-        with self._parts.database.read() as session:
+        with self._context.database.read() as session:
             return records(session, limit, wanted)
 
     def transaction_record(self, transaction_id: str) -> TransactionRecord:
@@ -492,42 +492,42 @@ class Lake(Closing):
             TransactionNotFound: No transaction of that id was ever registered.
         """
         arguments.text(transaction_id, "transaction_id")
-        with self._parts.database.read() as session:
+        with self._context.database.read() as session:
             return record(session, transaction_id)
 
     def locks(self) -> list[TableLock]:
         """Which tables are locked, by whom, and who waits for them; by name."""
-        with self._parts.database.read() as session:
-            now = self._parts.database.clock_ms(session)
+        with self._context.database.read() as session:
+            now = self._context.database.clock_ms(session)
             return table_locks(locks.claims(session), now)
 
     def publish(self) -> dict[str, int]:
         """Publish what is owed; how many versions of each table were looked at.
 
-        Checkpoints that commits left behind are written too when this returns.
+        Checkpoints that commits left to the background worker are written too when this returns.
 
         Raises:
             ForeignCommit: Somebody else's file is in the way.
         """
-        self._behind.wait()
-        return publish_owed(self._parts)
+        self._background.wait()
+        return publish_owed(self._context)
 
     def backup(self, target: str | Path) -> StoreCopy:
         """Copy the store while others go on writing; a file that exists is left alone."""
-        return backup.backup(self._parts.database, _path(target, "target"))
+        return backup.backup(self._context.database, _path(target, "target"))
 
     def export_store(self, target: str | Path) -> StoreCopy:
         """Export the store as a zip of Parquet files, for either database."""
-        return backup.export(self._parts.database, _path(target, "target"))
+        return backup.export(self._context.database, _path(target, "target"))
 
     def import_store(self, source: str | Path) -> StoreCopy:
         """Fill this lake's empty store from an export."""
-        parts = self._parts
-        return backup.import_into(parts.database, parts.storage, _path(source, "source"))
+        context = self._context
+        return backup.import_into(context.database, context.storage, _path(source, "source"))
 
     def rebuild(self) -> Rebuilt:
         """Fill this lake's empty store from what is published in its warehouse."""
-        return rebuild(self._parts)
+        return rebuild(self._context)
 
     def counters(self) -> dict[str, int]:
         """What happened through this object so far.
@@ -535,21 +535,21 @@ class Lake(Closing):
         `commits`; `conflicts` that were met; how many of them were `settled` without running a
         function again; and `reruns` of functions.
         """
-        return self._parts.counters.read()
+        return self._context.counters.read()
 
     def stats(self) -> Stats:
         """How much the log holds."""
-        with self._parts.database.read() as session:
+        with self._context.database.read() as session:
             return stats(session)
 
     def close(self) -> None:
         """Give connections back. Nothing is lost without it."""
-        self._behind.wait()
+        self._background.wait()
         if self._repair:
             with suppress(LakewardError):
                 self.publish()
         self._keeper.close()
-        self._parts.database.close()
+        self._context.database.close()
 
 
 def _path(value: str | Path, parameter: str) -> Path:

@@ -17,7 +17,7 @@ from lakeward.log.connect import connect
 from lakeward.log.database import Database
 from lakeward.maintain import ownership
 from lakeward.model import arguments
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.storage.attach import attach
 from lakeward.storage.base import Storage
 from lakeward.write.branch.directory import sweep
@@ -35,7 +35,7 @@ def opened(
     merge_memory: int | None,
     take_over: bool,
     repair: bool,
-) -> Parts:
+) -> LakeContext:
     """The parts of a lake, as `lakeward.open` is asked for them.
 
     Raises:
@@ -55,12 +55,12 @@ def opened(
     )
     with database.read() as session:
         bound = binding.read(session)
-    return Parts(database, storage, actor or _actor(), _engine(), memory, bound)
+    return LakeContext(database, storage, actor or _actor(), _engine(), memory, bound)
 
 
 def unchecked(
     target: str | Path, warehouse: str | Path | None, storage_options: Mapping[str, str] | None
-) -> Parts:
+) -> LakeContext:
     """The parts of a lake that exists, whether its store and warehouse belong together or not."""
     target, given = arguments.place(target, "target"), _options(storage_options)
     asked = None if warehouse is None else arguments.place(warehouse, "warehouse")
@@ -72,12 +72,12 @@ def unchecked(
     except BaseException:
         database.close()
         raise
-    return Parts(database, storage, _actor(), _engine(), merge_memory_allowed(None))
+    return LakeContext(database, storage, _actor(), _engine(), merge_memory_allowed(None))
 
 
-def repair(parts: Parts) -> None:
+def repair(context: LakeContext) -> None:
     """Close what dead processes left open, delete what they left lying, publish what they owed."""
-    database = parts.database
+    database = context.database
     with database.read() as session:
         now = database.clock_ms(session)
         stale = any(r.lease_until_ms < now for r in transactions.still_open(session))
@@ -87,8 +87,8 @@ def repair(parts: Parts) -> None:
             transactions.expire(session, now)
             pins.expire(session, now)
             locks.sweep(session)
-    sweep(parts)
-    recover(parts)
+    sweep(context)
+    recover(context)
 
 
 def _connected(

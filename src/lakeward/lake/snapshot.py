@@ -23,7 +23,7 @@ from lakeward.model.clock import now_ms, to_datetime, to_ms
 from lakeward.model.commit import new_transaction_id
 from lakeward.model.names import TableName
 from lakeward.read import snapshot as snapshots
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write.commit.drift import follow_all
 from lakeward.write.transaction.leases import LeaseKeeper
@@ -38,16 +38,18 @@ class LakeSnapshot:
     As a context manager it pins the versions against vacuum until the block ends.
     """
 
-    def __init__(self, parts: Parts, keeper: LeaseKeeper, at: datetime | str | int | None) -> None:
-        self._parts = parts
+    def __init__(
+        self, context: LakeContext, keeper: LeaseKeeper, at: datetime | str | int | None
+    ) -> None:
+        self._context = context
         self._keeper = keeper
         self._pin: str | None = None
-        self._moment = None if at is None else _moment(parts, at)
-        follow_all(parts)
+        self._moment = None if at is None else _moment(context, at)
+        follow_all(context)
         if self._moment is not None:
-            _let_pass(parts, self._moment)
-        with parts.database.read() as session:
-            self._tables = _cut(parts, session, self._moment)
+            _let_pass(context, self._moment)
+        with context.database.read() as session:
+            self._tables = _cut(context, session, self._moment)
 
     @property
     def moment(self) -> datetime | None:
@@ -77,14 +79,14 @@ class LakeSnapshot:
     def __enter__(self) -> Self:
         self._pin = new_transaction_id()
         versions = {s.head.table_id: s.version for s in self._tables.values()}
-        database = self._parts.database
+        database = self._context.database
         try:
             with database.write() as session:
                 pins.insert(
                     session,
                     database.clock_ms(session),
                     pin_id=self._pin,
-                    actor=self._parts.actor,
+                    actor=self._context.actor,
                     versions=versions,
                 )
         except OutcomeUnknown as error:
@@ -105,30 +107,32 @@ class LakeSnapshot:
         pin, self._pin = self._pin, None
         self._keeper.let_go(pin)
         try:
-            with self._parts.database.write() as session:
+            with self._context.database.write() as session:
                 pins.release(session, pin)
         except LakewardError as failure:
             # What was read stays read.
             _LOG.warning("Pin %s is not released and ends with its lease: %s", pin, failure)
 
 
-def _cut(parts: Parts, session: Session, moment: int | None) -> dict[TableName, TableSnapshot]:
+def _cut(
+    context: LakeContext, session: Session, moment: int | None
+) -> dict[TableName, TableSnapshot]:
     if moment is None:
         found = heads.all_heads(session)
-        return {h.name: snapshots.latest(parts, session, h) for h in found}
+        return {h.name: snapshots.latest(context, session, h) for h in found}
     out: dict[TableName, TableSnapshot] = {}
     for head in heads.at_moment(session, moment):
         version = commits.version_at(session, head.table_id, moment)
         if version is not None and head.name not in out:
-            out[head.name] = snapshots.at_version(parts, session, head, version)
+            out[head.name] = snapshots.at_version(context, session, head, version)
     return out
 
 
-def _moment(parts: Parts, at: datetime | str | int) -> int:
+def _moment(context: LakeContext, at: datetime | str | int) -> int:
     """A time, or the time of a transaction given by its id."""
     if not isinstance(at, str):
         return to_ms(at)
-    with parts.database.read() as session:
+    with context.database.read() as session:
         members = commits.members(session, at)
         if members:
             _, table_id, version = members[0]
@@ -143,7 +147,7 @@ def _moment(parts: Parts, at: datetime | str | int) -> int:
         raise TransactionNotFound(what, hint=hint, transaction_id=at) from None
 
 
-def _let_pass(parts: Parts, moment: int) -> None:
+def _let_pass(context: LakeContext, moment: int) -> None:
     """Make sure that no commit of that moment or an earlier one is still to come.
 
     A commit takes its time when it has locked its tables, and shows up when it is ratified. So
@@ -154,6 +158,6 @@ def _let_pass(parts: Parts, moment: int) -> None:
     left = moment - now_ms() + 1
     if 0 < left <= _CLOSE_MS:
         time.sleep(left / 1000)
-    with parts.database.write(durable=False) as session:
-        parts.database.lock_schema(session)
+    with context.database.write(durable=False) as session:
+        context.database.lock_schema(session)
         heads.wait_for_commits(session)

@@ -18,7 +18,7 @@ from lakeward.model.file import LIVE, LoggedFile
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
 from lakeward.read import snapshot as snapshots
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.read.diff import Diff, diff
 from lakeward.read.entries import Entry, entries
 from lakeward.read.history import Version, version_of
@@ -29,8 +29,8 @@ from lakeward.write.commit.drift import current
 class Table:
     """A named table. Its properties tell how it is now, each time they are asked."""
 
-    def __init__(self, parts: Parts, name: TableName) -> None:
-        self._parts = parts
+    def __init__(self, context: LakeContext, name: TableName) -> None:
+        self._context = context
         self._name = name
 
     def __repr__(self) -> str:
@@ -55,8 +55,8 @@ class Table:
     def definition(self) -> Definition:
         """Schema, partitioning, properties, constraints and protocol now."""
         head = self._head()
-        with self._parts.database.read() as session:
-            return self._parts.definition(session, head)
+        with self._context.database.read() as session:
+            return self._context.definition(session, head)
 
     @property
     def properties(self) -> dict[str, str]:
@@ -76,7 +76,7 @@ class Table:
     @property
     def location(self) -> str:
         """Where the table's files are, as other engines take it."""
-        return self._parts.storage.uri(self._head().location)
+        return self._context.storage.uri(self._head().location)
 
     @property
     def metadata_location(self) -> str | None:
@@ -116,7 +116,7 @@ class Table:
         high = LIVE if until is None else arguments.whole(until, "until", least=-LIVE)
         most = LIVE if limit is None else arguments.whole(limit, "limit")
         head = self._head()
-        with self._parts.database.read() as session:
+        with self._context.database.read() as session:
             found = commits.history(session, head.table_id, low=low, high=high, limit=most)
         return [version_of(c) for c in found]
 
@@ -127,7 +127,7 @@ class Table:
         low = -LIVE if since is None else to_ms(since)
         high = LIVE if until is None else to_ms(until)
         head = self._head()
-        with self._parts.database.read() as session:
+        with self._context.database.read() as session:
             found = commits.between(session, head.table_id, low, high)
         return [version_of(c) for c in found]
 
@@ -148,12 +148,12 @@ class Table:
         if version is not None:
             arguments.whole(version, "version", least=-LIVE)
         head = self._head()
-        with self._parts.database.read() as session:
+        with self._context.database.read() as session:
             if version is not None:
-                return snapshots.at_version(self._parts, session, head, version)
+                return snapshots.at_version(self._context, session, head, version)
             if timestamp is not None:
-                return snapshots.at_time(self._parts, session, head, timestamp)
-            return snapshots.latest(self._parts, session, head)
+                return snapshots.at_time(self._context, session, head, timestamp)
+            return snapshots.latest(self._context, session, head)
 
     def diff(self, a: int, b: int) -> Diff:
         """What changed from version `a` to version `b`."""
@@ -185,20 +185,20 @@ class Table:
     def entries(self, *, version: int | None = None) -> list[Entry]:
         """Every action of a version, of the newest one unless said otherwise."""
         snapshot = self.at(version=version)
-        with self._parts.database.read() as session:
+        with self._context.database.read() as session:
             return list(entries(session, snapshot.head, snapshot.definition, snapshot.version))
 
     def audit(self) -> Iterator[AuditEntry]:
         """Who did what, oldest first."""
         head = self._head()
-        with self._parts.database.read() as session:
+        with self._context.database.read() as session:
             yield from audit.entries(session, head.table_id)
 
     def app_version(self, app_id: str) -> int | None:
         """The number that an application recorded last with `tx.record`."""
         arguments.text(app_id, "app_id")
         head = self._head()
-        with self._parts.database.read() as session:
+        with self._context.database.read() as session:
             found = commits.app_transactions_at(session, head.table_id, head.version)
         return next((a.version for a in found if a.app_id == app_id), None)
 
@@ -207,4 +207,4 @@ class Table:
         return max(0.0, (now_ms() - self._head().timestamp_ms) / 1000)
 
     def _head(self) -> Head:
-        return current(self._parts, self._name)
+        return current(self._context, self._name)

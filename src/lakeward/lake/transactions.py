@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from lakeward.errors import InvalidInput
-from lakeward.read.context import Parts
-from lakeward.write.commit.background import Behind
+from lakeward.read.context import LakeContext
+from lakeward.write.commit.background import BackgroundWorker
 from lakeward.write.plan.retry import Retry
 from lakeward.write.transaction.committing import CommitResult
 from lakeward.write.transaction.hooks import Hooks
@@ -25,15 +25,15 @@ class Transactions:
     """What all transactions of a lake share.
 
     Attributes:
-        parts: The lake's.
+        context: The lake's.
         keeper: Renews their leases.
-        behind: Does what their callers need not wait for.
+        background: Does what their callers need not wait for.
         hooks: See their commits.
     """
 
-    parts: Parts
+    context: LakeContext
     keeper: LeaseKeeper
-    behind: Behind
+    background: BackgroundWorker
     hooks: Hooks
 
     def begin(
@@ -63,9 +63,9 @@ class Transactions:
             lock_timeout: How many seconds to wait for each of them.
         """
         begun = _kind(spark)(
-            self.parts,
+            self.context,
             self.keeper,
-            self.behind,
+            self.background,
             isolation=isolation,
             message=message,
             transaction_id=transaction_id,
@@ -106,7 +106,7 @@ class Transactions:
             what = f"`fn` must be a function of a transaction, not {type(fn).__name__}."
             raise InvalidInput(what, hint="Write lake.run(lambda tx: ...).")
         strategies = Strategies.of(on_conflict, checked_isolation(isolation), reruns=True)
-        for attempt in attempts_of(self.parts, retry, strategies):
+        for attempt in attempts_of(self.context, retry, strategies):
             with attempt:
                 with self.begin(
                     isolation=isolation,

@@ -26,7 +26,7 @@ from lakeward.formats.iceberg.newest import Candidates
 from lakeward.log import commits, heads, transactions
 from lakeward.model.clock import now_ms
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.storage.attach import attach
 from lakeward.storage.base import Storage
 from lakeward.write.commit.iceberg_hint import renew_hints
@@ -50,26 +50,26 @@ class Rebuilt:
     incomplete: list[tuple[str, int, int]]
 
 
-def rebuild(parts: Parts) -> Rebuilt:
+def rebuild(context: LakeContext) -> Rebuilt:
     """Fill an empty store from what is published below the warehouse.
 
     Raises:
         AlreadyExists: The store has tables.
     """
-    with parts.database.read() as session:
+    with context.database.read() as session:
         if heads.all_heads(session):
-            what = f"The store {parts.database.label} has tables already."
+            what = f"The store {context.database.label} has tables already."
             raise AlreadyExists(what, hint="Rebuild into an empty store.")
-    rebuilding = _Rebuilding(parts)
-    tables = sorted(_locations(parts.storage), key=lambda p: -_newest(parts, *p))
+    rebuilding = _Rebuilding(context)
+    tables = sorted(_locations(context.storage), key=lambda p: -_newest(context, *p))
     for log, location in tables:
         rebuilding.look_at(log, location)
     for log, location in tables:
         rebuilding.take(log, location)
-    renew_hints(parts)
-    restore_clones(parts)
+    renew_hints(context)
+    restore_clones(context)
     found = dict(sorted(rebuilding.found.items()))
-    return Rebuilt(found, rebuilding.skipped, _register(parts))
+    return Rebuilt(found, rebuilding.skipped, _register(context))
 
 
 def is_published_below(place: str) -> tuple[bool, str]:
@@ -88,7 +88,7 @@ class _Rebuilding:
         ratified: Transactions that surely happened.
     """
 
-    parts: Parts
+    context: LakeContext
     found: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     ratified: set[str] = field(default_factory=set)
@@ -98,10 +98,10 @@ class _Rebuilding:
         """Learn which transactions a table vouches for."""
         with suppress(LakewardError):
             if log == METADATA_DIRECTORY:
-                found = self._candidates[location] = Candidates.at(self.parts.storage, location)
+                found = self._candidates[location] = Candidates.at(self.context.storage, location)
                 self.ratified.update(found.vouched())
             else:
-                history = read_history(self.parts.storage, location)
+                history = read_history(self.context.storage, location)
                 self.ratified.update(c.info.transaction_id for c in history.commits)
 
     def take(self, log: str, location: str) -> None:
@@ -115,10 +115,10 @@ class _Rebuilding:
             self.skipped[location] = str(error)
 
     def _take_delta(self, location: str) -> None:
-        name = _delta_name(self.parts, location)
+        name = _delta_name(self.context, location)
         if self._is_free(name, location):
-            place = self.parts.storage.uri(location)
-            head = adopt(self.parts, name, place, guard=False, take_over=True, format="delta")
+            place = self.context.storage.uri(location)
+            head = adopt(self.context, name, place, guard=False, take_over=True, format="delta")
             self.found[str(name)] = head.version
 
     def _take_iceberg(self, location: str) -> None:
@@ -129,7 +129,7 @@ class _Rebuilding:
         name = _parsed(document.properties.get(NAME))
         if self._is_free(name, location):
             pointer = document.location
-            head = adopt_iceberg(self.parts, name, pointer, drift="adopt", take_over=True)
+            head = adopt_iceberg(self.context, name, pointer, drift="adopt", take_over=True)
             self.found[str(name)] = head.version
 
     def _is_free(self, name: TableName | None, location: str) -> TypeGuard[TableName]:
@@ -158,13 +158,13 @@ def _locations(storage: Storage) -> Iterator[tuple[str, str]]:
             stack.extend(below)
 
 
-def _newest(parts: Parts, log: str, location: str) -> int:
-    listed = parts.storage.listing(f"{location}/{log}")
+def _newest(context: LakeContext, log: str, location: str) -> int:
+    listed = context.storage.listing(f"{location}/{log}")
     return max((f.modified_ms for f in listed), default=0)
 
 
-def _delta_name(parts: Parts, location: str) -> TableName | None:
-    history = read_history(parts.storage, location)
+def _delta_name(context: LakeContext, location: str) -> TableName | None:
+    history = read_history(context.storage, location)
     definition = history.definitions[-1][1]
     ours = is_guarded(definition.protocol) or is_ours(history.commits[0].info)
     return _parsed(history.name) if ours else None
@@ -176,13 +176,13 @@ def _parsed(name: str | None) -> TableName | None:
     return None
 
 
-def _register(parts: Parts) -> list[tuple[str, int, int]]:
+def _register(context: LakeContext) -> list[tuple[str, int, int]]:
     """Give every transaction its row again, so that it can be asked for by id."""
     expected: dict[str, int] = {}
     present: Counter[str] = Counter()
-    with parts.database.write() as session:
+    with context.database.write() as session:
         for transaction_id, members in commits.transaction_members(session):
             expected[transaction_id] = members
             present[transaction_id] += 1
-        transactions.register_ratified(session, expected, parts.actor, now_ms())
+        transactions.register_ratified(session, expected, context.actor, now_ms())
     return [(i, present[i], n) for i, n in expected.items() if present[i] < n]

@@ -37,7 +37,7 @@ from lakeward.maintain import ownership
 from lakeward.model.commit import Head
 from lakeward.model.file import is_full
 from lakeward.model.steps import reach
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.storage.moved import Move
 from lakeward.write.commit.iceberg_hint import renew_hints
 
@@ -68,11 +68,11 @@ class Relocated:
     dry_run: bool
 
 
-def relocate(parts: Parts, *, dry_run: bool = False) -> Relocated:
+def relocate(context: LakeContext, *, dry_run: bool = False) -> Relocated:
     """Bind a store to the place where its warehouse's files are now.
 
     Args:
-        parts: The lake's, at its new place.
+        context: The lake's, at its new place.
         dry_run: Look and count, and change nothing.
 
     Raises:
@@ -82,22 +82,22 @@ def relocate(parts: Parts, *, dry_run: bool = False) -> Relocated:
         UnsupportedFeature: Something in the lake cannot be moved. Nothing was changed.
         Conflict: Somebody committed meanwhile. Nothing was changed.
     """
-    with parts.database.read() as session:
+    with context.database.read() as session:
         bound = binding.read(session)
         known = heads.all_heads(session)
         entered = relocation.pointers(session)
-        _check_idle(parts, session)
-        _check_ours(parts, session, bound)
-    move = _move(parts, bound, known)
-    _check_files(parts, known, move)
+        _check_idle(context, session)
+        _check_ours(context, session, bound)
+    move = _move(context, bound, known)
+    _check_files(context, known, move)
     reach("relocate.checked")
-    work = _Work(parts, move, MovedTables(move, _reader(parts), uuid4().hex[:8]))
+    work = _Work(context, move, MovedTables(move, _reader(context), uuid4().hex[:8]))
     if move.old:
         work.plan(entered)
         _check_movable(work.logs, move)
     done = Relocated(
         None if bound is None else bound.warehouse,
-        parts.storage.root,
+        context.storage.root,
         len(known),
         len(work.pointers),
         len(work.metadata.files),
@@ -106,7 +106,7 @@ def relocate(parts: Parts, *, dry_run: bool = False) -> Relocated:
     )
     if not dry_run:
         work.run()
-        renew_hints(parts)
+        renew_hints(context)
         reach("relocate.hinted")
     return done
 
@@ -124,7 +124,7 @@ class _Work:
         documents: First documents of Iceberg branches, which keep their names.
     """
 
-    parts: Parts
+    context: LakeContext
     move: Move
     metadata: MovedTables
     pointers: list[tuple[tuple[str, str, str, str], str]] = field(default_factory=list)
@@ -144,7 +144,7 @@ class _Work:
         for row in entered:
             if self.move.inside(row[3]) is not None:
                 self.pointers.append((row, self.metadata.document(row[3])))
-        with self.parts.database.read() as session:
+        with self.context.database.read() as session:
             self.heads = {
                 pointer: self.metadata.document(pointer)
                 for pointer in relocation.head_pointers(session)
@@ -171,7 +171,7 @@ class _Work:
 
     def run(self) -> None:
         """Write the files, then change the store in one transaction."""
-        storage = self.parts.storage
+        storage = self.context.storage
         storage.create_all([(storage.own(name), data) for name, data in self.metadata.files])
         reach("relocate.written")
         # Repeated by whoever runs this again: names that were moved are not moved twice.
@@ -180,10 +180,10 @@ class _Work:
         for path, data in self.documents:
             storage.put(path, data)
         reach("relocate.logs")
-        with self.parts.database.write() as session:
-            self.parts.database.lock_schema(session)
+        with self.context.database.write() as session:
+            self.context.database.lock_schema(session)
             relocation.lock_heads(session)
-            _check_idle(self.parts, session)
+            _check_idle(self.context, session)
             for row, new in self.pointers:
                 if not relocation.set_pointer(session, row, new):
                     what = f"Somebody committed to {row[1]}.{row[2]} while the lake was relocated."
@@ -194,12 +194,12 @@ class _Work:
                 relocation.set_files(session, self.files[start : start + _ROWS])
             relocation.set_change_files(session, self.change_files)
             reach("relocate.changed")
-            ownership.rebind(self.parts.database, session, storage)
+            ownership.rebind(self.context.database, session, storage)
         reach("relocate.committed")
 
     def _plan_branch(self, directory: str) -> None:
         """A branch is compared with its first document, which no catalog names."""
-        storage = self.parts.storage
+        storage = self.context.storage
         for found in storage.listing(f"{directory}/{METADATA_DIRECTORY}"):
             if document_number(found.path) == 0:
                 data = self.metadata.in_place(storage.uri(found.path))
@@ -253,7 +253,7 @@ class _Work:
 
     def _rewrite_log(self, directory: str) -> None:
         """Rewrite commits and checkpoints of a Delta log that name files of the old place."""
-        storage = self.parts.storage
+        storage = self.context.storage
         for found in storage.listing(f"{directory}/{LOG_DIRECTORY}", recursive=True):
             if found.path.endswith(".json"):
                 change = moved_commit
@@ -267,7 +267,7 @@ class _Work:
                 storage.put(found.path, new)
 
 
-def _move(parts: Parts, bound: binding.Binding | None, known: list[Head]) -> Move:
+def _move(context: LakeContext, bound: binding.Binding | None, known: list[Head]) -> Move:
     """From every root that names in the lake may begin with, to where the warehouse is now."""
     roots: dict[str, None] = {}
     if bound is not None:
@@ -277,23 +277,23 @@ def _move(parts: Parts, bound: binding.Binding | None, known: list[Head]) -> Mov
         before, found, _ = str(head.pointer).partition(f"/{head.location}/{METADATA_DIRECTORY}/")
         if head.pointer is not None and found and not is_full(head.location):
             roots[before] = None
-    storage = parts.storage
+    storage = context.storage
     here = {storage.root, "" if storage.is_remote else os.path.realpath(storage.root), ""}
     return Move(tuple(r for r in roots if r not in here), storage.root)
 
 
-def _check_ours(parts: Parts, session: Session, bound: binding.Binding | None) -> None:
+def _check_ours(context: LakeContext, session: Session, bound: binding.Binding | None) -> None:
     """Refuse a warehouse that has the identity of another lake."""
-    marker = ownership.read_marker(parts.storage)
-    own = ownership.own_place(parts.database, session, parts.storage)
+    marker = ownership.read_marker(context.storage)
+    own = ownership.own_place(context.database, session, context.storage)
     if marker is None or marker.store == own:
         return
     if bound is None or marker.identity != bound.identity:
-        raise ownership.taken(parts.storage, marker)
+        raise ownership.taken(context.storage, marker)
 
 
-def _check_idle(parts: Parts, session: Session) -> None:
-    now = parts.database.clock_ms(session)
+def _check_idle(context: LakeContext, session: Session) -> None:
+    now = context.database.clock_ms(session)
     busy = [r for r in transactions.still_open(session) if r.lease_until_ms >= now]
     if busy:
         first = busy[0]
@@ -302,19 +302,19 @@ def _check_idle(parts: Parts, session: Session) -> None:
         raise Locked(what, hint=hint, transaction_id=first.transaction_id)
 
 
-def _check_files(parts: Parts, known: list[Head], move: Move) -> None:
+def _check_files(context: LakeContext, known: list[Head], move: Move) -> None:
     """See that every file of every table's newest version is there."""
-    missing = [place for head in known for place in _missing(parts, head, move)]
+    missing = [place for head in known for place in _missing(context, head, move)]
     if missing:
         shown = ", ".join(missing[:_EXAMPLES])
         more = ", …" if len(missing) > _EXAMPLES else ""
-        what = f"{len(missing)} files of the lake are not in {parts.storage.root}: {shown}{more}."
+        what = f"{len(missing)} files of the lake are not in {context.storage.root}: {shown}{more}."
         hint = "Copy all files to the new place first. Nothing was changed."
         raise FileMissing(what, hint=hint, path=missing[0])
 
 
-def _missing(parts: Parts, head: Head, move: Move) -> Iterator[str]:
-    storage = parts.storage
+def _missing(context: LakeContext, head: Head, move: Move) -> Iterator[str]:
+    storage = context.storage
     outside = is_full(head.location)
     there = (
         {} if outside else {f.path: f.size for f in storage.listing(head.location, recursive=True)}
@@ -322,10 +322,10 @@ def _missing(parts: Parts, head: Head, move: Move) -> Iterator[str]:
     if not outside and head.published >= 0 and not there:
         yield storage.uri(head.location)
         return
-    with parts.database.read() as session:
+    with context.database.read() as session:
         for file in files.at(session, head.table_id, head.version):
             inside = move.inside(file.path) if is_full(file.path) else None
-            if inside is not None and not _is_file(parts, inside, file.size):
+            if inside is not None and not _is_file(context, inside, file.size):
                 yield storage.uri(inside)
             elif not is_full(file.path) and not outside:
                 path = f"{head.location}/{file.path}"
@@ -333,9 +333,9 @@ def _missing(parts: Parts, head: Head, move: Move) -> Iterator[str]:
                     yield storage.uri(path)
 
 
-def _is_file(parts: Parts, path: str, size: int) -> bool:
+def _is_file(context: LakeContext, path: str, size: int) -> bool:
     try:
-        return parts.storage.size(path) == size
+        return context.storage.size(path) == size
     except FileMissing:
         return False
 
@@ -349,8 +349,8 @@ def _check_movable(delta: list[str], move: Move) -> None:
         raise UnsupportedFeature(what, hint=hint)
 
 
-def _reader(parts: Parts) -> Any:
+def _reader(context: LakeContext) -> Any:
     def read(name: str) -> bytes:
-        return parts.storage.read(parts.storage.own(name))
+        return context.storage.read(context.storage.own(name))
 
     return read

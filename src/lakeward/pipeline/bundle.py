@@ -18,7 +18,7 @@ from lakeward.model.clock import to_datetime
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.pipeline import code
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 
 if TYPE_CHECKING:
     from lakeward.pipeline.run import Progress
@@ -65,14 +65,14 @@ def known(
 
 
 def completed(
-    before: Mapping[str, Any], parts: Parts, versions: Mapping[str, int], seconds: float
+    before: Mapping[str, Any], context: LakeContext, versions: Mapping[str, int], seconds: float
 ) -> dict[str, Any]:
     """The whole of it: what came out, too."""
     return plain(
         {
             **before,
             "versions_out": dict(versions),
-            "tables": {name: _table(parts, name) for name in sorted(versions)},
+            "tables": {name: _table(context, name) for name in sorted(versions)},
             "seconds": round(seconds, 3),
         }
     )
@@ -160,13 +160,13 @@ def _inputs(progress: Progress) -> list[dict[str, Any]]:
     return found
 
 
-def _table(parts: Parts, name: str) -> dict[str, Any]:
-    with parts.database.read() as session:
+def _table(context: LakeContext, name: str) -> dict[str, Any]:
+    with context.database.read() as session:
         head = heads.get(session, TableName.parse(name))
-        definition = parts.definition(session, head)
+        definition = context.definition(session, head)
     return {
         "format": head.format,
-        "location": parts.storage.uri(head.location),
+        "location": context.storage.uri(head.location),
         "protocol": dict(definition.protocol),
         "schema": fingerprint(definition),
     }

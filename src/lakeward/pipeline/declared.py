@@ -11,11 +11,11 @@ from lakeward.log.database import Session
 from lakeward.model.definition import Definition
 from lakeward.model.types import Field
 from lakeward.pipeline.declaration import Pipeline, Step
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.tables.create import define
 
 
-def check_declared(session: Session, parts: Parts, pipeline: Pipeline) -> None:
+def check_declared(session: Session, context: LakeContext, pipeline: Pipeline) -> None:
     """Refuse a run whose steps declare other tables than there are.
 
     A run does not change the columns, format, partitioning or checks of a table that exists. One
@@ -28,7 +28,7 @@ def check_declared(session: Session, parts: Parts, pipeline: Pipeline) -> None:
         head = heads.find(session, step.target)
         if head is None:
             continue
-        found = _differences(step.table, head.format, parts.definition(session, head))
+        found = _differences(step.table, head.format, context.definition(session, head))
         if found:
             raise _mismatch(step, found)
 

@@ -19,7 +19,7 @@ from lakeward.pipeline.declaration import Pipeline, Step
 from lakeward.pipeline.declared import check_declared
 from lakeward.pipeline.notices import SAMPLE, Notice, counted, named
 from lakeward.pipeline.sources import Landing
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 
 _MANY = 2**31
 
@@ -96,7 +96,7 @@ class Plan:
     notices: tuple[Notice, ...]
 
 
-def plan(pipeline: Pipeline, parts: Parts, landing: str | None) -> Plan:
+def plan(pipeline: Pipeline, context: LakeContext, landing: str | None) -> Plan:
     """What a run would do now.
 
     Raises:
@@ -108,8 +108,8 @@ def plan(pipeline: Pipeline, parts: Parts, landing: str | None) -> Plan:
     out: list[PlannedStep] = []
     notices: list[Notice] = []
     written: set[TableName] = set()
-    with parts.database.read() as session:
-        check_declared(session, parts, pipeline)
+    with context.database.read() as session:
+        check_declared(session, context, pipeline)
         for step in pipeline.steps():
             found = _planned(session, pipeline, step, written, landing, notices)
             if found.has_news:
@@ -177,7 +177,7 @@ def _noticed(table: str, directory: LandingDirectory, found: Arrivals) -> list[N
     return out
 
 
-def check_readable(found: NewVersions, parts: Parts) -> bool:
+def check_readable(found: NewVersions, context: LakeContext) -> bool:
     """Whether the new versions must be read from the change feed; False where files tell it all.
 
     Raises:
@@ -185,8 +185,8 @@ def check_readable(found: NewVersions, parts: Parts) -> bool:
     """
     if found.before is None:
         return False
-    with parts.database.read() as session:
-        definition = parts.definition(session, found.head)
+    with context.database.read() as session:
+        definition = context.definition(session, found.head)
         changed = [
             v for v in found.versions if commits.full(session, found.head.table_id, v).removed
         ]

@@ -19,7 +19,7 @@ from lakeward.model.definition import Definition
 from lakeward.pipeline.declaration import Mode, Step
 from lakeward.pipeline.notices import SAMPLE, Notice, named
 from lakeward.pipeline.plan import NewVersions, check_readable
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit.publish import publish_backlog
 from lakeward.write.spark.transaction import SparkTransaction
 
@@ -28,7 +28,7 @@ _INTEGERS: Final = ("int8", "int16", "int32", "int64")
 _FEED: Final = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
-def fresh(tx: SparkTransaction, parts: Parts, found: NewVersions) -> Any:
+def fresh(tx: SparkTransaction, context: LakeContext, found: NewVersions) -> Any:
     """The rows that others brought into a table since a step looked last, by the planned version.
 
     Nothing that the transaction itself does to the table is among them.
@@ -37,13 +37,13 @@ def fresh(tx: SparkTransaction, parts: Parts, found: NewVersions) -> Any:
         UnsupportedFeature: Rows were changed, and nothing tells which.
     """
     head = found.head
-    by_feed = check_readable(found, parts)
+    by_feed = check_readable(found, context)
     if head.format == "iceberg":
-        return _fresh_iceberg(tx, parts, found)
-    if not parts.storage.exists(commit_path(head.location, head.version)):
-        publish_backlog(parts, head)
+        return _fresh_iceberg(tx, context, found)
+    if not context.storage.exists(commit_path(head.location, head.version)):
+        publish_backlog(context, head)
     reader = tx.spark.read.format("delta")
-    location = parts.storage.uri(head.location)
+    location = context.storage.uri(head.location)
     if by_feed:
         feed = (
             reader.option("readChangeFeed", "true")
@@ -57,7 +57,7 @@ def fresh(tx: SparkTransaction, parts: Parts, found: NewVersions) -> Any:
     table = reader.option("versionAsOf", head.version).load(location)
     if found.before is None:
         return table
-    with parts.database.read() as session:
+    with context.database.read() as session:
         names = [
             f.path.rpartition("/")[2]
             for v in found.versions
@@ -67,14 +67,14 @@ def fresh(tx: SparkTransaction, parts: Parts, found: NewVersions) -> Any:
     return own.filter(own["_lakeward_file"].isin(names)).drop("_lakeward_file")
 
 
-def _fresh_iceberg(tx: SparkTransaction, parts: Parts, found: NewVersions) -> Any:
+def _fresh_iceberg(tx: SparkTransaction, context: LakeContext, found: NewVersions) -> Any:
     """Append scans over each range of new versions: what lies between them was seen before."""
     head = found.head
     versions = found.versions
     if found.before is None:
         # Seen for the first time: the whole table.
         versions = tuple(range(head.version + 1))
-    with parts.database.read() as session:
+    with context.database.read() as session:
         ranges = [
             (
                 commits.newest_with(session, head.table_id, low - 1, SNAPSHOT_ID),
@@ -83,7 +83,7 @@ def _fresh_iceberg(tx: SparkTransaction, parts: Parts, found: NewVersions) -> An
             for low, high in _ranges(versions)
         ]
     name = f"{CATALOG}.{head.name.namespace or NAMESPACE}.{head.name.name}"
-    spark = with_catalog(tx.spark, CATALOG, parts.database.jdbc, parts.storage.root)
+    spark = with_catalog(tx.spark, CATALOG, context.database.jdbc, context.storage.root)
     out = spark.read.format("iceberg").load(name).limit(0)
     for start, end in ranges:
         if start == end:

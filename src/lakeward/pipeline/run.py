@@ -27,7 +27,7 @@ from lakeward.pipeline.notices import Notice
 from lakeward.pipeline.outcome import RunResult, StepResult
 from lakeward.pipeline.plan import PlannedStep, plan
 from lakeward.pipeline.sources import Landing, Whole
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.spark.transaction import SparkTransaction
 from lakeward.write.tables import create as tables
 
@@ -38,7 +38,7 @@ class LakeLike(Protocol):
     """What a run needs of a lake."""
 
     @property
-    def parts(self) -> Parts:
+    def context(self) -> LakeContext:
         """The store and the files."""
 
     def transaction(self, *, spark: Any = None, message: str | None = None) -> Any:
@@ -111,10 +111,10 @@ def run(
 def prepare(pipeline: Pipeline, lake: LakeLike) -> list[str]:
     """Make the tables that are missing; their names."""
     steps = pipeline.steps()
-    with lake.parts.database.read() as session:
+    with lake.context.database.read() as session:
         missing = [s for s in steps if heads.find(session, s.target) is None]
     for step in missing:
-        tables.create(lake.parts, step.target, policy=None, guard=True, **step.table)
+        tables.create(lake.context, step.target, policy=None, guard=True, **step.table)
     return [str(s.target) for s in missing]
 
 
@@ -125,7 +125,7 @@ def _attempt(
     landing: str | None,
     observe: Observer | None,
 ) -> RunResult:
-    parts, pipeline = lake.parts, progress.pipeline
+    parts, pipeline = lake.context, progress.pipeline
     found = plan(pipeline, parts, landing)
     progress.planned, progress.notices = found.steps, list(found.notices)
     if not progress.planned:
@@ -141,9 +141,9 @@ def _attempt(
             _steps(progress, tx, parts, observe, kept)
             reach("pipeline.written")
             bases = dict(tx.bases)
-            tx.along(lambda session: _record(session, progress, tx))
+            tx.on_ratify(lambda session: _record(session, progress, tx))
             known = bundle.known(progress, bases, engines)
-            tx.along(lambda session: runs.put(session, _row(progress, "ratified", known)))
+            tx.on_ratify(lambda session: runs.put(session, _row(progress, "ratified", known)))
         result = tx.commit()
     except BaseException as error:
         if not isinstance(error, Conflict) or progress.attempts == _ATTEMPTS:
@@ -172,7 +172,7 @@ def _attempt(
 def _steps(
     progress: Progress,
     tx: SparkTransaction,
-    parts: Parts,
+    context: LakeContext,
     observe: Observer | None,
     kept: list[Any],
 ) -> None:
@@ -183,10 +183,10 @@ def _steps(
             observe.begins(str(step.target), number, len(progress.planned))
         progress.at_work, progress.since = step, time.monotonic()
         with blamed_on(step):
-            frames = {n: _frame(progress, tx, parts, planned, n, written) for n in step.inputs}
+            frames = {n: _frame(progress, tx, context, planned, n, written) for n in step.inputs}
             made = rows.marked(step, rows.checked(step, step.function(**frames)))
             sifted, dropped = expectations.sift(made, step.expectations)
-            fitting, notices = rows.fitted(step, sifted, _definition(parts, step))
+            fitting, notices = rows.fitted(step, sifted, _definition(context, step))
             progress.notices += notices
             known = rows.put_once(tx, step, fitting)
             is_put = known is not None
@@ -219,7 +219,7 @@ def _steps(
 def _frame(
     progress: Progress,
     tx: SparkTransaction,
-    parts: Parts,
+    context: LakeContext,
     planned: PlannedStep,
     name: str,
     written: Mapping[TableName, tuple[Step, Any]],
@@ -238,7 +238,7 @@ def _frame(
         return frame
     frames = [rows.written(tx, *written[source.table])] if source.table in written else []
     if changed is not None and changed.versions:
-        frames.append(rows.fresh(tx, parts, changed))
+        frames.append(rows.fresh(tx, context, changed))
     if not frames:
         return tx.read(str(source.table)).limit(0)
     out = frames[0]
@@ -247,9 +247,9 @@ def _frame(
     return out
 
 
-def _definition(parts: Parts, step: Step) -> Definition:
-    with parts.database.read() as session:
-        return parts.definition(session, heads.get(session, step.target))
+def _definition(context: LakeContext, step: Step) -> Definition:
+    with context.database.read() as session:
+        return context.definition(session, heads.get(session, step.target))
 
 
 def _record(session: Session, progress: Progress, tx: SparkTransaction) -> None:
@@ -272,23 +272,23 @@ def _taken(progress: Progress, source: str) -> Conflict:
 
 
 def _failed(
-    parts: Parts, progress: Progress, engines: Mapping[str, str], error: BaseException
+    context: LakeContext, progress: Progress, engines: Mapping[str, str], error: BaseException
 ) -> None:
     """Keep the bundle of a run that failed; its error counts more than one of keeping it."""
     known = bundle.known(progress, {}, engines)
     full = bundle.failed(known, progress, error)
     try:
-        _keep(parts, _row(progress, "failed", full))
+        _keep(context, _row(progress, "failed", full))
     except Exception as other:  # noqa: BLE001  the store may be what failed
         error.add_note(f"The run's bundle could not be kept: {type(other).__name__}: {other}")
 
 
-def _keep(parts: Parts, row: Run) -> str:
+def _keep(context: LakeContext, row: Run) -> str:
     """Keep a bundle in the log and on disk; where it is there."""
-    with parts.database.write() as session:
+    with context.database.write() as session:
         runs.put(session, row)
     path = f"_lakeward/runs/{bundle.file_name(row)}"
-    parts.storage.put(path, bundle.text(row.bundle))
+    context.storage.put(path, bundle.text(row.bundle))
     return path
 
 

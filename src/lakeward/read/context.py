@@ -16,7 +16,7 @@ from lakeward.storage.base import Storage
 
 
 @dataclass(frozen=True)
-class Parts:
+class LakeContext:
     """A lake's store, its warehouse, and who works with it.
 
     Attributes:

@@ -66,7 +66,7 @@ class Diff:
 def diff(first: TableSnapshot, second: TableSnapshot) -> Diff:
     """The difference of two snapshots of one table, found by index and not by listing both."""
     low, high = sorted((first, second), key=lambda s: s.version)
-    with low.parts.database.read() as session:
+    with low.context.database.read() as session:
         table_id = low.head.table_id
         came = tuple(files.at(session, table_id, high.version, after=low.version))
         went = tuple(files.removed_since(session, table_id, low.version, high.version))

@@ -19,7 +19,7 @@ from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.where import parse
 from lakeward.model.file import LoggedFile
 from lakeward.model.schema import Schema
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.read.plan import plan, to_prune_by
 from lakeward.read.scan import check_columns, needs_engine, read_files, read_published
 
@@ -37,7 +37,7 @@ class Totals:
 class TableSnapshot:
     """A table as it was, or is, at one version. It never changes."""
 
-    parts: Parts
+    context: LakeContext
     head: Head
     version: int
     timestamp_ms: int
@@ -63,7 +63,7 @@ class TableSnapshot:
         """The Iceberg snapshot that other engines know this version by, where there is one."""
         if self.head.format != "iceberg":
             return None
-        with self.parts.database.read() as session:
+        with self.context.database.read() as session:
             found = commits.newest_with(session, self.head.table_id, self.version, SNAPSHOT_ID)
         return None if found is None else int(found)
 
@@ -102,9 +102,9 @@ class TableSnapshot:
         expression = self._parsed(where)
         found = self.plan(expression)
         if needs_engine(self.definition):
-            location = self.parts.storage.uri(self.head.location)
+            location = self.context.storage.uri(self.head.location)
             return read_published(
-                self.parts.storage,
+                self.context.storage,
                 location,
                 self.version,
                 self.definition,
@@ -112,7 +112,7 @@ class TableSnapshot:
                 where=expression,
             )
         return read_files(
-            self.parts.storage,
+            self.context.storage,
             self.head,
             self.definition,
             found,
@@ -123,26 +123,26 @@ class TableSnapshot:
     def plan(self, where: Expression | None = None) -> list[LoggedFile]:
         """The files to read for an expression bound to this snapshot's schema, oldest first."""
         condition = to_prune_by(where, self.definition)
-        with self.parts.database.read() as session:
+        with self.context.database.read() as session:
             found = list(plan(session, self.head.table_id, self.version, condition))
         return sorted(found, key=lambda f: (f.added, f.ordinal))
 
     def totals(self) -> Totals:
         """Files, bytes and rows of the version."""
-        with self.parts.database.read() as session:
+        with self.context.database.read() as session:
             return Totals(*files.totals(session, self.head.table_id, self.version))
 
     def _parsed(self, where: str | None) -> Expression | None:
         return None if where is None else parse(where, self.schema)
 
 
-def latest(parts: Parts, session: Session, head: Head) -> TableSnapshot:
+def latest(context: LakeContext, session: Session, head: Head) -> TableSnapshot:
     """A table as it is now."""
-    definition = parts.definition(session, head)
-    return TableSnapshot(parts, head, head.version, head.timestamp_ms, definition)
+    definition = context.definition(session, head)
+    return TableSnapshot(context, head, head.version, head.timestamp_ms, definition)
 
 
-def at_version(parts: Parts, session: Session, head: Head, version: int) -> TableSnapshot:
+def at_version(context: LakeContext, session: Session, head: Head, version: int) -> TableSnapshot:
     """A table at a version.
 
     Raises:
@@ -155,11 +155,11 @@ def at_version(parts: Parts, session: Session, head: Head, version: int) -> Tabl
         hint = f"It has versions {first} to {head.version}."
         raise VersionNotFound(what, hint=hint, table=str(head.name), version=version)
     _, definition = definitions.at(session, head.table_id, version)
-    return TableSnapshot(parts, head, version, found.timestamp_ms, definition)
+    return TableSnapshot(context, head, version, found.timestamp_ms, definition)
 
 
 def at_time(
-    parts: Parts, session: Session, head: Head, moment: datetime | str | int
+    context: LakeContext, session: Session, head: Head, moment: datetime | str | int
 ) -> TableSnapshot:
     """A table at a moment: its newest version that is not newer.
 
@@ -172,4 +172,4 @@ def at_time(
         what = f"Table {head.name} had no version at {to_datetime(moment_ms).isoformat()}."
         hint = "It was created, or adopted, later."
         raise VersionNotFound(what, hint=hint, table=str(head.name), timestamp=moment_ms)
-    return at_version(parts, session, head, version)
+    return at_version(context, session, head, version)

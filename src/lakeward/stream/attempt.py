@@ -9,7 +9,7 @@ from typing import Any
 from lakeward.errors import EpochOutOfOrder, UnsupportedFeature
 from lakeward.log.database import Session
 from lakeward.model import arguments
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.stream.epoch import Epoch
 from lakeward.stream.inlet import Inlet
 from lakeward.stream.result import EpochResult
@@ -50,7 +50,7 @@ class Attempt:
                     session, self.number, transaction.transaction_id, self.progress
                 )
 
-        transaction.along(record)
+        transaction.on_ratify(record)
 
     def committed(self, done: CommitResult) -> EpochResult:
         """The result, once its transaction was committed."""
@@ -111,9 +111,9 @@ def check_progress(inlets: Sequence[Inlet], progress: Any) -> None:
     arguments.mapping(progress, "progress")
 
 
-def replayed(parts: Parts, inlets: Sequence[Inlet], attempt: Attempt) -> EpochResult:
+def replayed(context: LakeContext, inlets: Sequence[Inlet], attempt: Attempt) -> EpochResult:
     """The result of an epoch that all the tables had before."""
-    found = [i.identity.committed(parts, attempt.number, attempt.rows) for i in inlets]
+    found = [i.identity.committed(context, attempt.number, attempt.rows) for i in inlets]
     versions = {name: v for result in found for name, v in result.versions.items()}
     return EpochResult(
         attempt.number,

@@ -23,7 +23,7 @@ from lakeward.errors import (
     SinkClosed,
 )
 from lakeward.model import arguments
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.stream.attempt import Attempt, check_progress, replayed, wanted
 from lakeward.stream.epoch import Epoch
 from lakeward.stream.identity import Replayed
@@ -38,13 +38,13 @@ class Committer:
 
     def __init__(
         self,
-        parts: Parts,
+        context: LakeContext,
         begin: Callable[[], Transaction],
         inlets: Sequence[Inlet],
         *,
         gaps: bool,
     ) -> None:
-        self._parts = parts
+        self._context = context
         self._begin = begin
         self._inlets = inlets
         self._gaps = gaps
@@ -193,7 +193,7 @@ class Committer:
             raise EpochOutOfOrder(what, hint=hint, epoch=number, last=self.last)
         if self._stale:
             for inlet in self._inlets:
-                inlet.identity.refresh(self._parts)
+                inlet.identity.refresh(self._context)
             self._stale = False
         wanted(self._inlets, number, gaps=self._gaps)
         check_progress(self._inlets, progress)
@@ -241,7 +241,7 @@ class Committer:
                 attempt.compose(missing)
                 return None
             sealed.roll_back()
-            return replayed(self._parts, self._inlets, attempt)
+            return replayed(self._context, self._inlets, attempt)
         except BaseException as error:
             self._failed(sealed, error)
             raise
@@ -254,7 +254,7 @@ class Committer:
             raise
         except Replayed:
             self._doubtful, self._stale = None, True
-            return replayed(self._parts, self._inlets, attempt)
+            return replayed(self._context, self._inlets, attempt)
         except BaseException as error:
             self._doubtful = None
             self._failed(attempt.epoch, error)

@@ -16,7 +16,7 @@ from lakeward.log import commits, heads, writers
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms, to_datetime
 from lakeward.model.commit import Head
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.stream.result import EpochResult
 from lakeward.write.commit.outcome import patiently
 
@@ -46,18 +46,18 @@ class Identity:
     progress: Any
 
     @classmethod
-    def take(cls, parts: Parts, head: Head, writer_id: str) -> Identity:
+    def take(cls, context: LakeContext, head: Head, writer_id: str) -> Identity:
         """Become the instance that may commit; older ones are fenced off."""
         instance = secrets.token_hex(8)
 
         def once() -> Identity:
-            with parts.database.write() as session:
+            with context.database.write() as session:
                 row = writers.take(
                     session,
                     head.table_id,
                     writer_id,
                     instance=instance,
-                    actor=parts.actor,
+                    actor=context.actor,
                     now=now_ms(),
                 )
                 last = writers.last_epoch(session, head.table_id, writer_id)
@@ -66,11 +66,11 @@ class Identity:
                 writers.align(session, head.table_id, writer_id, epoch=last, progress=progress)
             return cls(head, writer_id, instance, row.generation, last, progress)
 
-        return patiently(parts, once)
+        return patiently(context, once)
 
-    def refresh(self, parts: Parts) -> None:
+    def refresh(self, context: LakeContext) -> None:
         """Look again how far the writer came, after an accident."""
-        with parts.database.read() as session:
+        with context.database.read() as session:
             self.last = writers.last_epoch(session, self.head.table_id, self.writer_id)
 
     def advance(self, session: Session, epoch: int, transaction_id: str, progress: Any) -> None:
@@ -96,10 +96,10 @@ class Identity:
             raise Replayed(what)
         raise self._fenced(found)
 
-    def committed(self, parts: Parts, epoch: int, rows: int) -> EpochResult:
+    def committed(self, context: LakeContext, epoch: int, rows: int) -> EpochResult:
         """The result of an epoch that was committed before."""
         table_id = self.head.table_id
-        with parts.database.read() as session:
+        with context.database.read() as session:
             version = writers.version_of(session, table_id, self.writer_id, epoch)
             found = None if version is None else commits.one(session, table_id, version)
             head = heads.by_id(session, table_id)

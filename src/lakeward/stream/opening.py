@@ -17,7 +17,7 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.stream.changes import check_key
 from lakeward.stream.identity import Identity
 from lakeward.stream.inlet import Inlet
@@ -31,7 +31,7 @@ from lakeward.write.transaction.transaction import Transaction
 
 
 def opened_sink(
-    parts: Parts,
+    context: LakeContext,
     begin: Callable[[], Transaction],
     create: Callable[[], object],
     name: str,
@@ -50,14 +50,14 @@ def opened_sink(
     wanted = arguments.choice(mode, Mode, "mode")
     arguments.flag(gaps, "gaps")
     _check_limits(limits)
-    head, definition = _opened(parts, table, schema, format=format, create=create)
+    head, definition = _opened(context, table, schema, format=format, create=create)
     names = _check_mode(head, definition, wanted, key)
-    identity = Identity.take(parts, head, writer_id)
-    return Sink(parts, begin, Inlet(identity, definition, wanted, limits, names), gaps=gaps)
+    identity = Identity.take(context, head, writer_id)
+    return Sink(context, begin, Inlet(identity, definition, wanted, limits, names), gaps=gaps)
 
 
 def _opened(
-    parts: Parts,
+    context: LakeContext,
     name: TableName,
     schema: Any,
     *,
@@ -71,7 +71,7 @@ def _opened(
         SchemaMismatch: It has other columns than the schema that was given.
         InvalidInput: It is of another format than was asked for.
     """
-    found = _found(parts, name)
+    found = _found(context, name)
     if found is None:
         if schema is None:
             what = f"The lake has no table {name}."
@@ -81,9 +81,9 @@ def _opened(
             create()
         except AlreadyExists:
             # Another sink was faster, or something is in the way, which the next look tells.
-            if _found(parts, name) is None:
+            if _found(context, name) is None:
                 raise
-        found = _found(parts, name)
+        found = _found(context, name)
         assert found is not None  # noqa: S101  it was just made
     head, definition = found
     if format is not None and head.format != format:
@@ -140,14 +140,14 @@ def _key(key: object) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _found(parts: Parts, name: TableName) -> tuple[Head, Definition] | None:
-    with parts.database.read() as session:
+def _found(context: LakeContext, name: TableName) -> tuple[Head, Definition] | None:
+    with context.database.read() as session:
         head = heads.find(session, name)
     if head is None:
         return None
-    head = follow(parts, head)
-    with parts.database.read() as session:
-        return head, parts.definition(session, head)
+    head = follow(context, head)
+    with context.database.read() as session:
+        return head, context.definition(session, head)
 
 
 def _check_schema(name: TableName, has: Schema, asked: Schema) -> None:

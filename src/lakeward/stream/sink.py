@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakeward.errors import InvalidInput
 from lakeward.model.closing import Closing
 from lakeward.model.schema import Schema
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.stream.aio import AsyncSink, AsyncSinkGroup
 from lakeward.stream.committer import Committer
 from lakeward.stream.consume import Consumed, Consumer
@@ -33,13 +33,13 @@ class Sink(Closing):
     """
 
     def __init__(
-        self, parts: Parts, begin: Callable[[], Transaction], inlet: Inlet, *, gaps: bool
+        self, context: LakeContext, begin: Callable[[], Transaction], inlet: Inlet, *, gaps: bool
     ) -> None:
-        self._parts = parts
+        self._context = context
         self._begin = begin
         self._inlet = inlet
         self._gaps = gaps
-        self._committer = Committer(parts, begin, [inlet], gaps=gaps)
+        self._committer = Committer(context, begin, [inlet], gaps=gaps)
         self._group: SinkGroup | None = None
 
     def __repr__(self) -> str:
@@ -203,7 +203,7 @@ class SinkGroup(Closing):
         first = sinks[0]
         inlets = [s._inlet for s in sinks]
         gaps = all(s._gaps for s in sinks)
-        self._committer = Committer(first._parts, first._begin, inlets, gaps=gaps)
+        self._committer = Committer(first._context, first._begin, inlets, gaps=gaps)
         for sink in sinks:
             sink._committer = self._committer
             sink._group = self
@@ -276,7 +276,7 @@ def _check_group(sinks: Sequence[Sink]) -> None:
         if sink._group is not None or sink.metrics().written_batches or sink.metrics().commits:
             what = f"The sink for {sink.name} is in use already."
             raise InvalidInput(what, hint="Open it for the group.", table=sink.name)
-        if sink._parts is not sinks[0]._parts:
+        if sink._context is not sinks[0]._context:
             what = f"The sink for {sink.name} is of another lake."
             raise InvalidInput(what, table=sink.name)
         if not sink._inlet.identity.head.guarded and len(sinks) > 1:

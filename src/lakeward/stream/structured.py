@@ -24,7 +24,7 @@ from lakeward.model import arguments
 from lakeward.model.inputs import Cursor
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.spark.transaction import SparkTransaction
 
 _SOURCE: Final = "micro-batches"
@@ -39,7 +39,7 @@ class LakeLike(Protocol):
     """What a stream needs of a lake."""
 
     @property
-    def parts(self) -> Parts:
+    def context(self) -> LakeContext:
         """The store and the files."""
 
     def transaction(self, *, spark: Any = None, message: str | None = None) -> Any:
@@ -71,7 +71,7 @@ def sink(lake: LakeLike, into: str | Writer, *, query: str) -> Callable[[Any, in
     consumer = f"stream {query}"
 
     def commit(rows: Any, batch: int) -> None:
-        with lake.parts.database.read() as session:
+        with lake.context.database.read() as session:
             before = inputs.position(session, consumer, _SOURCE)
         reader = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
         if before is not None:
@@ -89,7 +89,7 @@ def sink(lake: LakeLike, into: str | Writer, *, query: str) -> Callable[[Any, in
                     what = f"Another instance of the stream {query} is at work."
                     raise Conflict(what, hint="Stop one of them.", query=query, batch=batch)
 
-            tx.along(record)
+            tx.on_ratify(record)
             reach("stream.written")
         reach("stream.committed")
 
@@ -142,28 +142,28 @@ def read_stream(lake: LakeLike, spark: Any, name: str, *, changes: bool = False)
         TableNotFound: There is no such table.
         InvalidInput: Changes are asked of a table that does not keep them.
     """
-    parts = lake.parts
-    with parts.database.read() as session:
+    context = lake.context
+    with context.database.read() as session:
         head = heads.get(session, TableName.parse(name))
-        definition = parts.definition(session, head)
+        definition = context.definition(session, head)
     fed = definition.properties.get("delta.enableChangeDataFeed") == "true"
     if changes and not fed:
         what = f"Table {name} keeps no change feed."
         hint = "Only Delta tables made with delta.enableChangeDataFeed=true do."
         raise InvalidInput(what, hint=hint, table=name)
     if head.format == "iceberg":
-        own = with_catalog(spark, CATALOG, parts.database.jdbc, parts.storage.root)
+        own = with_catalog(spark, CATALOG, context.database.jdbc, context.storage.root)
         place = f"{CATALOG}.{head.name.namespace or NAMESPACE}.{head.name.name}"
         return own.readStream.format("iceberg").load(place)
     reader = spark.readStream.format("delta")
     if changes:
         reader = reader.option("readChangeFeed", "true").option("startingVersion", "0")
-    return reader.load(parts.storage.uri(head.location))
+    return reader.load(context.storage.uri(head.location))
 
 
 def _writer(lake: LakeLike, into: str | Writer) -> Writer:
     if isinstance(into, str):
-        with lake.parts.database.read() as session:
+        with lake.context.database.read() as session:
             heads.get(session, TableName.parse(into))
         name = into
         return lambda tx, rows: tx.append(name, rows)

@@ -145,7 +145,7 @@ def test_a_table_below_the_warehouse_moves_with_it(lake: lw.Lake) -> None:
     table = lake.adopt("taken", where)
 
     assert on_disk(table.location) == where
-    with lake.parts.database.read() as session:
+    with lake.context.database.read() as session:
         assert [h.location for h in heads.all_heads(session)] == ["by/hand"]
 
 
@@ -162,7 +162,7 @@ def test_a_table_is_adopted_once(lake: lw.Lake, theirs: Path) -> None:
 def test_what_is_no_table_is_not_adopted(lake: lw.Lake, tmp_path: Path, place: str) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("text")
-    if place == "file" and lake.parts.storage.is_remote:
+    if place == "file" and lake.context.storage.is_remote:
         pytest.skip("the server keeps directories, and would not let a file be one")
 
     with unchanged(lake), pytest.raises(TableNotFound) as caught:

@@ -34,12 +34,12 @@ def _rows(*numbers: int, v: str = "old") -> pa.Table:
 
 def _expire(lake: lw.Lake) -> None:
     """Let the leases of all open transactions run out, as when their processes died."""
-    with lake.parts.database.write() as session:
+    with lake.context.database.write() as session:
         session.run(Statement("UPDATE lakeward_transaction SET lease_until_ms = 0"))
 
 
 def _noted(lake: lw.Lake) -> int:
-    with lake.parts.database.read() as session:
+    with lake.context.database.read() as session:
         return int(session.row(Statement("SELECT count(*) FROM lakeward_branch"))[0])
 
 
@@ -92,11 +92,11 @@ def test_of_a_commit_that_nobody_tidied_up_the_rows_stay(
     other = make_lake()
 
     left = [p for p in on_disk(branch.location).rglob("*") if p.is_file()]
-    kept = [on_disk(branch.parts.storage.uri(p)) for p in branch.kept(net)]
+    kept = [on_disk(branch.context.storage.uri(p)) for p in branch.kept(net)]
     assert sorted(left) == sorted(kept)
     assert everybody_reads(other, "t")[0, "second"] == 1
     assert _noted(other) == 0
-    assert examine(other.parts).findings == ()
+    assert examine(other.context).findings == ()
 
 
 def test_an_id_that_is_used_again_gets_another_directory(lake: lw.Lake) -> None:
@@ -104,11 +104,11 @@ def test_an_id_that_is_used_again_gets_another_directory(lake: lw.Lake) -> None:
     tx, first = begin(lake, "t")
     head, definition = first.head, first.definition
 
-    second = type(first).open(lake.parts, tx.transaction_id, head, definition, None)
+    second = type(first).open(lake.context, tx.transaction_id, head, definition, None)
 
     assert second.directory != first.directory
     assert second.directory.startswith(first.directory)
-    with lake.parts.database.read() as session:
+    with lake.context.database.read() as session:
         working = branches.live_directories(session, head.table_id)
     assert working == {first.directory, second.directory}
     tx.rollback()

@@ -77,7 +77,7 @@ def test_a_merge_on_a_branch_replaces_the_base_files_that_it_rewrote(lake: lw.La
         (50, "new"): 1,
         (100, "old"): 1,
     }
-    assert examine(lake.parts).findings == ()
+    assert examine(lake.context).findings == ()
 
 
 def test_a_blind_append_knows_no_file_of_the_base(lake: lw.Lake) -> None:
@@ -165,7 +165,7 @@ def test_names_that_must_be_escaped_come_back_to_the_same_files(lake: lw.Lake) -
 
     expected = [(0, "#?"), (1, "new %25"), *enumerate(names)][:2] + list(enumerate(names))[2:]
     assert everybody_reads(lake, "t") == dict.fromkeys(expected, 1)
-    assert examine(lake.parts).findings == ()
+    assert examine(lake.context).findings == ()
 
 
 def test_somebody_who_changed_the_same_rows_meanwhile_is_a_conflict(lake: lw.Lake) -> None:
@@ -206,7 +206,7 @@ def test_the_feed_of_several_statements_is_the_difference_of_the_versions(lake: 
     assert told[60, "twice"] == 2
     assert told[50, "newer"] == 1
     assert (50, "new") not in told
-    assert examine(lake.parts).findings == ()
+    assert examine(lake.context).findings == ()
 
 
 def test_the_feed_of_one_statement_tells_updates_as_its_engine_did(lake: lw.Lake) -> None:
@@ -248,7 +248,7 @@ def test_new_columns_are_taken_where_that_is_allowed(lake: lw.Lake) -> None:
     assert lake.table("t").guarded
     assert lake.table("t").schema.names == ["id", "v", "w"]
     append(lake, "t", wider)
-    assert examine(lake.parts).findings == ()
+    assert examine(lake.context).findings == ()
 
 
 def test_application_numbers_are_taken_over(lake: lw.Lake) -> None:
@@ -281,12 +281,12 @@ def test_the_doctor_leaves_the_branch_of_an_open_transaction_alone(lake: lw.Lake
     tx, branch = begin(lake, "t")
     upsert(branch.location, _rows(0, 50, v="new"))
 
-    assert [f.code for f in examine(lake.parts).findings] == ["transaction-open"]
+    assert [f.code for f in examine(lake.context).findings] == ["transaction-open"]
 
     tx.rollback()
-    assert [f.code for f in examine(lake.parts).findings] == ["reclaimable"]
+    assert [f.code for f in examine(lake.context).findings] == ["reclaimable"]
     branch.discard()
-    assert examine(lake.parts).findings == ()
+    assert examine(lake.context).findings == ()
 
 
 @pytest.mark.local
@@ -313,7 +313,7 @@ def test_the_quick_way_to_branch_many_files_writes_the_same_log(
         tx, slow = begin(lake, name)
         head, definition = slow.head, slow.definition
 
-        quick = DeltaBranch.open_whole(lake.parts, tx.transaction_id, head, definition)
+        quick = DeltaBranch.open_whole(lake.context, tx.transaction_id, head, definition)
 
         first, second = (_checkpoint(b.location) for b in (slow, quick))
         assert first == second

@@ -41,7 +41,7 @@ def begin(
     tx._registered.ensure()
     base = None if blind else member.files()
     change = member.change
-    branch = DeltaBranch.open(lake.parts, tx.transaction_id, change.head, change.definition, base)
+    branch = DeltaBranch.open(lake.context, tx.transaction_id, change.head, change.definition, base)
     return tx, branch
 
 

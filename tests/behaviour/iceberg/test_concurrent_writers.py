@@ -33,7 +33,7 @@ def test_commits_of_pyiceberg_and_of_the_lake_all_survive(
     table = lake.create(NAME, {"id": "int64", "who": "string"}, format="iceberg")
     append(lake, NAME, [{"id": -1, "who": "nobody"}])
 
-    properties = {"uri": catalog_url(lake), **lake.parts.storage.iceberg_properties()}
+    properties = {"uri": catalog_url(lake), **lake.context.storage.iceberg_properties()}
     with started(_THEIRS + _OURS, _write, lake_target, properties) as workers:
         said = [w.finish() for w in workers]
 

@@ -172,5 +172,5 @@ def test_a_torn_foreign_document_is_reported_and_takes_nothing_with_it(
     assert caught.value.path == str(damaged)
     with pytest.raises(CorruptTable):
         append(one_lake, name, [{"id": 5, "note": "ours"}])
-    with one_lake.parts.database.read() as session:
+    with one_lake.context.database.read() as session:
         assert heads.get(session, TableName.parse(name)).version == 3

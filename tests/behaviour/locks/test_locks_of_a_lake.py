@@ -218,8 +218,8 @@ def test_an_id_that_is_opened_again_has_lost_its_locks(
     name = f"again-{id(tables)}"
     shared_lake.transaction(transaction_id=name, locks={table: "write"})
     run_out(shared_lake, name)
-    with shared_lake.parts.database.write() as session:
-        transactions.expire(session, shared_lake.parts.database.clock_ms(session))
+    with shared_lake.context.database.write() as session:
+        transactions.expire(session, shared_lake.context.database.clock_ms(session))
     with shared_lake.transaction(transaction_id=name) as tx:
         tx.append(other, {"id": [1]})
         assert is_free(shared_lake, table)
@@ -251,7 +251,7 @@ def test_rows_that_ended_transactions_left_are_swept_away(
     alive = lake.transaction(locks={"u": "write"})
     run_out(lake, silent.transaction_id)
     make_lake()
-    with lake.parts.database.read() as session:
+    with lake.context.database.read() as session:
         left = session.rows(Statement("SELECT transaction_id FROM lakeward_lock"))
     assert [row[0] for row in left] == [alive.transaction_id]
     alive.rollback()
@@ -268,7 +268,7 @@ def test_a_lake_tells_who_holds_what_and_who_waits(
         (one, two) = shared_lake.locks()
         assert (one.table, one.mode) == (first, LockMode.READ)
         assert one.transaction_id == reader.transaction_id
-        assert one.actor == shared_lake.parts.actor
+        assert one.actor == shared_lake.context.actor
         assert one.process.endswith(f":{os.getpid()}")
         assert 0 < one.lease_left.total_seconds() <= 60
         (wait,) = one.waiters

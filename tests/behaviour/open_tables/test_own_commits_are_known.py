@@ -56,8 +56,8 @@ def test_a_commit_whose_writer_was_taken_for_dead_is_still_a_commit(
 ) -> None:
     with pytest.raises(Crash):
         append_and_crash(lake, "first")
-    with lake.parts.database.write() as session:
-        transactions.expire(session, lake.parts.database.clock_ms(session) + 3_600_000)
+    with lake.context.database.write() as session:
+        transactions.expire(session, lake.context.database.clock_ms(session) + 3_600_000)
 
     assert lake.outcome("first").state.value == "ratified"
     assert lake.outcome("first").versions == {"t": 1}

@@ -16,7 +16,7 @@ import lakeward as lw
 from lakeward.log import heads
 from lakeward.model import steps
 from lakeward.model.names import TableName
-from lakeward.write.commit.background import Behind
+from lakeward.write.commit.background import BackgroundWorker
 from tests.behaviour.lakes import append, ids
 from tests.support.s3 import on_disk
 
@@ -116,15 +116,15 @@ def test_the_store_notes_how_far_publication_got(lake: lw.Lake) -> None:
     lake.create("t", {"id": "int64"}, policy={"checkpoint_interval": 2})
     for number in range(2):
         append(lake, "t", {"id": [number]})
-    lake.parts.database.close()
-    lake._behind.wait()
+    lake.context.database.close()
+    lake._background.wait()
 
-    with lake.parts.database.read() as session:
+    with lake.context.database.read() as session:
         assert heads.get(session, TableName.parse("t")).published == 2
 
 
 def test_who_leaves_more_than_can_be_done_does_it_himself() -> None:
-    behind, free, mine = Behind(), threading.Event(), threading.current_thread()
+    background, free, mine = BackgroundWorker(), threading.Event(), threading.current_thread()
     done: list[tuple[int, threading.Thread]] = []
 
     def job(number: int) -> Callable[[], None]:
@@ -136,45 +136,45 @@ def test_who_leaves_more_than_can_be_done_does_it_himself() -> None:
         return work
 
     for number in range(4):
-        behind.do(job(number))
+        background.do(job(number))
     assert done == [(2, mine), (3, mine)]
     free.set()
-    behind.wait()
+    background.wait()
     assert [number for number, _ in done] == [2, 3, 0, 1]
     assert mine not in [thread for _, thread in done[2:]]
 
 
 def test_nothing_is_lost_however_many_leave_jobs_at_once() -> None:
-    behind = Behind()
+    background = BackgroundWorker()
     done: list[int] = []
 
     def leave(start: int) -> None:
         for number in range(start, start + 50):
-            behind.do(lambda number=number: done.append(number))  # type: ignore[misc]
+            background.do(lambda number=number: done.append(number))  # type: ignore[misc]
 
     threads = [threading.Thread(target=leave, args=(n * 50,)) for n in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    behind.wait()
+    background.wait()
     assert sorted(done) == list(range(300))
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_forked_child_does_not_wait_for_its_parents_work() -> None:
-    behind, free = Behind(), threading.Event()
+    background, free = BackgroundWorker(), threading.Event()
 
     def long() -> None:
         free.wait(30)
 
-    behind.do(long)
+    background.do(long)
     if not (child := os.fork()):
-        behind.wait()
+        background.wait()
         done: list[int] = []
-        behind.do(lambda: done.append(1))
-        behind.wait()
+        background.do(lambda: done.append(1))
+        background.wait()
         os._exit(0 if done == [1] else 1)
     assert os.waitpid(child, 0)[1] == 0
     free.set()
-    behind.wait()
+    background.wait()

@@ -20,7 +20,7 @@ def test_every_file_of_a_version_is_told_once(lake: lw.Lake, at_once: int) -> No
     delete(lake, "t", "id = 1 AND part = 'b'")
     append(lake, "t", {"id": [9], "part": ["z"]})
 
-    with lake.parts.database.read() as session:
+    with lake.context.database.read() as session:
         head = heads.get(session, TableName.parse("t"))
         before, now = (
             [

@@ -16,14 +16,14 @@ VERSIONS = 8
 @pytest.fixture
 def reads(lake: lw.Lake, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of published files that are read from now on."""
-    read = lake.parts.storage.read
+    read = lake.context.storage.read
     seen: list[str] = []
 
     def noted(path: str) -> bytes:
         seen.append(path.rpartition("/")[2])
         return read(path)
 
-    monkeypatch.setattr(lake.parts.storage, "read", noted)
+    monkeypatch.setattr(lake.context.storage, "read", noted)
     return seen
 
 
@@ -36,7 +36,7 @@ def test_only_what_is_owed_is_published_however_old_the_note_of_the_store(
         append(lake, "t", {"id": [number]})
     files = log_files(lake, "t")
     before = [path.read_bytes() for path in files]
-    with lake.parts.database.write() as session:
+    with lake.context.database.write() as session:
         session.run(Statement("UPDATE lakeward_head SET published = 0"))
     for path in files[-owed:]:
         path.unlink()

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.formats("delta")
 
 def _from_the_log(lake: lw.Lake, name: str) -> list[bytes]:
     """The bytes of each version, made of the log's rows alone."""
-    with lake.parts.database.read() as session:
+    with lake.context.database.read() as session:
         head = heads.get(session, TableName.parse(name))
         return [
             commit_bytes(
@@ -140,7 +140,7 @@ def test_what_was_not_published_is_published_by_the_next_one(lake: lw.Lake, make
         append(lake, "t", {"id": [number]})
     files = log_files(lake, "t")
     before = [path.read_bytes() for path in files]
-    with lake.parts.database.write() as session:
+    with lake.context.database.write() as session:
         session.run(Statement("UPDATE lakeward_head SET published = 0"))
     for path in files[2:]:
         path.unlink()

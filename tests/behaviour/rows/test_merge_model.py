@@ -176,7 +176,7 @@ def _counted(rows: list[Row]) -> Counter[tuple[Any, ...]]:
 def allowed(lake: lw.Lake, memory: int) -> Iterator[None]:
     """Let merges take so much memory; one row's index takes more than a byte."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lake, "_parts", replace(lake.parts, merge_memory=memory))
+        patch.setattr(lake, "_parts", replace(lake.context, merge_memory=memory))
         yield
 
 

@@ -181,8 +181,8 @@ def test_the_environment_may_say_how_much_memory_a_merge_takes(
     make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, "4096")
-    assert make_lake().parts.merge_memory == 4096
-    assert make_lake(merge_memory=77).parts.merge_memory == 77
+    assert make_lake().context.merge_memory == 4096
+    assert make_lake(merge_memory=77).context.merge_memory == 77
     monkeypatch.setenv(VARIABLE, "2 GB")
     with pytest.raises(InvalidInput, match=VARIABLE):
         make_lake()

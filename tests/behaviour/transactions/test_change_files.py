@@ -62,7 +62,7 @@ def _delete_in_place(lake: lw.Lake, gone: list[int], row: int) -> int:
 
 
 def _full(lake: lw.Lake, version: int, name: str = "t") -> Commit:
-    with lake.parts.database.read() as session:
+    with lake.context.database.read() as session:
         head = heads.get(session, TableName.parse(name))
         return commits.full(session, head.table_id, version)
 
@@ -108,7 +108,7 @@ def test_a_file_that_comes_again_with_another_vector_is_live_once(lake: lw.Lake)
     assert live.added == version
     assert ids(lake, "t") == _stranger(lake) == [1]
     assert lake.table("t").at(version=version - 1).to_arrow().num_rows == 2
-    assert examine(lake.parts).findings == ()
+    assert examine(lake.context).findings == ()
 
 
 def test_a_checkpoint_holds_the_newest_vector(lake: lw.Lake) -> None:
@@ -116,9 +116,9 @@ def test_a_checkpoint_holds_the_newest_vector(lake: lw.Lake) -> None:
     _delete_in_place(lake, [2], 2)
     version = _delete_in_place(lake, [2, 3], 3)
 
-    with lake.parts.database.read() as session:
+    with lake.context.database.read() as session:
         head = heads.get(session, TableName.parse("t"))
-    write_checkpoint(lake.parts, head, version, lake.table("t").definition)
+    write_checkpoint(lake.context, head, version, lake.table("t").definition)
 
     for path in log_files(lake, "t"):
         path.unlink()
@@ -140,7 +140,7 @@ def test_an_exported_store_has_the_change_files(
         other.import_store(tmp_path / "store.zip")
 
         assert _full(other, version) == _full(lake, version)
-        assert examine(other.parts).findings == ()
+        assert examine(other.context).findings == ()
 
 
 def test_a_rebuilt_store_has_the_change_files(lake: lw.Lake, tmp_path: Path) -> None:

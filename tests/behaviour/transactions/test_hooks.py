@@ -57,7 +57,7 @@ def test_a_hook_sees_what_is_about_to_happen(
     (staged,) = seen
     assert (staged.transaction_id, staged.attempts) == (tx.transaction_id, 1)
     assert (staged.isolation.value, staged.message) == ("serializable", "why")
-    assert staged.actor == shared_lake.parts.actor
+    assert staged.actor == shared_lake.context.actor
     changed = staged.tables[table]
     assert (changed.base_version, changed.operation) == (1, "TRANSACTION")
     assert (len(changed.added), len(changed.removed)) == (2, 2)

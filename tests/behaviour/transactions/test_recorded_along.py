@@ -19,11 +19,11 @@ def taking(transaction: lw.Transaction, *files: InputFile) -> None:
             what = "taken"
             raise Conflict(what)
 
-    transaction.along(record)
+    transaction.on_ratify(record)
 
 
 def taken(lake: lw.Lake) -> set[str]:
-    with lake.parts.database.read() as session:
+    with lake.context.database.read() as session:
         return set(inputs.files(session, "shop", "orders"))
 
 
@@ -63,11 +63,11 @@ def test_inputs_without_a_row_to_write_are_recorded_all_the_same(lake: lw.Lake) 
     tx = lake.transaction()
     taking(tx, FILE)
     run = runs.Run(tx.transaction_id, "shop", "ratified", 1, 2, {"rows": 0})
-    tx.along(lambda session: runs.put(session, run))
+    tx.on_ratify(lambda session: runs.put(session, run))
     result = tx.commit()
     assert result.versions == {}
     assert taken(lake) == {FILE.path}
-    with lake.parts.database.read() as session:
+    with lake.context.database.read() as session:
         assert runs.one(session, tx.transaction_id) == run
         assert runs.newest(session, "shop", 5) == [run]
         assert runs.newest(session, "other", 5) == []
@@ -76,7 +76,7 @@ def test_inputs_without_a_row_to_write_are_recorded_all_the_same(lake: lw.Lake) 
 
 def test_a_cursor_moves_once_for_those_who_saw_it_at_the_same_place(lake: lw.Lake) -> None:
     first, second = Cursor(1, 4, "a"), Cursor(1, 7, "b")
-    with lake.parts.database.write() as session:
+    with lake.context.database.write() as session:
         assert inputs.position(session, "shop", "orders") is None
         assert inputs.move(session, "shop", "orders", None, first)
         assert not inputs.move(session, "shop", "orders", None, second)

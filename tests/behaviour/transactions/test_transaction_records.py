@@ -40,7 +40,7 @@ def test_every_state_is_told(pair: lw.Lake) -> None:
     assert ratified.committed
     assert dict(ratified.versions) == {"left": 1, "right": 1}
     assert (ratified.isolation, ratified.message) == ("serializable", "both")
-    assert ratified.actor == pair.parts.actor
+    assert ratified.actor == pair.context.actor
     assert ratified.ended is not None
     assert begun < ratified.opened <= ratified.ended
     assert newest[0].ended is None

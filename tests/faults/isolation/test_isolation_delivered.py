@@ -88,7 +88,7 @@ def test_the_level_holds_while_the_server_is_killed(tmp_path: Path, load: Load) 
                 server.kill()
                 server.start()
                 # The lake that asks for outcomes forgets the connections that died.
-                lake.parts.database.close()
+                lake.context.database.close()
 
             campaign = Campaign(target, tuple(Level), load, formats=FORMATS, disturb=restart)
             campaign.run(lake)

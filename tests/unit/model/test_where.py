@@ -613,7 +613,7 @@ def test_any_string_survives_rendering(value: str) -> None:
 
 def test_importing_the_parser_waits_until_it_is_needed() -> None:
     code = (
-        "import sys; from lakeward.model import where, prune, render;"
+        "import sys; from lakeward.model.expressions import where, prune, render;"
         "import lakeward.engines.arrow.expression; sys.exit('sqlglot' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -23,7 +23,7 @@ def planned(lake: lw.Lake, tmp_path: Path, schema: str = ROW, **options: Any) ->
     def sales(batch: Any = landing("in")) -> Any:
         return batch
 
-    return plan(pipeline, lake.parts, str(tmp_path))
+    return plan(pipeline, lake.context, str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -47,12 +47,12 @@ def doctor(
         from lakeward.maintain.doctor import examine, mend
 
         names = tables or None
-        report = examine(lake.parts, tables=names, progress=advance)
+        report = examine(lake.context, tables=names, progress=advance)
         mended = None
         if fix:
-            mended = mend(lake.parts, report)
-            report = examine(lake.parts, tables=names, progress=advance)
-        view = HealthView(lake.parts.database.label, report, mended)
+            mended = mend(lake.context, report)
+            report = examine(lake.context, tables=names, progress=advance)
+        view = HealthView(lake.context.database.label, report, mended)
     cli.show(view)
     if not report.healthy:
         raise typer.Exit(exits.UNHEALTHY)

@@ -80,7 +80,7 @@ def rebuild(cli: Cli) -> None:
         ):
             from lakeward.cli.views.rebuilt import RebuiltView
 
-            view = RebuiltView(lake.parts.database.label, lake.rebuild())
+            view = RebuiltView(lake.context.database.label, lake.rebuild())
     except StoreCorrupt as error:
         hint = "Move the damaged store away first; a new one is made in its place."
         raise StoreCorrupt(error.what, hint=hint, **error.facts) from error

@@ -40,7 +40,7 @@ def init(
     except LakeNotFound:
         created = True
     with cli.lake(create=True, target=target) as lake:
-        label, warehouse = lake.parts.database.label, lake.warehouse
+        label, warehouse = lake.context.database.label, lake.warehouse
         count = len(lake.tables())
     sentence = f"A lake is made: {label}." if created else f"There is a lake already: {label}."
     cli.show(

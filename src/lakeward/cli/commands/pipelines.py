@@ -59,9 +59,9 @@ def run(
     found = load(file, pipeline)
     with cli.lake(create=not dry_run) as lake:
         if dry_run:
-            cli.show(PlanView.of(found, plan(found, lake.parts, landing)))
+            cli.show(PlanView.of(found, plan(found, lake.context, landing)))
             return
-        planned = plan(found, lake.parts, landing)
+        planned = plan(found, lake.context, landing)
         if not planned.steps:
             # Spark takes seconds to start, and there is nothing for it to do.
             cli.show(ResultView.nothing(found.name, planned.notices))
@@ -89,7 +89,7 @@ def runs(
         from lakeward.cli.views.pipelines import RunsView
         from lakeward.log import runs as log
 
-        with lake.parts.database.read() as session:
+        with lake.context.database.read() as session:
             found = log.newest(session, pipeline, limit)
     cli.show(RunsView(tuple(found)))
 
@@ -101,7 +101,7 @@ def show(cli: Cli, run: Annotated[str, typer.Argument(metavar="ID", help="A run'
         from lakeward.errors import NotFound
         from lakeward.log import runs as log
 
-        with lake.parts.database.read() as session:
+        with lake.context.database.read() as session:
             found = log.one(session, run)
         if found is None:
             what = f"The log knows no run {run}."

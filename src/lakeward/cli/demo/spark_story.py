@@ -226,7 +226,7 @@ def ask_like_a_dashboard(stage: SparkStage) -> None:
 
 def ask_the_doctor(stage: SparkStage) -> None:
     """The doctor compares the log with every published file."""
-    report = examine(stage.lake.parts)
+    report = examine(stage.lake.context)
     wrong = [f.what for f in report.findings if f.severity is Severity.ERROR]
     stage.check("what is wrong", [], wrong)
 

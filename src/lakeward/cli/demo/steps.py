@@ -229,7 +229,7 @@ def keep_strangers_out(stage: Stage) -> None:
 
 def ask_the_doctor(stage: Stage) -> None:
     """`lakeward doctor` checks every promise."""
-    report = examine(stage.lake.parts)
+    report = examine(stage.lake.context)
     stage.say(
         f"Looked at {report.tables} tables, {report.versions} versions and {report.files} files."
     )

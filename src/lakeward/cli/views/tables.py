@@ -40,7 +40,7 @@ class TableLine:
             source.version,
             source.timestamp,
             source.totals(),
-            source.parts.storage.uri(head.location),
+            source.context.storage.uri(head.location),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -69,7 +69,8 @@ class TablesView(View):
     def of(cls, lake: Lake) -> TablesView:
         """The tables at one consistent cut."""
         return cls(
-            lake.parts.database.label, tuple(TableLine.of(snapshot) for snapshot in lake.snapshot())
+            lake.context.database.label,
+            tuple(TableLine.of(snapshot) for snapshot in lake.snapshot()),
         )
 
     def to_json(self) -> dict[str, Any]:

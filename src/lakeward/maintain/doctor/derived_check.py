@@ -17,7 +17,7 @@ from lakeward.model.file import LoggedFile
 
 def derived_partitions(table: Patient) -> Iterator[Finding]:
     """No live file has a derived partition value that its statistics rule out."""
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         head, definitions = table.head(session), table.definitions(session)
         if not definitions.at(head.version).derived:
             return

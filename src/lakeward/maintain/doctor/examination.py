@@ -26,13 +26,13 @@ from lakeward.maintain.doctor import (
 from lakeward.maintain.doctor.patient import RESTORE, Check, Patient
 from lakeward.maintain.doctor.report import Finding, Report, Severity
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 
 Progress = Callable[[int, int | None], None]
 LISTED: Final = 20
 """How many findings of one kind are told of a table; the rest is counted."""
 
-STORE_CHECKS: Final[tuple[Callable[[Parts], Iterator[Finding]], ...]] = (
+STORE_CHECKS: Final[tuple[Callable[[LakeContext], Iterator[Finding]], ...]] = (
     transaction_checks.whole_transactions,
     transaction_checks.leases,
     iceberg_checks.unknown_tables,
@@ -70,12 +70,12 @@ _ORDER: Final = list(Severity)
 
 
 def examine(
-    parts: Parts, *, tables: Sequence[str] | None = None, progress: Progress | None = None
+    context: LakeContext, *, tables: Sequence[str] | None = None, progress: Progress | None = None
 ) -> Report:
     """Check every invariant of the store against itself and against the published files.
 
     Args:
-        parts: The lake's; open it with `repair=False` to see it as it is.
+        context: The lake's; open it with `repair=False` to see it as it is.
         tables: Names; all when None.
         progress: Called with how much is done, and of how much.
 
@@ -83,10 +83,10 @@ def examine(
         TableNotFound: A name is unknown.
     """
     started = time.monotonic()
-    findings = list(_store_itself(parts))
-    patients = _patients(parts, tables, progress)
+    findings = list(_store_itself(context))
+    patients = _patients(context, tables, progress)
     for check in STORE_CHECKS:
-        findings += _limited(_safely(check.__name__, None, lambda c=check: c(parts)))  # type: ignore[misc]
+        findings += _limited(_safely(check.__name__, None, lambda c=check: c(context)))  # type: ignore[misc]
     for patient in patients:
         for looked in TABLE_CHECKS[patient.format]:
             ran = _safely(looked.__name__, patient.name, lambda c=looked, p=patient: c(p))  # type: ignore[misc]
@@ -101,21 +101,21 @@ def examine(
     )
 
 
-def _store_itself(parts: Parts) -> Iterator[Finding]:
+def _store_itself(context: LakeContext) -> Iterator[Finding]:
     """The database's own integrity check."""
     try:
-        problems = parts.database.check()
+        problems = context.database.check()
     except LakewardError as error:
         problems = [error.what]
     for problem in problems:
-        what = f"The store {parts.database.label} is damaged: {problem}"
+        what = f"The store {context.database.label} is damaged: {problem}"
         yield Finding(Severity.ERROR, "store-damaged", what, RESTORE)
 
 
 def _patients(
-    parts: Parts, names: Sequence[str] | None, progress: Progress | None
+    context: LakeContext, names: Sequence[str] | None, progress: Progress | None
 ) -> list[Patient]:
-    with parts.database.read() as session:
+    with context.database.read() as session:
         if names is None:
             chosen = heads.all_heads(session)
         else:
@@ -133,7 +133,7 @@ def _patients(
         if progress is not None and done % 100 == 0:
             progress(done, total)
 
-    return [Patient(parts, h.table_id, str(h.name), h.format, on_progress=step) for h in chosen]
+    return [Patient(context, h.table_id, str(h.name), h.format, on_progress=step) for h in chosen]
 
 
 def _safely(

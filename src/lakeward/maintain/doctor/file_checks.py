@@ -38,9 +38,9 @@ def data_files(table: Patient) -> Iterator[Finding]:
 
     Deletion vectors of Delta files are read: a damaged one would hide or revive rows.
     """
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         head = table.head(session)
-        vectors = Vectors(table.parts.storage, head)
+        vectors = Vectors(table.context.storage, head)
         for file in files.at(session, table.table_id, head.version):
             table.files += 1
             table.on_progress()
@@ -49,13 +49,13 @@ def data_files(table: Patient) -> Iterator[Finding]:
 
 def reclaimable(table: Patient) -> Iterator[Finding]:
     """Files below the table's location that no version and no open transaction needs."""
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         location = table.head(session).location
     # Listed before the log is read: a file that is staged and committed meanwhile is then known.
     listed = list(_listed(table, location))
     if not listed:
         return
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         protected = {r.transaction_id for r in transactions.still_open(session)}
         others = tuple(
             f"{row[0]}/" for row in session.rows(_LOCATIONS, {"table_id": table.table_id})
@@ -63,7 +63,7 @@ def reclaimable(table: Patient) -> Iterator[Finding]:
         working = branches.live_directories(session, table.table_id)
         known: set[int] = set()
         elsewhere: set[int] = set()
-        full = table.parts.storage.uri(location)
+        full = table.context.storage.uri(location)
         for chunk in session.stream(_KNOWN, {"table_id": table.table_id}):
             for path, vector in chunk:
                 for place in (path, *(vector_paths(loads(vector)) if vector else ())):
@@ -122,7 +122,7 @@ def _present(
 ) -> Iterator[Finding]:
     full = path if is_full(path) else f"{head.location}/{path}"
     try:
-        found = table.parts.storage.size(full)
+        found = table.context.storage.size(full)
     except FileMissing:
         what = f"File {path!r} of {table.name} is missing; version {version} added it."
         yield table.error("file-missing", what, _LOST, version=version)
@@ -137,7 +137,7 @@ def _present(
 
 def _listed(table: Patient, location: str) -> Iterator[tuple[str, int]]:
     """Paths below the location, with sizes; what engines hide from readers is left out."""
-    storage = table.parts.storage
+    storage = table.context.storage
     for entry in storage.listing(location, recursive=True):
         path = entry.path[len(location) + 1 :]
         hidden = any(p.startswith(("_", ".")) and "=" not in p for p in path.split("/"))

@@ -16,7 +16,7 @@ from lakeward.maintain.doctor.patient import Patient
 from lakeward.maintain.doctor.report import Finding, Severity
 from lakeward.model.commit import Head
 from lakeward.model.file import DataFile
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
 
 ENTER: Final = "Run `lakeward doctor --fix`: it is entered again as the log knows it."
@@ -29,7 +29,7 @@ _LOST: Final = (
 
 def catalog_entry(table: Patient) -> Iterator[Finding]:
     """The catalog has the table, and names the document of the log's newest version."""
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         head = table.head(session)
         pointer = catalog.pointer(session, head.name)
         missing = None if pointer is not None else iceberg.not_entered(session, head)
@@ -38,7 +38,7 @@ def catalog_entry(table: Patient) -> Iterator[Finding]:
         return
     if pointer is None or pointer == head.pointer:
         return
-    if not iceberg.is_of(table.parts, head, pointer):
+    if not iceberg.is_of(table.context, head, pointer):
         what = f"The Iceberg catalog has another table than the log as {table.name}: {pointer}."
         mend = "Drop it from the lake and adopt the new one, or move one of them away."
         yield table.error("catalog-foreign", what, mend)
@@ -52,7 +52,7 @@ def catalog_entry(table: Patient) -> Iterator[Finding]:
 
 def published_document(table: Patient) -> Iterator[Finding]:
     """The document can be read, and tells the newest version's snapshot and definition."""
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         head = table.head(session)
         first = commits.first_version(session, table.table_id) or 0
         _, meant = definitions.at(session, table.table_id, head.version)
@@ -85,13 +85,13 @@ def published_document(table: Patient) -> Iterator[Finding]:
 
 
 def _exists(table: Patient, name: str) -> bool:
-    storage = table.parts.storage
+    storage = table.context.storage
     return storage.exists(storage.own(name))
 
 
 def listed_files(table: Patient) -> Iterator[Finding]:
     """The manifests list exactly the files of the newest version, with their sizes and rows."""
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         head = table.head(session)
         _, definition = definitions.at(session, table.table_id, head.version)
         live = [f.file for f in files.at(session, table.table_id, head.version)]
@@ -99,7 +99,7 @@ def listed_files(table: Patient) -> Iterator[Finding]:
     if isinstance(document, Finding):
         # Reported by itself.
         return
-    place = iceberg.place_of(table.parts, head)
+    place = iceberg.place_of(table.context, head)
     source = Source(place.read, place.location)
     try:
         manifests = source.manifests(document.current)
@@ -116,9 +116,9 @@ def listed_files(table: Patient) -> Iterator[Finding]:
             yield table.error("metadata-wrong", what, _LOST, version=head.version)
 
 
-def unknown_tables(parts: Parts) -> Iterator[Finding]:
+def unknown_tables(context: LakeContext) -> Iterator[Finding]:
     """Tables that others made in the lake's catalog, and that the lake does not know."""
-    with parts.database.read() as session:
+    with context.database.read() as session:
         known = {catalog.identifier(h.name) for h in heads.of_format(session, iceberg.FORMAT)}
         pointers = {str(h.pointer) for h in heads.of_format(session, iceberg.FORMAT)}
         entered = catalog.pointers(session)
@@ -134,7 +134,7 @@ def _read(table: Patient, head: Head) -> Document | Finding:
     place = str(head.pointer)
     try:
         # Read anew: what was damaged since may be remembered whole.
-        return parse(place, iceberg.reader(table.parts)(place))
+        return parse(place, iceberg.reader(table.context)(place))
     except LakewardError as error:
         if _was_moved(table, head):
             what = f"{table.name} was moved: its catalog names the metadata document {place}."
@@ -145,7 +145,7 @@ def _read(table: Patient, head: Head) -> Document | Finding:
 
 def _was_moved(table: Patient, head: Head) -> bool:
     """Whether the document lies in the table's directory, which is not where it is named."""
-    storage = table.parts.storage
+    storage = table.context.storage
     path = f"{head.location}/{METADATA_DIRECTORY}/{str(head.pointer).rpartition('/')[2]}"
     return storage.uri(path) != head.pointer and storage.exists(path)
 

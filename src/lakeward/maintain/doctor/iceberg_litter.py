@@ -21,11 +21,11 @@ _EXAMPLES = 3
 
 def metadata_litter(table: Patient) -> Iterator[Finding]:
     """Metadata files that no document leads to and no open transaction may still need."""
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         location = table.head(session).location
     # Listed before the log is read: what is written and ratified meanwhile is then known.
-    listed = list(table.parts.storage.listing(f"{location}/{METADATA_DIRECTORY}"))
-    with table.parts.database.read() as session:
+    listed = list(table.context.storage.listing(f"{location}/{METADATA_DIRECTORY}"))
+    with table.context.database.read() as session:
         head = table.head(session)
         pointers = {head.pointer, catalog.pointer(session, head.name)} - {None}
         protected = {r.transaction_id for r in transactions.still_open(session)}
@@ -58,10 +58,10 @@ def _reached(table: Patient, pointers: list[str]) -> Iterator[str]:
         LakewardError: A document or a list of manifests cannot be read.
     """
     yield HINT
-    read = iceberg.reader(table.parts)
+    read = iceberg.reader(table.context)
     for pointer in pointers:
         yield _name(pointer)
-        document = table.parts.memory.document(pointer, read)
+        document = table.context.memory.document(pointer, read)
         yield from _named(document, Source(read, ""))
 
 
@@ -88,7 +88,7 @@ def _is_protected(table: Patient, path: str, protected: set[str]) -> bool:
     if not protected or document_number(name) is None:
         return False
     try:
-        return transaction_of(parse(path, table.parts.storage.read(path)).current) in protected
+        return transaction_of(parse(path, table.context.storage.read(path)).current) in protected
     except LakewardError:
         # It may be in the making.
         return True

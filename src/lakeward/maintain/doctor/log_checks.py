@@ -58,7 +58,7 @@ _DEFINING = Statement(
 
 def versions(table: Patient) -> Iterator[Finding]:
     """Versions are gap-free from the first to the head, and the head is the newest of them."""
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         head = table.head(session)
         first, newest = session.row(_RANGE, {"table_id": table.table_id})
         if newest is None:
@@ -87,7 +87,7 @@ def versions(table: Patient) -> Iterator[Finding]:
 
 def times(table: Patient) -> Iterator[Finding]:
     """A later version has a later time."""
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         for chunk in session.stream(_BACKWARDS, {"table_id": table.table_id}):
             for version, now, before in chunk:
                 what = (
@@ -99,7 +99,7 @@ def times(table: Patient) -> Iterator[Finding]:
 
 def definitions(table: Patient) -> Iterator[Finding]:
     """Each version has exactly one definition, which can be read, and the head names the last."""
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         head = table.head(session)
         rows = table.definition_rows(session)
         first, _ = session.row(_RANGE, {"table_id": table.table_id})
@@ -128,7 +128,7 @@ def definitions(table: Patient) -> Iterator[Finding]:
 def file_ranges(table: Patient) -> Iterator[Finding]:
     """A file begins and ends with versions that exist, in that order, and once at a time."""
     key = {"table_id": table.table_id}
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         for chunk in session.stream(_BAD_RANGES, {**key, "live": LIVE}):
             for path, added, removed in chunk:
                 until = "" if removed == LIVE else f" and removed by version {removed}"
@@ -146,7 +146,7 @@ def file_ranges(table: Patient) -> Iterator[Finding]:
 
 def applications(table: Patient) -> Iterator[Finding]:
     """What applications recorded belongs to versions that exist."""
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         for app_id, version in session.rows(_LOST_APPLICATIONS, {"table_id": table.table_id}):
             what = f"Application {app_id!r} recorded version {version}, which is not there."
             yield table.error("app-transaction", what, version=version)
@@ -154,7 +154,7 @@ def applications(table: Patient) -> Iterator[Finding]:
 
 def change_files(table: Patient) -> Iterator[Finding]:
     """Change files belong to versions that exist."""
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         for path, version in session.rows(_LOST_CHANGES, {"table_id": table.table_id}):
             what = f"Change file {path!r} is of version {version}, which is not there."
             yield table.error("change-file", what, version=version)
@@ -162,7 +162,7 @@ def change_files(table: Patient) -> Iterator[Finding]:
 
 def audit_trail(table: Patient) -> Iterator[Finding]:
     """The audit trail is whole: nothing was changed, removed or slipped in."""
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         entry = audit.broken_at(session, table.head(session))
     if entry is not None:
         what = f"The audit trail of {table.name} is broken at entry {entry}."

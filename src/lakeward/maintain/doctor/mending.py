@@ -18,7 +18,7 @@ from lakeward.log.database import Session
 from lakeward.maintain.doctor.report import Report
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
 from lakeward.write.commit.publish import publish_again, recover
 
@@ -41,54 +41,54 @@ class Mended:
     entered: tuple[str, ...] = ()
 
 
-def mend(parts: Parts, report: Report) -> Mended:
+def mend(context: LakeContext, report: Report) -> Mended:
     """Publish what is owed, lost or torn, and expire the transactions and pins of the dead."""
-    with parts.database.write() as session:
-        now = parts.database.clock_ms(session)
+    with context.database.write() as session:
+        now = context.database.clock_ms(session)
         expired = transactions.expire(session, now)
         pins.expire(session, now)
         locks.sweep(session)
-    recover(parts)
+    recover(context)
     lost: dict[str, list[int]] = defaultdict(list)
     for finding in report.findings:
         if finding.code in _PUBLISHABLE and finding.table and finding.version is not None:
             lost[finding.table].append(finding.version)
     published: dict[str, int] = {}
     for name, versions in lost.items():
-        with parts.database.read() as session:
+        with context.database.read() as session:
             head = heads.get(session, TableName.parse(name))
         try:
-            publish_again(parts, head, sorted(versions))
+            publish_again(context, head, sorted(versions))
         except LakewardError as error:
             _LOG.warning("Table %s could not be mended: %s", name, error)
         else:
             published[name] = len(versions)
     missing = [f.table for f in report.findings if f.code == "catalog-missing" and f.table]
-    return Mended(published, expired, tuple(name for name in missing if _enter(parts, name)))
+    return Mended(published, expired, tuple(name for name in missing if _enter(context, name)))
 
 
-def _enter(parts: Parts, name: str) -> bool:
+def _enter(context: LakeContext, name: str) -> bool:
     """Enter a table into the catalog again, under its name; False where that cannot be done."""
     try:
-        with parts.database.write() as session:
+        with context.database.write() as session:
             found = heads.get(session, TableName.parse(name))
             head = heads.lock(session, found.table_id, found.name)
             if catalog.lock(session, head.name) is None:
-                _enter_again(parts, session, head)
+                _enter_again(context, session, head)
     except LakewardError as error:
         _LOG.warning("Table %s could not be entered again: %s", name, error)
         return False
     return True
 
 
-def _enter_again(parts: Parts, session: Session, head: Head) -> None:
+def _enter_again(context: LakeContext, session: Session, head: Head) -> None:
     known = {catalog.identifier(h.name) for h in heads.of_format(session, head.format)}
     for entered, pointer in catalog.pointers(session).items():
         # Its pointer is kept: whoever renamed it may have committed since.
-        if entered not in known and pointer and iceberg.is_of(parts, head, pointer):
+        if entered not in known and pointer and iceberg.is_of(context, head, pointer):
             catalog.rename(session, entered, head.name)
             return
     # What cannot be read is not entered: nobody could open it.
     place = str(head.pointer)
-    parse(place, iceberg.reader(parts)(place))
+    parse(place, iceberg.reader(context)(place))
     catalog.insert(session, head.name, place)

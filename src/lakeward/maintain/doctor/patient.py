@@ -19,7 +19,7 @@ from lakeward.log.tables import definition
 from lakeward.maintain.doctor.report import Finding, Severity
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 
 RESTORE: Final = (
     "Restore a backup of the store, or rebuild it from the published logs with `lakeward rebuild`."
@@ -51,7 +51,7 @@ class Patient:
     """One table, looked at while others may go on writing it.
 
     Attributes:
-        parts: The lake's.
+        context: The lake's.
         table_id: The table, whatever it is called.
         name: Its name when the examination began.
         format: `delta` or `iceberg`.
@@ -60,7 +60,7 @@ class Patient:
         on_progress: Called after each version and each file.
     """
 
-    parts: Parts
+    context: LakeContext
     table_id: int
     name: str
     format: str = "delta"

@@ -36,12 +36,12 @@ _FORGOTTEN: Final = (
 
 def published_commits(table: Patient) -> Iterator[Finding]:
     """Every version that is not adopted is published as the log renders it."""
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         head = table.head(session)
         first = commits.first_version(session, table.table_id) or 0
         definitions = table.definitions(session)
     for start in range(first, head.version + 1, _SESSION):
-        with table.parts.database.read() as session:
+        with table.context.database.read() as session:
             for version in range(start, min(start + _SESSION, head.version + 1)):
                 table.versions += 1
                 table.on_progress()
@@ -58,7 +58,7 @@ def foreign_commits(table: Patient) -> Iterator[Finding]:
     """No version is published that the log does not have."""
     # Listed before the head is read: whatever is ours is in the log before it is published.
     listed = _segment(table)
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         head = table.head(session)
     for version in sorted(v for v in listed.commits if v > head.version):
         path = commit_path(head.location, version)
@@ -78,7 +78,7 @@ def foreign_commits(table: Patient) -> Iterator[Finding]:
 def checkpoints(table: Patient) -> Iterator[Finding]:
     """Checkpoints can be read, the newest holds the files of its version, and the pointer fits."""
     listed = _segment(table)
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         head = table.head(session)
     known = [c for c in listed.checkpoints if c.version <= head.version]
     for found in known:
@@ -87,10 +87,10 @@ def checkpoints(table: Patient) -> Iterator[Finding]:
 
 
 def _segment(table: Patient) -> Segment:
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         location = table.head(session).location
     try:
-        return segment_of(table.parts.storage, location)
+        return segment_of(table.context.storage, location)
     except TableNotFound:
         # Each missing commit is reported by itself.
         return Segment(location)
@@ -103,7 +103,7 @@ def _compare(
     path = commit_path(head.location, version)
     meant = commit_bytes(head, commit, definitions.at(version))
     try:
-        found = table.parts.storage.read(path)
+        found = table.context.storage.read(path)
     except FileMissing:
         if version > head.published:
             what = f"Version {version} of {table.name} is committed and not yet published."
@@ -126,7 +126,7 @@ def _compare(
 def _advice(table: Patient, path: str, known: Commit | None = None) -> str:
     """What to do about a file that our log does not know: a lake's own commit may be needed."""
     try:
-        told = actions_of(table.parts.storage.read(path)).info
+        told = actions_of(table.context.storage.read(path)).info
     except (LakewardError, ValueError):
         return _FOREIGN
     found = commit_info_of(told, "", 0)
@@ -140,7 +140,7 @@ def _checkpoint(
     name = found.paths[0].rpartition("/")[2]
     mend = _without(listed, name)
     try:
-        state = state_of(table.parts.storage, head.location, found)
+        state = state_of(table.context.storage, head.location, found)
     except LakewardError as error:
         what = f"Checkpoint {name} of {table.name} cannot be read: {error.what}"
         yield table.error("checkpoint-unreadable", what, mend, version=found.version)
@@ -150,7 +150,7 @@ def _checkpoint(
     paths = [add["path"] for add in state.actions.adds]
     for rows in state.columns:
         paths += pc.struct_field(rows, "path").to_pylist()
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         live = files.at(session, table.table_id, found.version)
         meant = sorted(written_path(f.file) for f in live)
     if sorted(paths) != meant:
@@ -165,7 +165,7 @@ def _pointer(table: Patient, head: Head, known: list[Checkpoint]) -> Iterator[Fi
     path = last_checkpoint_path(head.location)
     mend = f"Delete {path}: readers find their way without it, and the next checkpoint writes it."
     try:
-        pointer: Any = orjson.loads(table.parts.storage.read(path))
+        pointer: Any = orjson.loads(table.context.storage.read(path))
         version = pointer["version"]
     except FileMissing:
         return

@@ -31,7 +31,7 @@ _MASK: Final = 2**64 - 1
 
 def statistics(table: Patient) -> Iterator[Finding]:
     """Every indexed field of every file has its row in the index, and there are no others."""
-    with table.parts.database.read() as session:
+    with table.context.database.read() as session:
         definitions = table.definitions(session)
         meant = _sums(_meant(session, table, definitions))
         found = _sums(row for chunk in _stream(session, table) for row in chunk)

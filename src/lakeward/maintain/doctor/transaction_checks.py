@@ -14,7 +14,7 @@ from lakeward.maintain.doctor.patient import RESTORE
 from lakeward.maintain.doctor.report import Finding, Severity
 from lakeward.model.clock import to_datetime
 from lakeward.model.locks import table_locks
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 
 # Dropped tables keep their commits, so they count as members too.
 _COMMITS = Statement(
@@ -36,9 +36,9 @@ _PINS = Statement(
 _FIX = "Run `lakeward doctor --fix`; the next to open the lake does the same."
 
 
-def whole_transactions(parts: Parts) -> Iterator[Finding]:
+def whole_transactions(context: LakeContext) -> Iterator[Finding]:
     """A transaction is in the log with all its tables or with none, and is known as ratified."""
-    with parts.database.read() as session:
+    with context.database.read() as session:
         rows = (row for chunk in session.stream(_COMMITS) for row in chunk)
         for transaction_id, group in groupby(rows, key=itemgetter(0)):
             yield from _members(transaction_id, list(group))
@@ -47,10 +47,10 @@ def whole_transactions(parts: Parts) -> Iterator[Finding]:
             yield Finding(Severity.ERROR, "transaction-lost", what, RESTORE)
 
 
-def leases(parts: Parts) -> Iterator[Finding]:
+def leases(context: LakeContext) -> Iterator[Finding]:
     """Who holds a lease or a lock, and whose lease ran out."""
-    with parts.database.read() as session:
-        now = parts.database.clock_ms(session)
+    with context.database.read() as session:
+        now = context.database.clock_ms(session)
         still_open = transactions.still_open(session)
         pins = session.rows(_PINS)
         held = table_locks(locks.claims(session), now)

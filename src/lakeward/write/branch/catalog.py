@@ -20,7 +20,7 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.where import parse as parse_where
 from lakeward.model.file import LoggedFile
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.read.scan import read_files
 from lakeward.write.branch.directory import clear
 from lakeward.write.branch.iceberg import IcebergBranch
@@ -33,7 +33,7 @@ class CatalogBranch:
     """A zero-copy working copy of one version of one Iceberg table, under a branch's name.
 
     Attributes:
-        parts: The lake's.
+        context: The lake's.
         head: The table at the version that the branch was made from.
         definition: Of the table at that version.
         directory: Of the branch, below the table's location.
@@ -41,7 +41,7 @@ class CatalogBranch:
         newest: The table's newest version.
     """
 
-    parts: Parts
+    context: LakeContext
     head: Head
     definition: Definition
     directory: str
@@ -51,7 +51,7 @@ class CatalogBranch:
     @property
     def is_made(self) -> bool:
         """Whether engines find the table in the branch's catalog."""
-        with self.parts.database.read() as session:
+        with self.context.database.read() as session:
             return catalog.branch_pointer(session, self.branch, self.head.name) is not None
 
     def make(self) -> None:
@@ -63,8 +63,8 @@ class CatalogBranch:
         if self.newest != self.head.version:
             what = f"The branch {self.branch!r} of table {self.head.name} was never finished."
             raise CorruptTable(what, hint="Drop it, and make it anew.", branch=self.branch)
-        made = IcebergBranch.make(self.parts, self.head, self.definition, self.directory)
-        with self.parts.database.write() as session:
+        made = IcebergBranch.make(self.context, self.head, self.definition, self.directory)
+        with self.context.database.write() as session:
             catalog.enter_branch(session, self.branch, self.head.name, made.document.location)
 
     @property
@@ -79,7 +79,7 @@ class CatalogBranch:
         Raises:
             CorruptTable: Somebody took the table out of the branch's catalog.
         """
-        with self.parts.database.read() as session:
+        with self.context.database.read() as session:
             found = catalog.branch_pointer(session, self.branch, self.head.name)
         if found is None:
             what = f"Somebody took table {self.head.name} out of the branch {self.branch!r}."
@@ -89,7 +89,7 @@ class CatalogBranch:
     @property
     def location(self) -> str:
         """The directory that the branch writes to."""
-        return self.parts.storage.uri(self._place)
+        return self.context.storage.uri(self._place)
 
     @property
     def current(self) -> Definition:
@@ -106,12 +106,12 @@ class CatalogBranch:
         """The rows as they are on the branch now."""
         net = self.look()
         gone = {(f.added, f.ordinal) for f in net.removed}
-        with self.parts.database.read() as session:
+        with self.context.database.read() as session:
             base = files.at(session, self.head.table_id, self.head.version)
             kept = [f for f in base if (f.added, f.ordinal) not in gone]
         new = [LoggedFile(f, self.head.version + 1, n) for n, f in enumerate(net.added)]
         return read_files(
-            self.parts.storage,
+            self.context.storage,
             self.head,
             self.definition,
             [*kept, *new],
@@ -138,7 +138,7 @@ class CatalogBranch:
 
     def discard(self) -> None:
         """Delete the branch with all that was written on it."""
-        clear(self.parts, self.head, self.directory)
+        clear(self.context, self.head, self.directory)
 
     @property
     def _place(self) -> str:
@@ -146,7 +146,7 @@ class CatalogBranch:
 
     def _inner(self) -> IcebergBranch:
         """The branch with its first document, whose name begins with a zero."""
-        storage = self.parts.storage
+        storage = self.context.storage
         names = [f.path for f in storage.listing(f"{self._place}/{METADATA_DIRECTORY}")]
         first = next((n for n in names if n.rpartition("/")[2].startswith("00000-")), None)
         if first is None:
@@ -154,5 +154,5 @@ class CatalogBranch:
             raise CorruptTable(what, hint="Drop the branch.", branch=self.branch)
         name = first.rpartition("/")[2]
         full = f"{self.location}/{METADATA_DIRECTORY}/{name}"
-        document = parse(full, iceberg.reader(self.parts)(full))
-        return IcebergBranch(self.parts, self.head, self.definition, self.directory, document)
+        document = parse(full, iceberg.reader(self.context)(full))
+        return IcebergBranch(self.context, self.head, self.definition, self.directory, document)

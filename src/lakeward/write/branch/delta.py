@@ -35,7 +35,7 @@ from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
 from lakeward.model.history import ForeignActions
 from lakeward.model.steps import reach
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.branch.change_feed import Differ, told
 from lakeward.write.branch.directory import clear, needed, note
 from lakeward.write.plan.change import Change, Operation
@@ -51,13 +51,13 @@ class DeltaBranch:
     """A zero-copy working copy of one version of one Delta table.
 
     Attributes:
-        parts: The lake's.
+        context: The lake's.
         head: The table at the version that the branch was made from.
         definition: Of the table at that version.
         directory: Of the branch, below the table's location.
     """
 
-    parts: Parts
+    context: LakeContext
     head: Head
     definition: Definition
     directory: str
@@ -65,7 +65,7 @@ class DeltaBranch:
     @classmethod
     def open(
         cls,
-        parts: Parts,
+        context: LakeContext,
         owner: str,
         head: Head,
         definition: Definition,
@@ -76,7 +76,7 @@ class DeltaBranch:
         The transaction must be registered before: from here on there are files of it.
 
         Args:
-            parts: The lake's.
+            context: The lake's.
             owner: The id of the transaction.
             head: The table at the version to branch from.
             definition: At that version.
@@ -87,23 +87,23 @@ class DeltaBranch:
             UnsupportedFeature: The table uses what a branch could not keep right.
         """
         check_branchable(definition, str(head.name))
-        out = cls(parts, head, definition, note(parts, owner, head))
+        out = cls(context, head, definition, note(context, owner, head))
         out.make(owner, base or ())
         return out
 
     @classmethod
     def open_whole(
-        cls, parts: Parts, owner: str, head: Head, definition: Definition
+        cls, context: LakeContext, owner: str, head: Head, definition: Definition
     ) -> DeltaBranch:
         """The same with all files of the version: quicker, where there are very many."""
-        with parts.database.read() as session:
+        with context.database.read() as session:
             few = files.are_at_most(session, head.table_id, head.version, IN_ONE_COMMIT)
             base = list(files.at(session, head.table_id, head.version)) if few else None
         if base is not None:
-            return cls.open(parts, owner, head, definition, base)
+            return cls.open(context, owner, head, definition, base)
         check_branchable(definition, str(head.name))
-        out = cls(parts, head, definition, note(parts, owner, head))
-        with parts.database.read() as session:
+        out = cls(context, head, definition, note(context, owner, head))
+        with context.database.read() as session:
             lines = files.lines_at(session, head.table_id, head.version, _AT_ONCE)
             begun = first_checkpoint(out._origin(owner), lines)
         out._put(begun)
@@ -112,7 +112,7 @@ class DeltaBranch:
     @property
     def is_made(self) -> bool:
         """Whether the branch has its first version."""
-        storage = self.parts.storage
+        storage = self.context.storage
         return any(storage.exists(commit_path(self._place, n)) for n in (0, 1))
 
     def make(self, owner: str, base: Iterable[LoggedFile]) -> None:
@@ -121,10 +121,10 @@ class DeltaBranch:
 
     def _origin(self, owner: str) -> Origin:
         definition = branch_definition(self.definition)
-        return Origin(self.head, definition, self.root, owner, now_ms(), self.parts.engine)
+        return Origin(self.head, definition, self.root, owner, now_ms(), self.context.engine)
 
     def _put(self, begun: FirstCommit) -> None:
-        storage, place = self.parts.storage, self._place
+        storage, place = self.context.storage, self._place
         if begun.checkpoint is not None and begun.pointer is not None:
             storage.put(checkpoint_path(place, begun.version), begun.checkpoint)
             storage.put(last_checkpoint_path(place), begun.pointer)
@@ -137,13 +137,13 @@ class DeltaBranch:
     @property
     def location(self) -> str:
         """Where engines find the branch: an ordinary Delta table."""
-        return self.parts.storage.uri(self._place)
+        return self.context.storage.uri(self._place)
 
     @property
     def version(self) -> int:
         """The newest version on the branch."""
         first = self._first_version()
-        return newest_version(self.parts.storage, self._place, at_least=first)
+        return newest_version(self.context.storage, self._place, at_least=first)
 
     @property
     def current(self) -> Definition:
@@ -156,15 +156,15 @@ class DeltaBranch:
     @property
     def root(self) -> str:
         """The full name of the table's own directory."""
-        return self.parts.storage.uri(self.head.location)
+        return self.context.storage.uri(self.head.location)
 
     def complete(self, base: Iterable[LoggedFile]) -> None:
         """Give a branch that was only added to the files of its base, as its next commit."""
         newest = self.version
         data = later_commit(
-            self.current, base, root=self.root, now_ms=now_ms(), engine=self.parts.engine
+            self.current, base, root=self.root, now_ms=now_ms(), engine=self.context.engine
         )
-        if not self.parts.storage.put_if_absent(commit_path(self._place, newest + 1), data):
+        if not self.context.storage.put_if_absent(commit_path(self._place, newest + 1), data):
             what = f"Somebody writes the branch of {self.head.name} at {self.location} just now."
             raise CorruptTable(what, hint="Let one statement end before the next begins.")
 
@@ -199,11 +199,11 @@ class DeltaBranch:
             found = replace(
                 found,
                 change_files=told(
-                    self.parts.storage, self.head, after, found, self.directory, differ
+                    self.context.storage, self.head, after, found, self.directory, differ
                 ),
                 is_told=True,
             )
-        self.parts.storage.harden(self.kept(found))
+        self.context.storage.harden(self.kept(found))
         reach("branch.netted")
         return found
 
@@ -239,11 +239,11 @@ class DeltaBranch:
 
     def tidy(self, found: Net) -> None:
         """Delete what the commit does not need: the branch's log, and files that came and went."""
-        clear(self.parts, self.head, self.directory, self.kept(found))
+        clear(self.context, self.head, self.directory, self.kept(found))
 
     def discard(self) -> None:
         """Delete the branch with all that was written on it."""
-        clear(self.parts, self.head, self.directory)
+        clear(self.context, self.head, self.directory)
 
     @property
     def _place(self) -> str:
@@ -251,14 +251,14 @@ class DeltaBranch:
 
     def _first_version(self) -> int:
         """The version that the branch began with; a checkpoint makes up for those before."""
-        return 0 if self.parts.storage.exists(commit_path(self._place, 0)) else 1
+        return 0 if self.context.storage.exists(commit_path(self._place, 0)) else 1
 
     def _commits(self) -> Iterator[ForeignActions]:
         definition, after_ms = branch_definition(self.definition), -1
         version = self._first_version() + 1
         while True:
             found = read_commit(
-                self.parts.storage,
+                self.context.storage,
                 self._place,
                 version,
                 definition,
@@ -278,7 +278,7 @@ class DeltaBranch:
         def look(path: str) -> Sequence[LoggedFile]:
             if path not in known:
                 own = path.removeprefix(f"{root}/")
-                with self.parts.database.read() as session:
+                with self.context.database.read() as session:
                     known[path] = files.at_path(session, self.head.table_id, self.head.version, own)
             return known[path]
 

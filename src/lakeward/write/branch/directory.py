@@ -20,7 +20,7 @@ from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head, TransactionState
 from lakeward.model.file import DataFile
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit.drift import follow
 
 _LOG = logging.getLogger(__name__)
@@ -30,28 +30,28 @@ NAMED_PREFIX: Final = "branch-"
 """What the directory of a named branch begins with; an id follows."""
 
 
-def note(parts: Parts, owner: str, head: Head) -> str:
+def note(context: LakeContext, owner: str, head: Head) -> str:
     """Note a transaction's branch of a table before it is made; the directory for it."""
     plain = f"{PREFIX}{owner}"
-    with parts.database.write(durable=parts.database.is_remote) as session:
+    with context.database.write(durable=context.database.is_remote) as session:
         # Somebody may have died under the same, self-chosen, id.
         for directory in (plain, f"{plain}-{secrets.token_hex(4)}"):
-            if branches.insert(session, _row(parts, owner, head, directory, None)):
+            if branches.insert(session, _row(context, owner, head, directory, None)):
                 return directory
     message = f"two tokens for {plain} were the same"
     raise AssertionError(message)
 
 
-def note_named(parts: Parts, session: Session, name: str, owner: str, head: Head) -> str:
+def note_named(context: LakeContext, session: Session, name: str, owner: str, head: Head) -> str:
     """Note a table of a named branch, whose name is free; the directory for it."""
     directory = f"{NAMED_PREFIX}{owner}"
-    branches.insert(session, _row(parts, owner, head, directory, name))
+    branches.insert(session, _row(context, owner, head, directory, name))
     return directory
 
 
-def forget(parts: Parts, head: Head, directory: str) -> None:
+def forget(context: LakeContext, head: Head, directory: str) -> None:
     """Forget a branch whose directory is cleaned up."""
-    with parts.database.write(durable=False) as session:
+    with context.database.write(durable=False) as session:
         branches.delete(session, head.table_id, _noted(head, directory))
 
 
@@ -76,39 +76,39 @@ def needed(
     return [f"{head.location}/{path}" for path in paths if path.startswith(inside)]
 
 
-def clear(parts: Parts, head: Head, directory: str, keep: Collection[str] = ()) -> None:
+def clear(context: LakeContext, head: Head, directory: str, keep: Collection[str] = ()) -> None:
     """Delete all that is in a branch's directory, but for some files, and forget the branch."""
-    place, storage = f"{head.location}/{directory}", parts.storage
+    place, storage = f"{head.location}/{directory}", context.storage
     if keep:
         inside = f"/{directory}/"
         listed = [f.path.partition(inside)[2] for f in storage.listing(place, recursive=True)]
         storage.delete([p for p in (f"{place}/{name}" for name in listed) if p not in keep])
     else:
         storage.discard(place)
-    forget(parts, head, directory)
+    forget(context, head, directory)
 
 
-def sweep(parts: Parts) -> None:
+def sweep(context: LakeContext) -> None:
     """Clean up after transactions that are over; what cannot be now is left for the next one."""
-    with parts.database.read() as session:
+    with context.database.read() as session:
         left = branches.ended(session)
     for branch in left:
         try:
-            _sweep(parts, branch)
+            _sweep(context, branch)
         except LakewardError as error:
             _LOG.warning("The branch %s could not be cleaned up: %s", branch.directory, error)
 
 
-def _sweep(parts: Parts, branch: LoggedBranch) -> None:
+def _sweep(context: LakeContext, branch: LoggedBranch) -> None:
     if branch.table_id == 0:
-        _sweep_made(parts, branch)
+        _sweep_made(context, branch)
         return
-    with parts.database.read() as session:
+    with context.database.read() as session:
         head = heads.by_id(session, branch.table_id)
     if head is not None and not head.guarded:
         # Its commit may be published and lost to the log: then it is found, and needs its files.
-        follow(parts, head)
-    with parts.database.read() as session:
+        follow(context, head)
+    with context.database.read() as session:
         head = heads.ever_by_id(session, branch.table_id)
         found = transactions.get(session, branch.owner)
         if found is not None and found.state is TransactionState.OPEN:
@@ -117,9 +117,9 @@ def _sweep(parts: Parts, branch: LoggedBranch) -> None:
         if found is not None and found.state is TransactionState.RATIFIED:
             keep = _kept(session, head, branch)
     if branch.name is not None:
-        with parts.database.write() as session:
+        with context.database.write() as session:
             catalog.leave_branch(session, branch.name)
-    clear(parts, head, branch.directory, keep)
+    clear(context, head, branch.directory, keep)
 
 
 def _kept(session: Session, head: Head, branch: LoggedBranch) -> list[str]:
@@ -131,14 +131,16 @@ def _kept(session: Session, head: Head, branch: LoggedBranch) -> list[str]:
     return []
 
 
-def _row(parts: Parts, owner: str, head: Head, directory: str, name: str | None) -> LoggedBranch:
+def _row(
+    context: LakeContext, owner: str, head: Head, directory: str, name: str | None
+) -> LoggedBranch:
     return LoggedBranch(
         head.table_id,
         _noted(head, directory),
         owner,
         name,
         head.version,
-        parts.actor,
+        context.actor,
         now_ms(),
     )
 
@@ -148,10 +150,10 @@ def _noted(head: Head, directory: str) -> str:
     return f"{head.location}/{directory}" if head.table_id == 0 else directory
 
 
-def _sweep_made(parts: Parts, branch: LoggedBranch) -> None:
+def _sweep_made(context: LakeContext, branch: LoggedBranch) -> None:
     """Clean up the branch of a table that its transaction made, or did not."""
     location, _, directory = branch.directory.rpartition("/")
-    with parts.database.read() as session:
+    with context.database.read() as session:
         found = transactions.get(session, branch.owner)
         if found is not None and found.state is TransactionState.OPEN:
             return
@@ -165,8 +167,8 @@ def _sweep_made(parts: Parts, branch: LoggedBranch) -> None:
             own = replace(branch, table_id=head.table_id, directory=directory)
             keep = _kept(session, head, own)
     if head is None:
-        parts.storage.discard(branch.directory)
+        context.storage.discard(branch.directory)
     else:
-        clear(parts, head, directory, keep)
-    with parts.database.write(durable=False) as session:
+        clear(context, head, directory, keep)
+    with context.database.write(durable=False) as session:
         branches.delete(session, branch.table_id, branch.directory)

@@ -27,7 +27,7 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.steps import reach
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.branch.directory import clear, needed, note
 from lakeward.write.commit import iceberg
 from lakeward.write.plan.change import Change
@@ -53,21 +53,23 @@ class IcebergBranch:
     """A zero-copy working copy of one version of one Iceberg table.
 
     Attributes:
-        parts: The lake's.
+        context: The lake's.
         head: The table at the version that the branch was made from.
         definition: Of the table at that version.
         directory: Of the branch, below the table's location.
         document: The branch's first.
     """
 
-    parts: Parts
+    context: LakeContext
     head: Head
     definition: Definition
     directory: str
     document: Document
 
     @classmethod
-    def open(cls, parts: Parts, owner: str, head: Head, definition: Definition) -> IcebergBranch:
+    def open(
+        cls, context: LakeContext, owner: str, head: Head, definition: Definition
+    ) -> IcebergBranch:
         """Make a branch of a table, on which no column requires a value.
 
         The transaction that it is for must be registered before: from here on there are files of
@@ -77,12 +79,12 @@ class IcebergBranch:
             UnsupportedFeature: The table has a version of the format that the lake cannot commit.
         """
         check_branchable(definition, str(head.name))
-        return cls.make(parts, head, definition, note(parts, owner, head), optional=True)
+        return cls.make(context, head, definition, note(context, owner, head), optional=True)
 
     @classmethod
     def make(
         cls,
-        parts: Parts,
+        context: LakeContext,
         head: Head,
         definition: Definition,
         directory: str,
@@ -92,23 +94,23 @@ class IcebergBranch:
         """Write a branch's first document into its directory, which is noted.
 
         Args:
-            parts: The lake's.
+            context: The lake's.
             head: The table at the version to branch from.
             definition: At that version.
             directory: Of the branch, below the table's location.
             optional: Whether columns that require a value take none on the branch.
         """
         is_new = head.version < 0
-        base = _new(parts, head, definition) if is_new else iceberg.document_of(parts, head)
+        base = _new(context, head, definition) if is_new else iceberg.document_of(context, head)
         place = f"{head.location}/{directory}"
-        document = _first(base, parts.storage.uri(place))
+        document = _first(base, context.storage.uri(place))
         if optional:
             document = replace(document, body=_optional(document.body))
         name = document.location.rpartition("/")[2]
-        parts.storage.make_directory(f"{place}/{_METADATA}")
-        parts.storage.put(f"{place}/{_METADATA}/{name}", document.encode())
+        context.storage.make_directory(f"{place}/{_METADATA}")
+        context.storage.put(f"{place}/{_METADATA}/{name}", document.encode())
         reach("branch.opened")
-        return cls(parts, head, definition, directory, document)
+        return cls(context, head, definition, directory, document)
 
     def net(self, pointer: str) -> Net:
         """What the branch's commits come to, as one commit on the table.
@@ -122,14 +124,14 @@ class IcebergBranch:
             UnsupportedFeature: The branch changed the table's columns or partitioning.
             CorruptTable: Its metadata cannot be understood.
         """
-        read = iceberg.reader(self.parts)
+        read = iceberg.reader(self.context)
         newest = parse(pointer, read(pointer))
         self._check_same(newest)
-        source = Source(read, self.parts.storage.uri(self.head.location))
+        source = Source(read, self.context.storage.uri(self.head.location))
         before, after = (source.manifests(d.current) for d in (self.document, newest))
         added, gone = difference(source, newest, self.definition, before, after)
         removed = self._logged(gone)
-        self.parts.storage.harden([f"{self.head.location}/{f.path}" for f in added])
+        self.context.storage.harden([f"{self.head.location}/{f.path}" for f in added])
         reach("branch.netted")
         changed = self._changes_rows(newest)
         return Net(added=tuple(added), removed=tuple(removed), data_change=changed)
@@ -152,11 +154,11 @@ class IcebergBranch:
     def tidy(self, found: Net) -> None:
         """Delete what the commit does not need: the branch's metadata, and files that went."""
         kept = needed(self.head, self.directory, found.added, ())
-        clear(self.parts, self.head, self.directory, kept)
+        clear(self.context, self.head, self.directory, kept)
 
     def discard(self) -> None:
         """Delete the branch with all that was written on it."""
-        clear(self.parts, self.head, self.directory)
+        clear(self.context, self.head, self.directory)
 
     def _changes_rows(self, newest: Document) -> bool:
         """Whether any commit of the branch did more than move rows into other files."""
@@ -181,7 +183,7 @@ class IcebergBranch:
 
     def _logged(self, gone: Sequence[DataFile]) -> list[LoggedFile]:
         out: list[LoggedFile] = []
-        with self.parts.database.read() as session:
+        with self.context.database.read() as session:
             for file in gone:
                 vector = vector_id(file.deletion_vector)
                 known = files.at_path(session, self.head.table_id, self.head.version, file.path)
@@ -217,9 +219,9 @@ def _told(value: Any) -> Any:
     return [_told(v) for v in value] if isinstance(value, list) else value
 
 
-def _new(parts: Parts, head: Head, definition: Definition) -> Document:
+def _new(context: LakeContext, head: Head, definition: Definition) -> Document:
     """The document that a table which is not there yet would have."""
-    place = parts.storage.uri(head.location)
+    place = context.storage.uri(head.location)
     return new_document(head, definition, place, at_ms=now_ms(), told={})
 
 

@@ -34,7 +34,7 @@ from lakeward.model.commit import Head, Isolation, new_transaction_id
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.storage.base import Storage
 from lakeward.write.branch.catalog import CatalogBranch
 from lakeward.write.branch.change_feed import Differ
@@ -95,7 +95,7 @@ class NamedBranch:
     tables: Mapping[TableName, Working]
 
 
-def create(parts: Parts, name: str, tables: Iterable[TableName]) -> NamedBranch:
+def create(context: LakeContext, name: str, tables: Iterable[TableName]) -> NamedBranch:
     """Make a branch of tables, all at one cut.
 
     Raises:
@@ -111,46 +111,46 @@ def create(parts: Parts, name: str, tables: Iterable[TableName]) -> NamedBranch:
     if not wanted:
         what = f"The branch {name!r} would have no tables."
         raise InvalidInput(what, hint="Name the tables to branch.", branch=name)
-    follow_all(parts)
-    sweep(parts)
-    with parts.database.write() as session:
+    follow_all(context)
+    sweep(context)
+    with context.database.write() as session:
         # Two of one name, of different tables, would be taken for one.
-        parts.database.lock_schema(session)
+        context.database.lock_schema(session)
         if branches.named(session, name):
             what = f"The lake has a branch {name!r} already."
             hint = "Publish or drop it, or choose another name."
             raise AlreadyExists(what, hint=hint, branch=name)
         for table in wanted:
             head = heads.get(session, table)
-            _check(head, parts.definition(session, head))
-            note_named(parts, session, name, owner, head)
-    with parts.database.write() as session:
+            _check(head, context.definition(session, head))
+            note_named(context, session, name, owner, head)
+    with context.database.write() as session:
         # Noted before, whatever is made now is known to be the branch's.
         for row in branches.named(session, name):
             found = heads.ever_by_id(session, row.table_id)
-            _begin(parts, session, row, heads.lock(session, row.table_id, found.name))
-    return get(parts, name)
+            _begin(context, session, row, heads.lock(session, row.table_id, found.name))
+    return get(context, name)
 
 
-def get(parts: Parts, name: str) -> NamedBranch:
+def get(context: LakeContext, name: str) -> NamedBranch:
     """A named branch; what its maker did not finish is finished.
 
     Raises:
         NotFound: There is none of this name, or it was published.
     """
-    with parts.database.read() as session:
+    with context.database.read() as session:
         rows = [r for r in branches.named(session) if r.name == name]
         if not rows:
             what = f"The lake has no branch {name!r}."
             raise NotFound(what, hint="`lakeward branch list` lists what it has.", branch=name)
-        found = [_working(parts, session, row) for row in rows]
+        found = [_working(context, session, row) for row in rows]
     for branch in found:
         if branch.is_made:
             continue
         if isinstance(branch, CatalogBranch):
             branch.make()
             continue
-        with parts.database.read() as session:
+        with context.database.read() as session:
             base = list(files.at(session, branch.head.table_id, branch.head.version))
         branch.make(rows[0].owner, base)
     return NamedBranch(
@@ -158,19 +158,19 @@ def get(parts: Parts, name: str) -> NamedBranch:
     )
 
 
-def diff(parts: Parts, branch: NamedBranch) -> list[BranchDiff]:
+def diff(context: LakeContext, branch: NamedBranch) -> list[BranchDiff]:
     """What publishing the branch would do to each of its tables, and what stands in the way."""
-    follow_all(parts)
-    return [_diff(parts, table) for table in branch.tables.values()]
+    follow_all(context)
+    return [_diff(context, table) for table in branch.tables.values()]
 
 
 def stage(
-    parts: Parts, tx: Transaction, branch: NamedBranch, differ: Differ | None
+    context: LakeContext, tx: Transaction, branch: NamedBranch, differ: Differ | None
 ) -> dict[TableName, Net]:
     """Make all that was done on a branch part of a transaction, checked like appended rows are.
 
     Args:
-        parts: The lake's.
+        context: The lake's.
         tx: A new one, of the branch's own id.
         branch: The branch.
         differ: The engine that tells the change feed of several statements; delta-rs when None.
@@ -179,23 +179,23 @@ def stage(
         ConstraintViolation: Rows that a check of their table refuses.
     """
     out: dict[TableName, Net] = {}
-    differ = differ or _delta_rs_differ(parts.storage)
+    differ = differ or _delta_rs_differ(context.storage)
     for name, table in branch.tables.items():
         net = out[name] = table.net(evolve=True, differ=differ)
         if not net.is_empty:
             change = tx._begin_at(table.head, table.definition)
             table.fill(change, net)
-            _check_new(parts, change, net.added)
+            _check_new(context, change, net.added)
     return out
 
 
 def publish(
-    parts: Parts, tx: Transaction, branch: NamedBranch, differ: Differ | None
+    context: LakeContext, tx: Transaction, branch: NamedBranch, differ: Differ | None
 ) -> CommitResult:
     """Commit all that was done on a branch, and clean up after it.
 
     Args:
-        parts: The lake's.
+        context: The lake's.
         tx: A new one, of the branch's own id.
         branch: The branch.
         differ: As in `stage`.
@@ -203,37 +203,37 @@ def publish(
     if tx._is_replay():
         return tx.commit()
     try:
-        staged = stage(parts, tx, branch, differ)
+        staged = stage(context, tx, branch, differ)
         result = tx.commit()
     except BaseException:
         tx.rollback()
         raise
-    with parts.database.write() as session:
+    with context.database.write() as session:
         catalog.leave_branch(session, branch.name)
     for name, table in branch.tables.items():
         table.tidy(staged[name])
     return result
 
 
-def drop(parts: Parts, branch: NamedBranch) -> None:
+def drop(context: LakeContext, branch: NamedBranch) -> None:
     """Delete a branch with all that was written on it."""
-    with parts.database.write() as session:
+    with context.database.write() as session:
         for table in branch.tables.values():
             if heads.by_id(session, table.head.table_id) is not None:
                 head = heads.lock(session, table.head.table_id, table.head.name)
-                _audit(parts, session, head, "DROP BRANCH", {"branch": branch.name})
+                _audit(context, session, head, "DROP BRANCH", {"branch": branch.name})
         catalog.leave_branch(session, branch.name)
         branches.unname(session, branch.owner)
     for table in branch.tables.values():
-        clear(parts, table.head, table.directory)
+        clear(context, table.head, table.directory)
 
 
-def _diff(parts: Parts, table: Working) -> BranchDiff:
+def _diff(context: LakeContext, table: Working) -> BranchDiff:
     net = table.look()
     change = Change(table.head, table.definition)
     table.fill(change, net)
     reason: str | None = None
-    with parts.database.read() as session:
+    with context.database.read() as session:
         current = heads.get(session, table.head.name)
         try:
             conflict.check(session, change, current, Isolation.SNAPSHOT)
@@ -257,15 +257,15 @@ def _rows(file: DataFile) -> int:
     return file.told_rows
 
 
-def _begin(parts: Parts, session: Session, row: LoggedBranch, head: Head) -> None:
+def _begin(context: LakeContext, session: Session, row: LoggedBranch, head: Head) -> None:
     """Let a table's branch begin with its locked head: so all of them are from one cut."""
-    head = drift.settled(parts, session, head)
+    head = drift.settled(context, session, head)
     branches.rebase(session, row.table_id, row.directory, head.version)
     if head.format == iceberg.FORMAT:
-        definition = parts.definition(session, head)
-        made = IcebergBranch.make(parts, head, definition, row.directory)
+        definition = context.definition(session, head)
+        made = IcebergBranch.make(context, head, definition, row.directory)
         catalog.enter_branch(session, str(row.name), head.name, made.document.location)
-    _audit(parts, session, head, "CREATE BRANCH", {"branch": row.name, "version": head.version})
+    _audit(context, session, head, "CREATE BRANCH", {"branch": row.name, "version": head.version})
 
 
 def _check(head: Head, definition: Definition) -> None:
@@ -275,15 +275,15 @@ def _check(head: Head, definition: Definition) -> None:
         check_branchable(definition, str(head.name))
 
 
-def _check_new(parts: Parts, change: Change, added: Sequence[DataFile]) -> None:
+def _check_new(context: LakeContext, change: Change, added: Sequence[DataFile]) -> None:
     """Look at rows that another engine wrote; mapped ones that engine has looked at itself."""
     after = replace(change, definition=change.new_definition or change.definition)
     ours = change.head.format == iceberg.FORMAT or not protocol.needs_engine(after.definition)
     if ours:
-        check_rows(parts.storage, after, [f for f in added if f.deletion_vector is None])
+        check_rows(context.storage, after, [f for f in added if f.deletion_vector is None])
 
 
-def _working(parts: Parts, session: Session, row: LoggedBranch) -> Working:
+def _working(context: LakeContext, session: Session, row: LoggedBranch) -> Working:
     """A table of a named branch, with its head as it was when the branch was made."""
     now = heads.ever_by_id(session, row.table_id)
     made = commits.one(session, row.table_id, row.base_version)
@@ -295,15 +295,15 @@ def _working(parts: Parts, session: Session, row: LoggedBranch) -> Working:
         timestamp_ms=now.timestamp_ms if made is None else made.timestamp_ms,
     )
     if head.format == iceberg.FORMAT:
-        return CatalogBranch(parts, head, definition, row.directory, str(row.name), now.version)
-    return DeltaBranch(parts, head, definition, row.directory)
+        return CatalogBranch(context, head, definition, row.directory, str(row.name), now.version)
+    return DeltaBranch(context, head, definition, row.directory)
 
 
 def _audit(
-    parts: Parts, session: Session, head: Head, action: str, detail: Mapping[str, object]
+    context: LakeContext, session: Session, head: Head, action: str, detail: Mapping[str, object]
 ) -> None:
     noted = audit.record(
-        session, head, at_ms=now_ms(), actor=parts.actor, action=action, detail=dict(detail)
+        session, head, at_ms=now_ms(), actor=context.actor, action=action, detail=dict(detail)
     )
     heads.advance(session, noted)
 

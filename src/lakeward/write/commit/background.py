@@ -23,7 +23,7 @@ _WAITING: Final = 1
 _PAUSE_SECONDS: Final = 0.0005
 
 
-class Behind:
+class BackgroundWorker:
     """Does jobs one after the other, behind the back of those who left them."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Behind:
                     return
 
 
-def unhurried(source: Iterable[T]) -> Iterator[T]:
+def with_pauses(source: Iterable[T]) -> Iterator[T]:
     """The same items; in the thread that is behind, with pauses in which other threads get on.
 
     Python lets a thread that computes go on for five milliseconds while others want to; a commit

@@ -26,49 +26,49 @@ from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
 from lakeward.model.history import ForeignActions
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
 from lakeward.write.commit.record import Ratified, insert
 
 
-def has_drifted(parts: Parts, head: Head) -> bool:
+def has_drifted(context: LakeContext, head: Head) -> bool:
     """Whether somebody else's commit follows the newest one we know."""
     if head.format == iceberg.FORMAT:
-        with parts.database.read() as session:
+        with context.database.read() as session:
             return iceberg.has_drifted(session, head)
-    return not head.guarded and parts.storage.exists(commit_path(head.location, head.version + 1))
+    return not head.guarded and context.storage.exists(commit_path(head.location, head.version + 1))
 
 
-def follow(parts: Parts, head: Head) -> Head:
+def follow(context: LakeContext, head: Head) -> Head:
     """Take over what others committed to a table, if the table allows it; its newest head."""
-    if not has_drifted(parts, head):
+    if not has_drifted(context, head):
         return head
     if head.drift == "refuse":
-        with parts.database.read() as session:
-            if not _is_taken(parts, session, head):
+        with context.database.read() as session:
+            if not _is_taken(context, session, head):
                 return head
-    with parts.database.write() as session:
-        return take_over(parts, session, heads.lock(session, head.table_id, head.name))
+    with context.database.write() as session:
+        return take_over(context, session, heads.lock(session, head.table_id, head.name))
 
 
-def follow_all(parts: Parts) -> None:
+def follow_all(context: LakeContext) -> None:
     """The same for every table that is not guarded."""
-    with parts.database.read() as session:
+    with context.database.read() as session:
         open_tables = [*heads.unguarded(session), *heads.moved(session)]
     for head in open_tables:
-        follow(parts, head)
+        follow(context, head)
 
 
-def current(parts: Parts, name: TableName) -> Head:
+def current(context: LakeContext, name: TableName) -> Head:
     """A table's newest head, what others committed included.
 
     Raises:
         TableNotFound: There is no such table.
     """
-    with parts.database.read() as session:
+    with context.database.read() as session:
         head = heads.get(session, name)
         known = not may_have_drifted(session, head)
-    return head if known else follow(parts, head)
+    return head if known else follow(context, head)
 
 
 def may_have_drifted(session: Session, head: Head) -> bool:
@@ -78,7 +78,7 @@ def may_have_drifted(session: Session, head: Head) -> bool:
     return not head.guarded
 
 
-def settled(parts: Parts, session: Session, head: Head) -> Head:
+def settled(context: LakeContext, session: Session, head: Head) -> Head:
     """A locked head, after what others did to its table past the log was taken over.
 
     A guarded Delta table is written through the log alone; an open one is settled elsewhere.
@@ -94,18 +94,18 @@ def settled(parts: Parts, session: Session, head: Head) -> Head:
         what = f"Somebody else committed to table {head.name}, which refuses it."
         hint = "Drop it and adopt it anew to take that commit."
         raise ForeignCommit(what, hint=hint, table=str(head.name), version=head.version + 1)
-    return take_over(parts, session, head)
+    return take_over(context, session, head)
 
 
-def adopt_drift(parts: Parts, session: Session, head: Head) -> Head:
+def adopt_drift(context: LakeContext, session: Session, head: Head) -> Head:
     """Insert every foreign commit that follows a locked head; the head after them.
 
     Raises:
         ForeignCommit: The table refuses drift.
         CorruptTable: A foreign commit cannot be understood.
     """
-    head = take_over(parts, session, head)
-    if head.drift == "refuse" and has_drifted(parts, head):
+    head = take_over(context, session, head)
+    if head.drift == "refuse" and has_drifted(context, head):
         path = commit_path(head.location, head.version + 1)
         what = f"Somebody else committed version {head.version + 1} of {head.name}."
         hint = "It refuses drift: drop it and adopt it anew to take that, or move the file away."
@@ -115,53 +115,53 @@ def adopt_drift(parts: Parts, session: Session, head: Head) -> Head:
     return head
 
 
-def take_over(parts: Parts, session: Session, head: Head) -> Head:
+def take_over(context: LakeContext, session: Session, head: Head) -> Head:
     """The same, but on a table that refuses drift only what is ours is taken, and nothing raised.
 
     Raises:
         CorruptTable: A foreign commit cannot be understood.
     """
     if head.format == iceberg.FORMAT:
-        return _follow_pointer(parts, session, head)
-    if not has_drifted(parts, head):
+        return _follow_pointer(context, session, head)
+    if not has_drifted(context, head):
         return head
-    definition = parts.definition(session, head)
-    while (found := _next(parts, session, head, definition)) is not None:
-        head, definition = _adopt_one(parts, session, head, definition, found)
+    definition = context.definition(session, head)
+    while (found := _next(context, session, head, definition)) is not None:
+        head, definition = _adopt_one(context, session, head, definition, found)
     return head
 
 
-def _follow_pointer(parts: Parts, session: Session, head: Head) -> Head:
+def _follow_pointer(context: LakeContext, session: Session, head: Head) -> Head:
     pointer = catalog.lock(session, head.name)
     if pointer == head.pointer:
         return head
     if pointer is None:
         raise iceberg.not_entered(session, head)
-    definition = parts.definition(session, head)
-    document, found = iceberg.foreign(parts, session, head, definition, pointer)
+    definition = context.definition(session, head)
+    document, found = iceberg.foreign(context, session, head, definition, pointer)
     for actions in found:
-        head, definition = _adopt_one(parts, session, head, definition, actions)
+        head, definition = _adopt_one(context, session, head, definition, actions)
     head = replace(head, pointer=document.location)
     heads.advance(session, head)
     heads.set_published(session, head.table_id, head.version)
     return head
 
 
-def _is_taken(parts: Parts, session: Session, head: Head) -> bool:
+def _is_taken(context: LakeContext, session: Session, head: Head) -> bool:
     """Whether something that others did to a table that refuses drift is taken after all."""
     if head.format == iceberg.FORMAT:
         iceberg.check_entered(session, head)
         return False
-    return _next(parts, session, head, parts.definition(session, head)) is not None
+    return _next(context, session, head, context.definition(session, head)) is not None
 
 
 def _next(
-    parts: Parts, session: Session, head: Head, definition: Definition
+    context: LakeContext, session: Session, head: Head, definition: Definition
 ) -> ForeignActions | None:
     """The commit that follows a head, if there is one that may be taken over."""
     try:
         found = read_commit(
-            parts.storage,
+            context.storage,
             head.location,
             head.version + 1,
             definition,
@@ -179,7 +179,11 @@ def _next(
 
 
 def _adopt_one(
-    parts: Parts, session: Session, head: Head, definition: Definition, found: ForeignActions
+    context: LakeContext,
+    session: Session,
+    head: Head,
+    definition: Definition,
+    found: ForeignActions,
 ) -> tuple[Head, Definition]:
     changed = found.definition is not None
     after = found.definition or definition
@@ -207,7 +211,7 @@ def _adopt_one(
             session,
             current,
             at_ms=now_ms(),
-            actor=parts.actor,
+            actor=context.actor,
             action="ADOPT COMMIT",
             version=found.version,
         )

@@ -31,25 +31,25 @@ from lakeward.model.commit import Commit, Head
 from lakeward.model.definition import Definition
 from lakeward.model.history import ForeignActions
 from lakeward.model.steps import reach
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit.record import Ratified
 
 FORMAT: Final = "iceberg"
 
 
 def begin(
-    parts: Parts, session: Session, head: Head, definition: Definition, commit: Commit
+    context: LakeContext, session: Session, head: Head, definition: Definition, commit: Commit
 ) -> Head:
     """Publish a new table's first document and enter it into the catalog; its head.
 
     Args:
-        parts: The lake's.
+        context: The lake's.
         session: The ratifying one.
         head: The new table's.
         definition: Its first.
         commit: Version 0, which has no snapshot to tell of it.
     """
-    place, info = place_of(parts, head), commit.info
+    place, info = place_of(context, head), commit.info
     told = {
         "transaction_id": info.transaction_id,
         "parameters": info.parameters,
@@ -59,17 +59,17 @@ def begin(
     document = new_document(head, definition, place.location, at_ms=commit.timestamp_ms, told=told)
     made = first_files(document, place)
     catalog.insert(session, head.name, made.document.location)
-    parts.storage.make_directory(f"{head.location}/{METADATA_DIRECTORY}")
-    _put(parts, made, [])
+    context.storage.make_directory(f"{head.location}/{METADATA_DIRECTORY}")
+    _put(context, made, [])
     reach("iceberg.swapped")
     return replace(head, pointer=made.document.location)
 
 
-def extend(parts: Parts, session: Session, member: Ratified, aside: list[str]) -> Ratified:
+def extend(context: LakeContext, session: Session, member: Ratified, aside: list[str]) -> Ratified:
     """Write a commit's metadata and move the pointer to it; the member as it is to be recorded.
 
     Args:
-        parts: The lake's.
+        context: The lake's.
         session: The ratifying one, which holds the locks.
         member: What shall be true.
         aside: Gets the names of the files written.
@@ -78,14 +78,14 @@ def extend(parts: Parts, session: Session, member: Ratified, aside: list[str]) -
         StorageError: The metadata could not be written.
     """
     head, commit = member.head, member.commit
-    document = document_of(parts, head)
-    place = place_of(parts, head)
+    document = document_of(context, head)
+    place = place_of(context, head)
     # The snapshot counts files and bytes by itself.
     more = {k: v for k, v in commit.info.metrics.items() if k not in COUNTED}
     told = loads(info_text(replace(commit.info, metrics=more, extra=None)))
     made = following(
         document,
-        manifests_of(parts, document),
+        manifests_of(context, document),
         place,
         head,
         commit,
@@ -93,14 +93,14 @@ def extend(parts: Parts, session: Session, member: Ratified, aside: list[str]) -
         info={"operation": commit.info.operation, "actor": commit.info.actor, **told},
         sequences=_sequences(session, head, commit),
     )
-    _put(parts, made, aside)
+    _put(context, made, aside)
     if not catalog.swap(session, head.name, document.location, made.document.location):
         # The row is locked, and it was read under the lock.
         message = f"the pointer of {head.name} moved while it was locked"
         raise AssertionError(message)
     heads.set_published(session, head.table_id, commit.version)
     reach("iceberg.swapped")
-    parts.memory.renew(document, made.document, made.manifests, made.entries)
+    context.memory.renew(document, made.document, made.manifests, made.entries)
     return Ratified(
         replace(head, pointer=made.document.location),
         replace(commit, info=replace(commit.info, extra=_told(made.document, commit))),
@@ -113,10 +113,10 @@ def has_drifted(session: Session, head: Head) -> bool:
     return catalog.pointer(session, head.name) != head.pointer
 
 
-def leave(parts: Parts, session: Session, head: Head) -> None:
+def leave(context: LakeContext, session: Session, head: Head) -> None:
     """Take a table out of the catalog, unless somebody entered another one under its name."""
     pointer = catalog.lock(session, head.name)
-    if pointer is None or (pointer != head.pointer and not is_of(parts, head, pointer)):
+    if pointer is None or (pointer != head.pointer and not is_of(context, head, pointer)):
         return
     catalog.delete(session, head.name)
 
@@ -142,7 +142,7 @@ def not_entered(session: Session, head: Head) -> CorruptTable:
 
 
 def foreign(
-    parts: Parts, session: Session, head: Head, definition: Definition, pointer: str
+    context: LakeContext, session: Session, head: Head, definition: Definition, pointer: str
 ) -> tuple[Document, list[ForeignActions]]:
     """What others committed since the head, and the document that it led to.
 
@@ -151,15 +151,15 @@ def foreign(
         CorruptTable: Their metadata cannot be understood.
         UnsupportedFeature: It asks for what the lake does not know.
     """
-    if not is_of(parts, head, pointer):
+    if not is_of(context, head, pointer):
         what = f"Somebody put another table in the place of {head.name} in the Iceberg catalog."
         hint = "Drop it from the lake and adopt the new one, or move one of them away."
         raise ForeignCommit(what, hint=hint, table=str(head.name), path=pointer)
-    place = place_of(parts, head)
-    document = parts.memory.document(pointer, place.read)
+    place = place_of(context, head)
+    document = context.memory.document(pointer, place.read)
     base = {"version": head.version, "timestamp_ms": head.timestamp_ms}
     try:
-        known = document_of(parts, head)
+        known = document_of(context, head)
         source = Source(place.read, place.location)
         return document, read_drift(document, known, source, definition, **base)
     except CorruptTable:
@@ -169,57 +169,57 @@ def foreign(
         return document, read_anew(document, source, definition, live, **base)
 
 
-def document_of(parts: Parts, head: Head) -> Document:
+def document_of(context: LakeContext, head: Head) -> Document:
     """The document that a head stands for."""
     if head.pointer is None:
         what = f"The log has no metadata document for table {head.name}."
         raise CorruptTable(what, hint="Run `lakeward doctor`.", table=str(head.name))
-    return parts.memory.document(head.pointer, place_of(parts, head).read)
+    return context.memory.document(head.pointer, place_of(context, head).read)
 
 
-def manifests_of(parts: Parts, document: Document) -> list[object]:
+def manifests_of(context: LakeContext, document: Document) -> list[object]:
     """The manifests of a document's current snapshot."""
     if document.current is None:
         return []
-    return parts.memory.manifests(
-        document.current["manifest-list"], lambda name: read_list(name, _read(parts, name))
+    return context.memory.manifests(
+        document.current["manifest-list"], lambda name: read_list(name, _read(context, name))
     )
 
 
-def reader(parts: Parts) -> Callable[[str], bytes]:
+def reader(context: LakeContext) -> Callable[[str], bytes]:
     """What reads metadata files by their full names."""
-    return lambda name: _read(parts, name)
+    return lambda name: _read(context, name)
 
 
-def place_of(parts: Parts, head: Head) -> Place:
+def place_of(context: LakeContext, head: Head) -> Place:
     """Where a table is."""
-    read = reader(parts)
+    read = reader(context)
 
     def entries(manifest: Any) -> list[Any]:
-        return parts.memory.entries(
+        return context.memory.entries(
             manifest.manifest_path, lambda name: read_entries(manifest, read(name))
         )
 
-    return Place(parts.storage.uri(head.location), read, entries)
+    return Place(context.storage.uri(head.location), read, entries)
 
 
-def is_of(parts: Parts, head: Head, pointer: str) -> bool:
+def is_of(context: LakeContext, head: Head, pointer: str) -> bool:
     """Whether a metadata document is the table's."""
-    return parts.memory.document(pointer, place_of(parts, head).read).uuid in ("", head.uuid)
+    return context.memory.document(pointer, place_of(context, head).read).uuid in ("", head.uuid)
 
 
-def _read(parts: Parts, name: str) -> bytes:
+def _read(context: LakeContext, name: str) -> bytes:
     try:
-        return parts.storage.read(parts.storage.own(name))
+        return context.storage.read(context.storage.own(name))
     except FileMissing as error:
         what = f"The metadata file {name} is missing."
         hint = "If the lake was moved, run `lakeward relocate`. Otherwise ask the doctor."
         raise CorruptTable(what, hint=hint, path=name) from error
 
 
-def _put(parts: Parts, made: Next, aside: list[str]) -> None:
+def _put(context: LakeContext, made: Next, aside: list[str]) -> None:
     aside.extend(name for name, _ in made.files)
-    parts.storage.create_all(made.files)
+    context.storage.create_all(made.files)
     reach("iceberg.prepared")
 
 

@@ -17,12 +17,12 @@ from lakeward.formats.iceberg.newest import HINT, document_number, hint_text
 from lakeward.log import heads
 from lakeward.model.commit import Head
 from lakeward.model.steps import reach
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 
 _LOG = logging.getLogger(__name__)
 
 
-def publish_hint(parts: Parts, head: Head) -> None:
+def publish_hint(context: LakeContext, head: Head) -> None:
     """Name a head's document in the hint, unless a later one is named there.
 
     Raises:
@@ -31,39 +31,39 @@ def publish_hint(parts: Parts, head: Head) -> None:
     if head.pointer is None:
         return
     text = hint_text(head.pointer)
-    with parts.database.turn(head.table_id):
-        known = _hinted(parts, head)
+    with context.database.turn(head.table_id):
+        known = _hinted(context, head)
         if known != text and _number(known) <= _number(text):
-            _write(parts, head, text)
+            _write(context, head, text)
     reach("publish.hinted")
 
 
-def renew_hints(parts: Parts) -> None:
+def renew_hints(context: LakeContext) -> None:
     """Let every hint name what the log has: who ratified that may have died before it was named.
 
     After an older store was put back the hint is newer than the log, and is set back, too. What
     cannot be written is only reported.
     """
-    with parts.database.read() as session:
+    with context.database.read() as session:
         tables = heads.of_format(session, "iceberg")
     for head in tables:
         try:
-            if head.pointer is not None and _hinted(parts, head) != hint_text(head.pointer):
-                _renew(parts, head)
+            if head.pointer is not None and _hinted(context, head) != hint_text(head.pointer):
+                _renew(context, head)
         except LakewardError as error:
             _LOG.warning("The hint of table %s could not be written: %s", head.name, error)
 
 
-def _renew(parts: Parts, head: Head) -> None:
-    with parts.database.turn(head.table_id):
-        with parts.database.read() as session:
+def _renew(context: LakeContext, head: Head) -> None:
+    with context.database.turn(head.table_id):
+        with context.database.read() as session:
             current = heads.by_id(session, head.table_id)
         if current is not None and current.pointer is not None:
-            _write(parts, current, hint_text(current.pointer))
+            _write(context, current, hint_text(current.pointer))
 
 
-def _write(parts: Parts, head: Head, text: str) -> None:
-    parts.storage.replace(hint_path(head), f"{text}\n".encode())
+def _write(context: LakeContext, head: Head, text: str) -> None:
+    context.storage.replace(hint_path(head), f"{text}\n".encode())
 
 
 def hint_path(head: Head) -> str:
@@ -71,9 +71,9 @@ def hint_path(head: Head) -> str:
     return f"{head.location}/{METADATA_DIRECTORY}/{HINT}"
 
 
-def _hinted(parts: Parts, head: Head) -> str:
+def _hinted(context: LakeContext, head: Head) -> str:
     with suppress(FileMissing, UnicodeDecodeError):
-        return parts.storage.read(hint_path(head)).decode().strip()
+        return context.storage.read(hint_path(head)).decode().strip()
     return ""
 
 

@@ -16,19 +16,19 @@ from lakeward.log.database import Session
 from lakeward.model.commit import Head
 from lakeward.model.locks import Claim, LockMode
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.plan.change import Change
 
 _DOING: Final = {LockMode.READ: "reading", LockMode.WRITE: "writing"}
 
 
-def honour(
-    parts: Parts, session: Session, needs: Iterable[tuple[Head, LockMode]], *, by: str = ""
+def check_locks(
+    context: LakeContext, session: Session, needs: Iterable[tuple[Head, LockMode]], *, by: str = ""
 ) -> None:
     """Pass when no other transaction holds the tables in a way that excludes what is needed.
 
     Args:
-        parts: The lake's.
+        context: The lake's.
         session: Which has locked the tables' heads.
         needs: Each table with the mode that the change needs it in.
         by: The transaction that commits; its own locks are in nobody's way.
@@ -38,7 +38,7 @@ def honour(
     """
     if not locks.any_of_others(session, by):
         return
-    now = parts.database.clock_ms(session)
+    now = context.database.clock_ms(session)
     held = [c for c in locks.claims(session).held if c.transaction_id != by]
     for head, mode in needs:
         others = [c for c in held if c.table_id == head.table_id and c.mode.excludes(mode)]

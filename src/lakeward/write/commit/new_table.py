@@ -21,13 +21,13 @@ from lakeward.model.commit import (
 )
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
 from lakeward.write.commit.record import Ratified, insert
 
 
 def new_head(
-    parts: Parts,
+    context: LakeContext,
     session: Session,
     name: TableName,
     format: str,  # noqa: A002  the name users know
@@ -44,7 +44,7 @@ def new_head(
         uuid=str(uuid.uuid4()),
         name=name,
         format=format,
-        location=_location(parts, session, name),
+        location=_location(context, session, name),
         # Whoever writes an Iceberg table moves a pointer in our own store.
         guarded=guard or format == iceberg.FORMAT,
         drift="adopt",
@@ -57,7 +57,7 @@ def new_head(
     )
 
 
-def enter(parts: Parts, session: Session, new: Head, now_ms: int) -> Head:
+def enter(context: LakeContext, session: Session, new: Head, now_ms: int) -> Head:
     """Insert a new table's head, and see that its log can be written.
 
     Raises:
@@ -66,12 +66,12 @@ def enter(parts: Parts, session: Session, new: Head, now_ms: int) -> Head:
     """
     head = replace(new, table_id=heads.insert(session, new, now_ms))
     if new.format != iceberg.FORMAT:
-        parts.storage.make_directory(f"{new.location}/{LOG_DIRECTORY}")
+        context.storage.make_directory(f"{new.location}/{LOG_DIRECTORY}")
     return head
 
 
 def make_empty(
-    parts: Parts, session: Session, head: Head, definition: Definition, at_ms: int
+    context: LakeContext, session: Session, head: Head, definition: Definition, at_ms: int
 ) -> Head:
     """Version 0 of an Iceberg table, without rows: its first document has no snapshot.
 
@@ -79,16 +79,16 @@ def make_empty(
     snapshot.
     """
     own_id = new_transaction_id()
-    register(parts, session, own_id)
+    register(context, session, own_id)
     info = CommitInfo(
         transaction_id=own_id,
         operation="CREATE TABLE",
         parameters=told(definition),
-        actor=parts.actor,
-        engine=parts.engine,
+        actor=context.actor,
+        engine=context.engine,
     )
     commit = Commit(version=0, timestamp_ms=at_ms, info=info, definition=definition)
-    entered = iceberg.begin(parts, session, head, definition, commit)
+    entered = iceberg.begin(context, session, head, definition, commit)
     member = Ratified(
         replace(entered, version=0, timestamp_ms=at_ms, definition_id=0), commit, definition
     )
@@ -98,13 +98,13 @@ def make_empty(
     return heads.lock(session, head.table_id, head.name)
 
 
-def register(parts: Parts, session: Session, transaction_id: str) -> None:
+def register(context: LakeContext, session: Session, transaction_id: str) -> None:
     """Register a transaction of the lake's own, which ends at once."""
     transactions.register(
         session,
-        parts.database.clock_ms(session),
+        context.database.clock_ms(session),
         transaction_id=transaction_id,
-        actor=parts.actor,
+        actor=context.actor,
         isolation=Isolation.SNAPSHOT.value,
         message=None,
     )
@@ -115,7 +115,7 @@ def told(definition: Definition) -> dict[str, str]:
     return {"partitionBy": ",".join(definition.partition_names)}
 
 
-def _location(parts: Parts, session: Session, name: TableName) -> str:
+def _location(context: LakeContext, session: Session, name: TableName) -> str:
     """A directory of the table's name, or one beside it where another table has its files."""
     token = secrets.token_hex(4)
     plain = f"{name.namespace}/{name.name}" if name.namespace else name.name
@@ -123,19 +123,19 @@ def _location(parts: Parts, session: Session, name: TableName) -> str:
     free = next(p for p in choices if heads.overlapping(session, p) is None)
     if free != plain:
         return free
-    there = _there(parts, plain)
+    there = _there(context, plain)
     if there is not None:
-        place = parts.storage.uri(plain)
+        place = context.storage.uri(plain)
         what = f"There is a table at {place} that the lake does not know: {there}."
         raise AlreadyExists(what, hint="Adopt it, or choose another name.", table=str(name))
     return plain
 
 
-def _there(parts: Parts, location: str) -> str | None:
+def _there(context: LakeContext, location: str) -> str | None:
     """What shows that a table lies in a directory."""
-    if parts.storage.exists(commit_path(location, 0)) or any(
-        True for _ in parts.storage.listing(f"{location}/{LOG_DIRECTORY}")
+    if context.storage.exists(commit_path(location, 0)) or any(
+        True for _ in context.storage.listing(f"{location}/{LOG_DIRECTORY}")
     ):
         return "a Delta log"
-    found = Candidates.at(parts.storage, location)
+    found = Candidates.at(context.storage, location)
     return "Iceberg metadata" if found.names and not found.are_litter() else None

@@ -18,11 +18,17 @@ from lakeward.log import commits, heads
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
 from lakeward.model.steps import reach
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit import conflict
 from lakeward.write.commit.drift import adopt_drift
 from lakeward.write.commit.outcome import recorded
-from lakeward.write.commit.ratify import Intent, close, honour_locks, member_of, timestamp_after
+from lakeward.write.commit.ratify import (
+    Intent,
+    check_and_release_locks,
+    close,
+    member_of,
+    timestamp_after,
+)
 from lakeward.write.commit.record import Ratified, insert
 
 _RACES: Final = 100
@@ -32,7 +38,7 @@ class _Lost(LakewardError):
     """Somebody else's file took the version."""
 
 
-def ratify_open(parts: Parts, intent: Intent) -> list[Ratified]:
+def ratify_open(context: LakeContext, intent: Intent) -> list[Ratified]:
     """Make a one-table transaction on an open table true, and publish it in the same breath.
 
     Raises:
@@ -44,19 +50,19 @@ def ratify_open(parts: Parts, intent: Intent) -> list[Ratified]:
     intent.settle()
 
     def build(session: Session, head: Head) -> Ratified:
-        honour_locks(parts, session, intent)
+        check_and_release_locks(context, session, intent)
         conflict.check(session, change, head, intent.isolation)
         conflict.check_absent(session, intent.absent)
-        for record in intent.along:
+        for record in intent.on_ratify:
             record(session)
         reach("ratify.checked")
-        return member_of(parts, intent, change, head, timestamp_after([head]))
+        return member_of(context, intent, change, head, timestamp_after([head]))
 
-    return [commit_open(parts, intent.transaction_id, change.head, build)]
+    return [commit_open(context, intent.transaction_id, change.head, build)]
 
 
 def commit_open(
-    parts: Parts,
+    context: LakeContext,
     transaction_id: str,
     base: Head,
     build: Callable[[Session, Head], Ratified],
@@ -64,7 +70,7 @@ def commit_open(
     """Commit what `build` makes of the newest head, again until its file is the first."""
     for _ in range(_RACES):
         try:
-            return _try(parts, transaction_id, base, build)
+            return _try(context, transaction_id, base, build)
         except _Lost:
             continue
     what = f"Table {base.name} lost {_RACES} races for a version."
@@ -72,13 +78,13 @@ def commit_open(
 
 
 def _try(
-    parts: Parts,
+    context: LakeContext,
     transaction_id: str,
     base: Head,
     build: Callable[[Session, Head], Ratified],
 ) -> Ratified:
-    with parts.database.write() as session:
-        head = adopt_drift(parts, session, heads.lock(session, base.table_id, base.name))
+    with context.database.write() as session:
+        head = adopt_drift(context, session, heads.lock(session, base.table_id, base.name))
         if commits.members(session, transaction_id):
             # An earlier try put its file and lost the database transaction; drift found it.
             return recorded(session, transaction_id)[0]
@@ -88,19 +94,19 @@ def _try(
         insert(session, member, head)
         heads.set_published(session, head.table_id, member.commit.version)
         reach("ratify.inserted")
-        _put(parts, member)
+        _put(context, member)
     reach("ratify.committed")
     return member
 
 
-def _put(parts: Parts, member: Ratified) -> None:
+def _put(context: LakeContext, member: Ratified) -> None:
     path = commit_path(member.head.location, member.commit.version)
     data = commit_bytes(member.head, member.commit, member.definition)
     try:
-        first = parts.storage.put_if_absent(path, data)
+        first = context.storage.put_if_absent(path, data)
     except StorageError:
         # The name may or may not have been taken; if the file is ours, the commit happened.
-        if not parts.storage.exists(path) or parts.storage.read(path) != data:
+        if not context.storage.exists(path) or context.storage.read(path) != data:
             raise
         first = True
     if not first:
@@ -108,7 +114,7 @@ def _put(parts: Parts, member: Ratified) -> None:
         raise _Lost(what)
     # The log must not know a version whose name a power cut could still give to somebody else.
     try:
-        parts.storage.settle([path])
+        context.storage.settle([path])
     except StorageError as error:
         what = f"{path} is there, and it is not sure that its name is safe."
         raise OutcomeUnknown(what, transaction_id=member.commit.info.transaction_id) from error

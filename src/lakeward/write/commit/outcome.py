@@ -27,7 +27,7 @@ from lakeward.errors import (
 from lakeward.log import commits, definitions, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import TransactionState
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit.drift import follow_all
 from lakeward.write.commit.ratify import Intent
 from lakeward.write.commit.record import Ratified
@@ -49,15 +49,15 @@ class Outcome:
         return self.state is TransactionState.RATIFIED
 
 
-def outcome(parts: Parts, transaction_id: str) -> Outcome:
+def outcome(context: LakeContext, transaction_id: str) -> Outcome:
     """What became of a transaction; final unless it is still open.
 
     Raises:
         TransactionNotFound: No transaction of that id was ever registered.
         StoreUnavailable: The store does not answer.
     """
-    happened(parts, transaction_id)
-    with parts.database.write() as session:
+    happened(context, transaction_id)
+    with context.database.write() as session:
         state = transactions.lock(session, transaction_id)
         if state is None:
             what = f"The log knows no transaction {transaction_id}."
@@ -66,7 +66,7 @@ def outcome(parts: Parts, transaction_id: str) -> Outcome:
     return Outcome(transaction_id, state, {str(name): version for name, _, version in found})
 
 
-def happened(parts: Parts, transaction_id: str) -> bool:
+def happened(context: LakeContext, transaction_id: str) -> bool:
     """Whether a transaction is known as ratified, after a look at open tables where it is not.
 
     There a commit may be published and not yet in the log: its file decides.
@@ -74,8 +74,8 @@ def happened(parts: Parts, transaction_id: str) -> bool:
     for look in (False, True):
         if look:
             with suppress(CorruptTable, StorageError, UnsupportedFeature):
-                follow_all(parts)
-        with parts.database.read() as session:
+                follow_all(context)
+        with context.database.read() as session:
             found = transactions.get(session, transaction_id)
         if found is None or found.state is TransactionState.RATIFIED:
             return found is not None
@@ -83,7 +83,7 @@ def happened(parts: Parts, transaction_id: str) -> bool:
 
 
 def ratify_surely(
-    parts: Parts, intent: Intent, ratify: Callable[[Parts, Intent], list[Ratified]]
+    context: LakeContext, intent: Intent, ratify: Callable[[LakeContext, Intent], list[Ratified]]
 ) -> list[Ratified]:
     """Ratify, whatever happens to the answers: committed once, or an error that means not at all.
 
@@ -95,18 +95,18 @@ def ratify_surely(
     def once() -> list[Ratified]:
         nonlocal doubtful
         try:
-            return ratify(parts, intent)
+            return ratify(context, intent)
         except OutcomeUnknown:
             doubtful = True
             raise
         except TransactionClosed as closed:
             if closed.state is not TransactionState.RATIFIED:
                 raise
-            with parts.database.read() as session:
+            with context.database.read() as session:
                 return recorded(session, intent.transaction_id)
 
     try:
-        return patiently(parts, once)
+        return patiently(context, once)
     except OutcomeUnknown as error:
         raise _unknown(intent.transaction_id) from error
     except StoreError as error:
@@ -115,24 +115,24 @@ def ratify_surely(
         raise
 
 
-def patiently(parts: Parts, action: Callable[[], T]) -> T:
+def patiently(context: LakeContext, action: Callable[[], T]) -> T:
     """Do something that may be done twice, again while the store cannot be reached."""
     try:
         return action()
     except (OutcomeUnknown, StoreUnavailable):
         pass
-    for attempt in _patiently(parts):
+    for attempt in _patiently(context):
         with attempt:
             return action()
     message = "unreachable"
     raise AssertionError(message)
 
 
-def _patiently(parts: Parts) -> tenacity.Retrying:
+def _patiently(context: LakeContext) -> tenacity.Retrying:
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception_type((OutcomeUnknown, StoreUnavailable)),
         wait=tenacity.wait_random_exponential(multiplier=0.02, max=1.0),
-        stop=tenacity.stop_after_delay(parts.database.patience_seconds),
+        stop=tenacity.stop_after_delay(context.database.patience_seconds),
         reraise=True,
     )
 

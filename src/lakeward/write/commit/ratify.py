@@ -21,18 +21,18 @@ from lakeward.model.clock import now_ms
 from lakeward.model.commit import Commit, CommitInfo, Head, Isolation, TransactionState
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.storage.base import Prepared
 from lakeward.storage.syncing import sync_in_turn, sync_together
 from lakeward.storage.underway import Underway
 from lakeward.write.commit import conflict, drift, iceberg
-from lakeward.write.commit.lock_checks import honour, needs
+from lakeward.write.commit.lock_checks import check_locks, needs
 from lakeward.write.commit.new_table import enter, make_empty
 from lakeward.write.commit.record import Ratified, insert
 from lakeward.write.plan.change import Change, metrics, summary
 from lakeward.write.stage.stager import Stager
 
-Along: TypeAlias = Callable[[Session], None]
+OnRatify: TypeAlias = Callable[[Session], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Intent:
     looked_at: Sequence[Change] = ()
     absent: Collection[TableName] = ()
     holds_locks: bool = False
-    along: Sequence[Along] = ()
+    on_ratify: Sequence[OnRatify] = ()
     stagers: Sequence[Stager] = ()
 
     def settle(self, prepared: Iterable[Prepared] = ()) -> None:
@@ -70,18 +70,18 @@ class Intent:
         if staged:
             sync_together([*staged, *prepared])
 
-    def settle_early(self, parts: Parts) -> None:
+    def settle_early(self, context: LakeContext) -> None:
         """Make them safe, unless nobody is kept waiting when that is done with the store held."""
-        if parts.database.is_busy:
+        if context.database.is_busy:
             sync_in_turn(self._staged())
-        elif parts.database.is_remote or not all(s.settles_soon for s in self.stagers):
+        elif context.database.is_remote or not all(s.settles_soon for s in self.stagers):
             self.settle()
 
     def _staged(self) -> list[Underway]:
         return [file for stager in self.stagers for file in stager.take_underway()]
 
 
-def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
+def ratify(context: LakeContext, intent: Intent) -> list[Ratified]:
     """Make the transaction true.
 
     Raises:
@@ -91,20 +91,20 @@ def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
         OutcomeUnknown: The store did not answer; ask by id.
     """
     members: list[Ratified] = []
-    intent.settle_early(parts)
-    with _Discarding(members), parts.database.write() as session:
+    intent.settle_early(context)
+    with _Discarding(members), context.database.write() as session:
         close(session, intent.transaction_id)
         new = [c for c in intent.changes if c.is_new]
         if new:
-            parts.database.lock_schema(session)
+            context.database.lock_schema(session)
         touched = sorted((*intent.changes, *intent.looked_at), key=lambda c: c.head.table_id)
         touched = [c for c in touched if not c.is_new]
         current = [
-            drift.settled(parts, session, heads.lock(session, c.head.table_id, c.head.name))
+            drift.settled(context, session, heads.lock(session, c.head.table_id, c.head.name))
             for c in touched
         ]
         reach("ratify.locked")
-        honour_locks(parts, session, intent)
+        check_and_release_locks(context, session, intent)
         for change, head in zip(touched, current, strict=True):
             conflict.check(session, change, head, intent.isolation)
         conflict.check_absent(session, intent.absent)
@@ -113,13 +113,13 @@ def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
         for change, head in zip(touched, current, strict=True):
             if change.is_empty:
                 continue
-            member = member_of(parts, intent, change, head, timestamp)
+            member = member_of(context, intent, change, head, timestamp)
             if head.format == iceberg.FORMAT:
-                member = iceberg.extend(parts, session, member, change.aside)
+                member = iceberg.extend(context, session, member, change.aside)
             insert(session, member, head)
-            members.append(member if head.format == iceberg.FORMAT else _prepared(parts, member))
-        members.extend(_first(parts, session, intent, c, timestamp) for c in new)
-        for record in intent.along:
+            members.append(member if head.format == iceberg.FORMAT else _prepared(context, member))
+        members.extend(_first(context, session, intent, c, timestamp) for c in new)
+        for record in intent.on_ratify:
             record(session)
         intent.settle([m.prepared for m in members if m.prepared is not None])
         reach("ratify.inserted")
@@ -128,26 +128,26 @@ def ratify(parts: Parts, intent: Intent) -> list[Ratified]:
 
 
 def _first(
-    parts: Parts, session: Session, intent: Intent, change: Change, timestamp: int
+    context: LakeContext, session: Session, intent: Intent, change: Change, timestamp: int
 ) -> Ratified:
     """A table that the transaction makes, with its first rows."""
-    head = enter(parts, session, change.head, timestamp)
+    head = enter(context, session, change.head, timestamp)
     if head.format != iceberg.FORMAT:
-        member = member_of(parts, intent, change, head, timestamp)
+        member = member_of(context, intent, change, head, timestamp)
         insert(session, member, head)
-        return _prepared(parts, member)
+        return _prepared(context, member)
     if not change.added:
-        member = member_of(parts, intent, change, head, timestamp)
-        entered = iceberg.begin(parts, session, head, member.definition, member.commit)
+        member = member_of(context, intent, change, head, timestamp)
+        entered = iceberg.begin(context, session, head, member.definition, member.commit)
         member = replace(member, head=replace(member.head, pointer=entered.pointer))
         insert(session, member, entered)
         heads.set_published(session, head.table_id, 0)
         return member
     definition = change.new_definition or change.definition
-    empty = make_empty(parts, session, head, definition, timestamp - 1)
+    empty = make_empty(context, session, head, definition, timestamp - 1)
     rows = replace(change, definition=definition, new_definition=None)
-    member = member_of(parts, intent, rows, empty, timestamp)
-    member = iceberg.extend(parts, session, member, change.aside)
+    member = member_of(context, intent, rows, empty, timestamp)
+    member = iceberg.extend(context, session, member, change.aside)
     insert(session, member, empty)
     return member
 
@@ -172,21 +172,21 @@ class _Discarding:
                 member.prepared.discard()
 
 
-def _prepared(parts: Parts, member: Ratified) -> Ratified:
+def _prepared(context: LakeContext, member: Ratified) -> Ratified:
     """The member with its published file begun: written, but nowhere to be seen."""
     path = commit_path(member.head.location, member.commit.version)
     data = commit_bytes(member.head, member.commit, member.definition)
-    prepared = parts.storage.prepare(path, data)
+    prepared = context.storage.prepare(path, data)
     return Ratified(member.head, member.commit, member.definition, prepared)
 
 
-def honour_locks(parts: Parts, session: Session, intent: Intent) -> None:
+def check_and_release_locks(context: LakeContext, session: Session, intent: Intent) -> None:
     """Pass unless another transaction holds a table that this one changes; its own locks end here.
 
     Raises:
         Locked: One does.
     """
-    honour(parts, session, needs(intent.changes), by=intent.transaction_id)
+    check_locks(context, session, needs(intent.changes), by=intent.transaction_id)
     if intent.holds_locks:
         locks.release(session, intent.transaction_id)
 
@@ -211,7 +211,9 @@ def close(session: Session, transaction_id: str) -> None:
     raise TransactionClosed(what, hint=hint, transaction_id=transaction_id, state=state)
 
 
-def member_of(parts: Parts, intent: Intent, change: Change, head: Head, timestamp: int) -> Ratified:
+def member_of(
+    context: LakeContext, intent: Intent, change: Change, head: Head, timestamp: int
+) -> Ratified:
     """What a change becomes on top of a locked head."""
     operation = summary(change)
     version = head.version + 1
@@ -224,8 +226,8 @@ def member_of(parts: Parts, intent: Intent, change: Change, head: Head, timestam
             operation=operation.name,
             parameters=operation.parameters,
             metrics=metrics(change),
-            actor=parts.actor,
-            engine=parts.engine,
+            actor=context.actor,
+            engine=context.engine,
             message=intent.message,
             members=len(intent.changes),
             attempts=intent.attempts,

@@ -16,7 +16,7 @@ from lakeward.errors import InvalidName, TableNotFound, UnsupportedFeature
 from lakeward.log import heads
 from lakeward.log.catalog import CATALOG, NAMESPACE
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.storage.overlap import overlaps
 
 _FILES: Final = frozenset(
@@ -27,12 +27,12 @@ _SESSION: Final = "spark_catalog"
 
 
 def table_of(
-    parts: Parts, workspace: Workspace, ref: TableRef, knows: Callable[[TableName], bool]
+    context: LakeContext, workspace: Workspace, ref: TableRef, knows: Callable[[TableName], bool]
 ) -> TableName | None:
     """The lake's table that a name means; None for what else may be read.
 
     Args:
-        parts: The lake's.
+        context: The lake's.
         workspace: Whose session has temporary views and other catalogs.
         ref: The name where it stands.
         knows: Whether the transaction knows a table.
@@ -43,7 +43,7 @@ def table_of(
     """
     path = _path(ref)
     if path is not None:
-        _check_path(parts, ref, path)
+        _check_path(context, ref, path)
         return None
     if not ref.writes and len(ref.parts) == 1 and workspace.is_view(ref.parts[0]):
         return None
@@ -80,32 +80,32 @@ def created_name(ref: TableRef) -> TableName:
 
 
 def _name(ref: TableRef) -> TableName | None:
-    parts = ref.parts
-    if len(parts) == 3 and parts[0] == CATALOG:
-        parts = parts[1:] if parts[1] != NAMESPACE else parts[2:]
-    if len(parts) > 2:
+    context = ref.parts
+    if len(context) == 3 and context[0] == CATALOG:
+        context = context[1:] if context[1] != NAMESPACE else context[2:]
+    if len(context) > 2:
         return None
     try:
-        return TableName.parse(".".join(parts))
+        return TableName.parse(".".join(context))
     except InvalidName:
         return None
 
 
 def _path(ref: TableRef) -> str | None:
     """The path of files that a name stands for; None where it is the name of a table."""
-    parts = ref.parts[1:] if ref.parts[0].lower() == _SESSION else ref.parts
-    if len(parts) != 2 or parts[0].lower() not in _FILES:
+    context = ref.parts[1:] if ref.parts[0].lower() == _SESSION else ref.parts
+    if len(context) != 2 or context[0].lower() not in _FILES:
         return None
-    return parts[1] if "/" in parts[1] or ":" in parts[1] else None
+    return context[1] if "/" in context[1] or ":" in context[1] else None
 
 
-def _check_path(parts: Parts, ref: TableRef, path: str) -> None:
+def _check_path(context: LakeContext, ref: TableRef, path: str) -> None:
     if ref.writes:
         what = f"{ref} is a path; what is written there is seen at once."
         raise UnsupportedFeature(what, hint="Write a table of the lake, by its name.")
-    with parts.database.read() as session:
+    with context.database.read() as session:
         known = heads.all_heads(session)
     for head in known:
-        if overlaps(path, parts.storage.uri(head.location)):
+        if overlaps(path, context.storage.uri(head.location)):
             what = f"{ref} reaches files of table {head.name}, past the transaction."
             raise UnsupportedFeature(what, hint=f"Write {head.name} instead of the path.")

@@ -13,7 +13,7 @@ from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.where import parse
 from lakeward.model.names import TableName
 from lakeward.model.types import MapOf
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
 from lakeward.write.plan.change import Operation
 from lakeward.write.spark.names import table_of
@@ -32,7 +32,7 @@ _OPERATIONS: Final = {
 }
 
 
-def found_tables(parts: Parts, tables: SparkTables, statement: Statement) -> Found:
+def found_tables(context: LakeContext, tables: SparkTables, statement: Statement) -> Found:
     """The lake's table for each name of a statement, by where it stands; nothing is opened yet.
 
     Raises:
@@ -40,7 +40,7 @@ def found_tables(parts: Parts, tables: SparkTables, statement: Statement) -> Fou
         UnsupportedFeature: The statement would go past the transaction.
     """
     found = {
-        ref.start: table_of(parts, tables.workspace, ref, tables.knows)
+        ref.start: table_of(context, tables.workspace, ref, tables.knows)
         for ref in statement.tables
         # What it makes is not there yet.
         if not (ref.writes and statement.kind in (Kind.VIEW, Kind.CREATE))

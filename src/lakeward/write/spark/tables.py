@@ -25,7 +25,7 @@ from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.branch.delta import DeltaBranch
 from lakeward.write.branch.iceberg import IcebergBranch
 from lakeward.write.commit import iceberg
@@ -83,7 +83,7 @@ class SparkTables:
     """What a transaction on Spark works with.
 
     Args:
-        parts: The lake's.
+        context: The lake's.
         owner: The transaction's id.
         view: At which version it sees each table.
         register: Called before a file is written.
@@ -91,9 +91,9 @@ class SparkTables:
     """
 
     def __init__(
-        self, parts: Parts, owner: str, view: View, register: Callable[[], None], spark: Any
+        self, context: LakeContext, owner: str, view: View, register: Callable[[], None], spark: Any
     ) -> None:
-        self._parts = parts
+        self._context = context
         self._owner = owner
         self._view = view
         self._register = register
@@ -212,8 +212,8 @@ class SparkTables:
         Raises:
             AlreadyExists: The lake has a table of this name, or one lies where it would.
         """
-        with self._parts.database.read() as session:
-            head = new_head(self._parts, session, name, format, guard=True)
+        with self._context.database.read() as session:
+            head = new_head(self._context, session, name, format, guard=True)
         member = self._view.make(head, replace(definition, created_ms=now_ms()))
         self._written[name] = self._open(name, member, whole=False)
         self._written[name].made = operation
@@ -224,7 +224,7 @@ class SparkTables:
         """Whether the lake has a table of this name, or the transaction makes one."""
         if name in self._view.members:
             return True
-        with self._parts.database.read() as session:
+        with self._context.database.read() as session:
             return heads.find(session, name) is not None
 
     def look(self, name: TableName) -> None:
@@ -291,7 +291,7 @@ class SparkTables:
                     check_deletable(change)
                 session = self.workspace.session
                 self.workspace.set_utc()
-                check_rows(self._parts, session, branch, change.definition, net.added)
+                check_rows(self._context, session, branch, change.definition, net.added)
             written.net = net
             if not net.is_empty:
                 branch.fill(change, net)
@@ -346,14 +346,14 @@ class SparkTables:
         definition = _unchecked(member.change.definition)
         branch: Branch
         if head.format == iceberg.FORMAT:
-            branch = IcebergBranch.open(self._parts, self._owner, head, definition)
+            branch = IcebergBranch.open(self._context, self._owner, head, definition)
             self.workspace.enter_iceberg(name.namespace, name.name, branch.document.location)
             return _Written(member, branch, True, [])
         if whole and not member.change.removed:
-            branch = DeltaBranch.open_whole(self._parts, self._owner, head, definition)
+            branch = DeltaBranch.open_whole(self._context, self._owner, head, definition)
         else:
             base = member.files() if whole else None
-            branch = DeltaBranch.open(self._parts, self._owner, head, definition, base)
+            branch = DeltaBranch.open(self._context, self._owner, head, definition, base)
         out = _Written(member, branch, whole, [], is_entered=False)
         if was_pinned:
             # Views and frames that were made of the table meanwhile go on by its name.
@@ -392,12 +392,12 @@ class SparkTables:
         written.is_whole = True
 
     def _pin(self, name: TableName, member: Member) -> None:
-        head, storage = member.change.head, self._parts.storage
+        head, storage = member.change.head, self._context.storage
         if head.format == iceberg.FORMAT:
             self.workspace.enter_iceberg(name.namespace, name.name, str(head.pointer))
         else:
             if not storage.exists(commit_path(head.location, head.version)):
-                publish_backlog(self._parts, head)
+                publish_backlog(self._context, head)
             place = storage.uri(head.location)
             self.workspace.enter_version(name.namespace, name.name, place, head.version)
         self._pinned[name] = head.version

@@ -67,7 +67,7 @@ class SparkTransaction(Transaction):
             hint = "Use isolation='snapshot' or 'serializable'."
             raise UnsupportedFeature(what, hint=hint)
         self._tables = SparkTables(
-            self._parts, self.transaction_id, self._view, self._registered.ensure, spark
+            self._context, self.transaction_id, self._view, self._registered.ensure, spark
         )
         self._reader = Reader(self._tables)
 
@@ -116,7 +116,7 @@ class SparkTransaction(Transaction):
             return self.spark.range(0).toDF("id")
         self._check_open()
         # Looked up first, so that a statement that is refused has changed nothing.
-        found = found_tables(self._parts, self._tables, statement)
+        found = found_tables(self._context, self._tables, statement)
         if statement.kind is Kind.CREATE:
             return self._make(statement, found, args)
         with self._running(str(found.get(statement.target.start)) if statement.target else ""):

@@ -27,7 +27,7 @@ from lakeward.model.expressions.render import render
 from lakeward.model.expressions.where import parse
 from lakeward.model.file import DataFile
 from lakeward.model.types import Field
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.read.plan import file_always_matches
 from lakeward.write.branch.delta import DeltaBranch
 from lakeward.write.branch.iceberg import IcebergBranch
@@ -41,7 +41,7 @@ _ZONE: Final = "Write with a session whose spark.sql.session.timeZone is UTC, or
 
 
 def check_rows(
-    parts: Parts,
+    context: LakeContext,
     session: Any,
     branch: DeltaBranch | IcebergBranch,
     definition: Definition,
@@ -52,7 +52,7 @@ def check_rows(
     Derived partition values must be those of the rows, too.
 
     Args:
-        parts: The lake's.
+        context: The lake's.
         session: Of Spark.
         branch: Where the rows are.
         definition: The table's, with its required columns and checks.
@@ -70,7 +70,7 @@ def check_rows(
     }
     derived = _derived(definition, new, str(branch.head.name))
     if open_checks or required or derived:
-        rows = _rows(parts, session, branch, new)
+        rows = _rows(context, session, branch, new)
         checks = _checks(open_checks, definition) | _present(required) | derived
         _refuse(rows, checks, str(branch.head.name))
 
@@ -199,13 +199,13 @@ def _refuse(rows: DataFrame, checks: Mapping[str, _Check], table: str) -> None:
 
 
 def _rows(
-    parts: Parts,
+    context: LakeContext,
     session: Any,
     branch: DeltaBranch | IcebergBranch,
     new: Sequence[DataFile],
 ) -> DataFrame:
     """The rows of new files alone, as the table's columns."""
-    head, storage = branch.head, parts.storage
+    head, storage = branch.head, context.storage
     root = storage.uri(head.location)
     if isinstance(branch, IcebergBranch):
         # Spark writes every column into the files, partition columns too.

@@ -18,7 +18,7 @@ from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile, is_full
 from lakeward.model.types import Field, Primitive, arrow_type
 from lakeward.model.values import Value, to_neutral
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.read.scan import read_files
 from lakeward.storage.base import Storage
 from lakeward.write.plan.change import Change
@@ -27,7 +27,7 @@ from lakeward.write.stage.field_ids import numbering
 from lakeward.write.stage.writable import check_writable
 
 
-def entries(parts: Parts, change: Change, paths: Sequence[str]) -> list[DataFile]:
+def entries(context: LakeContext, change: Change, paths: Sequence[str]) -> list[DataFile]:
     """Entries for the log of files below the table's location, each opened and checked.
 
     Raises:
@@ -41,14 +41,14 @@ def entries(parts: Parts, change: Change, paths: Sequence[str]) -> list[DataFile
     table_id = change.head.table_id
     _check_paths(paths, str(change.head.name))
     known = {f.path for f in change.added}
-    with parts.database.read() as session:
+    with context.database.read() as session:
         for path in paths:
             if path in known or files.live_at_path(session, table_id, path):
                 what = f"Table {change.head.name} has the file {path!r} already."
                 raise AlreadyExists(what, path=path)
             known.add(path)
-    found = [_entry(parts.storage, change, path) for path in paths]
-    check_rows(parts.storage, change, found)
+    found = [_entry(context.storage, change, path) for path in paths]
+    check_rows(context.storage, change, found)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakeward.errors import UnsupportedFeature
 from lakeward.formats.delta import protocol
-from lakeward.write.commit import iceberg
+from lakeward.formats.iceberg import writing
 from lakeward.write.plan.change import Change
 from lakeward.write.plan.options import is_append_only
 
@@ -15,7 +15,7 @@ def check_writable(change: Change) -> None:
     Raises:
         UnsupportedFeature: It uses what the embedded engine cannot write.
     """
-    ours = iceberg if change.head.format == iceberg.FORMAT else protocol
+    ours = writing if change.head.format == "iceberg" else protocol
     ours.check_writable(change.definition, str(change.head.name))
 
 

@@ -14,7 +14,7 @@ from lakeward.log import catalog as own_catalog
 from lakeward.model import arguments
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
 from lakeward.write.tables.adopt_delta import adopt_delta
 from lakeward.write.tables.adopt_iceberg import adopt_iceberg
@@ -25,7 +25,7 @@ FORMATS: Final = (None, "delta", iceberg.FORMAT)
 
 
 def adopt(
-    parts: Parts,
+    context: LakeContext,
     name: TableName,
     location: str | Path,
     *,
@@ -38,7 +38,7 @@ def adopt(
     """Take an existing table into the lake.
 
     Args:
-        parts: The lake's.
+        context: The lake's.
         name: What the lake shall call it.
         location: Its directory; of an Iceberg table a metadata file, too, or its name in the
             catalog, which in the lake's own one must be what the lake shall call it.
@@ -67,15 +67,15 @@ def adopt(
         what = f"A table of the lake's own catalog keeps its name there, {location}."
         raise InvalidInput(what, hint="Give that name twice.", table=str(name))
     known = None if own or catalog is None else arguments.mapping(catalog, "catalog")
-    document = _document(parts, name, None if own else location, format, known)
+    document = _document(context, name, None if own else location, format, known)
     if document is not None:
-        return adopt_iceberg(parts, name, document, drift=drift, take_over=take_over)
-    place = relative_location(parts.storage, str(location))
-    return adopt_delta(parts, name, place, guard=guard, drift=drift, take_over=take_over)
+        return adopt_iceberg(context, name, document, drift=drift, take_over=take_over)
+    place = relative_location(context.storage, str(location))
+    return adopt_delta(context, name, place, guard=guard, drift=drift, take_over=take_over)
 
 
 def _document(
-    parts: Parts,
+    context: LakeContext,
     name: TableName,
     location: str | Path | None,
     format: str | None,  # noqa: A002  the name users know
@@ -87,22 +87,22 @@ def _document(
             what = "A catalog has Iceberg tables, and `location` names one of them."
             raise InvalidInput(what, hint="Give its name there, as `namespace.table`.")
         # Where the catalog's properties name no storage options, the lake's own reach its files.
-        known = {**parts.storage.iceberg_properties(), **catalog}
+        known = {**context.storage.iceberg_properties(), **catalog}
         return pointer_in(known, str(location))
     if location is None:
-        with parts.database.read() as session:
+        with context.database.read() as session:
             found = own_catalog.pointer(session, name)
         if found is None:
             what = f"The lake's Iceberg catalog has no table {name}."
             raise TableNotFound(what, hint="Give the table's location.", table=str(name))
         return found
-    place = relative_location(parts.storage, str(location))
-    path = parts.storage.uri(place)
+    place = relative_location(context.storage, str(location))
+    path = context.storage.uri(place)
     last = path.rpartition("/")[2]
     if document_number(last) is not None or last.endswith(".metadata.json"):
         return path
-    candidates = Candidates.at(parts.storage, place)
-    has_delta = f"{place}/{LOG_DIRECTORY}" in parts.storage.directories(place)
+    candidates = Candidates.at(context.storage, place)
+    has_delta = f"{place}/{LOG_DIRECTORY}" in context.storage.directories(place)
     if has_delta and candidates.names and format is None:
         what = f"Both a Delta and an Iceberg table lie at {path}."
         raise InvalidInput(what, hint="Say which with format='delta' or format='iceberg'.")

@@ -13,7 +13,7 @@ from lakeward.log.database import Session
 from lakeward.model.commit import Commit, CommitInfo, Head, new_transaction_id
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit.new_table import register
 from lakeward.write.commit.open_table import commit_open
 from lakeward.write.commit.publish import checkpoint_if_due
@@ -23,12 +23,12 @@ from lakeward.write.tables.adopted_history import insert_adopted
 
 
 def adopt_delta(
-    parts: Parts, name: TableName, place: str, *, guard: bool, drift: str, take_over: bool
+    context: LakeContext, name: TableName, place: str, *, guard: bool, drift: str, take_over: bool
 ) -> Head:
     """Take an existing Delta table into the lake.
 
     Args:
-        parts: The lake's.
+        context: The lake's.
         name: What the lake shall call it.
         place: Its directory, as the log keeps it.
         guard: Keep other writers out from now on: one commit on the table says so.
@@ -40,28 +40,28 @@ def adopt_delta(
         CorruptTable: Its log cannot be understood. Nothing was changed.
         AlreadyExists: The lake has it, or another lake guards it.
     """
-    history = read_history(parts.storage, place)
+    history = read_history(context.storage, place)
     current = history.definitions[-1][1]
     already = is_guarded(current.protocol)
     if already and not take_over:
-        what = f"The table at {parts.storage.uri(place)} is guarded by a lake."
+        what = f"The table at {context.storage.uri(place)} is guarded by a lake."
         hint = "Work with it through that lake; if that lake is gone, adopt it with take_over."
         raise AlreadyExists(what, hint=hint, location=place)
-    head = insert_adopted(parts, name, place, history, guard=already, drift=drift)
+    head = insert_adopted(context, name, place, history, guard=already, drift=drift)
     if guard and not already:
-        head = _guard(parts, head)
+        head = _guard(context, head)
     return head
 
 
-def _guard(parts: Parts, head: Head) -> Head:
+def _guard(context: LakeContext, head: Head) -> Head:
     """Commit the guard: arbitrated like any commit on an open table, so no foreign one is lost."""
     transaction_id = new_transaction_id()
-    with parts.database.write() as session:
-        register(parts, session, transaction_id)
+    with context.database.write() as session:
+        register(context, session, transaction_id)
 
     def build(session: Session, current: Head) -> Ratified:
         timestamp = timestamp_after([current])
-        before = parts.definition(session, current)
+        before = context.definition(session, current)
         definition = _guarded(before, current.version + 1, timestamp)
         commit = Commit(
             version=current.version + 1,
@@ -70,8 +70,8 @@ def _guard(parts: Parts, head: Head) -> Head:
                 transaction_id=transaction_id,
                 operation="ADOPT TABLE",
                 parameters={"guard": "true"},
-                actor=parts.actor,
-                engine=parts.engine,
+                actor=context.actor,
+                engine=context.engine,
             ),
             definition=definition,
         )
@@ -85,8 +85,8 @@ def _guard(parts: Parts, head: Head) -> Head:
         )
         return Ratified(advanced, commit, definition)
 
-    member = commit_open(parts, transaction_id, head, build)
-    checkpoint_if_due(parts, member)
+    member = commit_open(context, transaction_id, head, build)
+    checkpoint_if_due(context, member)
     return member.head
 
 

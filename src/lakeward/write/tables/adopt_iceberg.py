@@ -19,19 +19,19 @@ from lakeward.log import catalog
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
 from lakeward.write.tables.adopted_history import insert_adopted
 from lakeward.write.tables.places import relative_location
 
 
 def adopt_iceberg(
-    parts: Parts, name: TableName, pointer: str, *, drift: str, take_over: bool
+    context: LakeContext, name: TableName, pointer: str, *, drift: str, take_over: bool
 ) -> Head:
     """Take an existing Iceberg table into the lake.
 
     Args:
-        parts: The lake's.
+        context: The lake's.
         name: What the lake shall call it.
         pointer: Its current metadata document.
         drift: `adopt` or `refuse` what others commit later.
@@ -42,29 +42,29 @@ def adopt_iceberg(
         UnsupportedFeature: It has what the lake cannot read. Nothing was changed.
         AlreadyExists: The lake has it, or another lake keeps it.
     """
-    read = iceberg.reader(parts)
-    document = _current(parts, name, parts.memory.document(pointer, read))
+    read = iceberg.reader(context)
+    document = _current(context, name, context.memory.document(pointer, read))
     location = document.body.get("location")
     if not isinstance(location, str) or not location:
         what = f"{document.location} does not say where the table is."
         raise CorruptTable(what, path=document.location)
-    place = relative_location(parts.storage, schemeless(location))
-    with parts.database.read() as session:
+    place = relative_location(context.storage, schemeless(location))
+    with context.database.read() as session:
         ours = catalog.pointer(session, name) == document.location
     kept_as = document.properties.get(NAME)
     if kept_as is not None and not (take_over or ours):
         what = f"The table at {location} is kept by a lake, as {kept_as}."
         hint = "Work with it through that lake; if that lake is gone, adopt it with take_over."
         raise AlreadyExists(what, hint=hint, location=location)
-    history = read_history(document, Source(read, parts.storage.uri(place)))
+    history = read_history(document, Source(read, context.storage.uri(place)))
     if not history.uuid:
         history = replace(history, uuid=str(uuid.uuid4()))
 
     def enter(session: Session) -> None:
-        _enter(session, name, document, parts.storage.uri(place))
+        _enter(session, name, document, context.storage.uri(place))
 
     return insert_adopted(
-        parts,
+        context,
         name,
         place,
         history,
@@ -76,13 +76,13 @@ def adopt_iceberg(
     )
 
 
-def _current(parts: Parts, name: TableName, document: Document) -> Document:
+def _current(context: LakeContext, name: TableName, document: Document) -> Document:
     """The document that the lake's own catalog has for the table, where it has the same table."""
-    with parts.database.read() as session:
+    with context.database.read() as session:
         entered = catalog.pointer(session, name)
     if entered is None or entered == document.location:
         return document
-    known = parts.memory.document(entered, iceberg.reader(parts))
+    known = context.memory.document(entered, iceberg.reader(context))
     return known if known.uuid and known.uuid == document.uuid else document
 
 

@@ -14,11 +14,11 @@ from lakeward.model.commit import Commit, Head
 from lakeward.model.file import LIVE
 from lakeward.model.history import TableHistory
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 
 
 def insert_adopted(
-    parts: Parts,
+    context: LakeContext,
     name: TableName,
     location: str,
     history: TableHistory,
@@ -32,7 +32,7 @@ def insert_adopted(
     """Insert a table with its whole history in one database transaction; its head.
 
     Args:
-        parts: The lake's.
+        context: The lake's.
         name: What the lake shall call it.
         location: Its directory, as the log keeps it.
         history: All of it.
@@ -45,16 +45,16 @@ def insert_adopted(
     Raises:
         AlreadyExists: The name or the location is taken.
     """
-    with parts.database.write() as session:
-        parts.check_bound(session)
+    with context.database.write() as session:
+        context.check_bound(session)
         enter(session)
         taken = heads.by_location(session, location)
         if taken is not None:
-            what = f"The lake has the table at {parts.storage.uri(location)} as {taken.name}."
+            what = f"The lake has the table at {context.storage.uri(location)} as {taken.name}."
             raise AlreadyExists(what, table=str(taken.name))
         around = heads.nested(session, location)
         if around is not None:
-            what = f"{parts.storage.uri(location)} lies inside table {around}, or around it."
+            what = f"{context.storage.uri(location)} lies inside table {around}, or around it."
             hint = "Tables do not nest: move one of them first."
             raise AlreadyExists(what, hint=hint, table=str(around))
         now = now_ms()
@@ -81,7 +81,7 @@ def insert_adopted(
             session,
             head,
             at_ms=now,
-            actor=parts.actor,
+            actor=context.actor,
             action="ADOPT TABLE",
             version=newest.version,
             detail={"location": location, "first_version": history.first_version},

@@ -14,6 +14,7 @@ from lakeward.errors import UnsupportedFeature, VersionNotFound
 from lakeward.formats.delta.branch import absolute, branch_definition, check_branchable
 from lakeward.formats.delta.protocol import ICT_PROPERTY, guarded, is_writable
 from lakeward.formats.iceberg.publication import full_path
+from lakeward.formats.iceberg.writing import check_writable
 from lakeward.log import branches, commits, heads
 from lakeward.log.codec import loads
 from lakeward.log.database import Session
@@ -22,7 +23,7 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write.commit import iceberg
 from lakeward.write.commit.publish import write_checkpoint
@@ -39,7 +40,7 @@ _CLONES = Statement(
 )
 
 
-def clone(parts: Parts, source: TableSnapshot, name: TableName) -> Head:
+def clone(context: LakeContext, source: TableSnapshot, name: TableName) -> Head:
     """Make a table of the files of a snapshot.
 
     Raises:
@@ -50,7 +51,7 @@ def clone(parts: Parts, source: TableSnapshot, name: TableName) -> Head:
     held = source.plan()
     is_iceberg = source.head.format == iceberg.FORMAT
     make_it = _iceberg if is_iceberg else _delta
-    definition, files = make_it(parts, source, held)
+    definition, files = make_it(context, source, held)
 
     def note(session: Session, new: Head) -> None:
         # Whoever cleans up the source does so under this lock, too.
@@ -66,15 +67,15 @@ def clone(parts: Parts, source: TableSnapshot, name: TableName) -> Head:
         "sourceVersion": str(source.version),
     }
     begin = Beginning(_OPERATION, told, tuple(files), note)
-    made = make(parts, name, source.head.format, definition, guard=True, begin=begin)
+    made = make(context, name, source.head.format, definition, guard=True, begin=begin)
     if len(files) > _MANY and not is_iceberg and is_writable(definition):
-        write_checkpoint(parts, made, made.version, definition)
+        write_checkpoint(context, made, made.version, definition)
     return made
 
 
-def restore_clones(parts: Parts) -> None:
+def restore_clones(context: LakeContext) -> None:
     """Note again what clones stand on, as far as their own logs tell."""
-    with parts.database.write() as session:
+    with context.database.write() as session:
         known = {h.uuid: h.table_id for h in heads.all_heads(session)}
         for table_id, info in session.rows(_CLONES):
             told: dict[str, Any] = loads(info).get("parameters", {})
@@ -84,7 +85,7 @@ def restore_clones(parts: Parts) -> None:
 
 
 def _delta(
-    parts: Parts, source: TableSnapshot, held: Sequence[LoggedFile]
+    context: LakeContext, source: TableSnapshot, held: Sequence[LoggedFile]
 ) -> tuple[Definition, list[DataFile]]:
     check_branchable(source.definition, source.name)
     plain = branch_definition(source.definition)
@@ -93,16 +94,16 @@ def _delta(
         protocol=guarded(plain.protocol),
         properties={**plain.properties, ICT_PROPERTY: "true"},
     )
-    root = parts.storage.uri(source.head.location)
+    root = context.storage.uri(source.head.location)
     return definition, [absolute(f.file, root, definition) for f in held]
 
 
 def _iceberg(
-    parts: Parts, source: TableSnapshot, held: Sequence[LoggedFile]
+    context: LakeContext, source: TableSnapshot, held: Sequence[LoggedFile]
 ) -> tuple[Definition, list[DataFile]]:
     name = source.name
-    iceberg.check_writable(source.definition, name)
-    with parts.database.read() as session:
+    check_writable(source.definition, name)
+    with context.database.read() as session:
         first = commits.one(session, source.head.table_id, 0)
     if first is None or first.info.adopted:
         what = f"Table {name} was made by another engine; such Iceberg tables have no clones yet."
@@ -110,5 +111,5 @@ def _iceberg(
     if any(f.file.deletion_vector is not None for f in held):
         what = f"Version {source.version} of {name} has delete files, which cannot be shared."
         raise UnsupportedFeature(what, hint="Rewrite its files first.", table=name)
-    root = parts.storage.uri(source.head.location)
+    root = context.storage.uri(source.head.location)
     return source.definition, [replace(f.file, path=full_path(f.file, root)) for f in held]

@@ -22,9 +22,9 @@ from lakeward.model.definition import Definition
 from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
-from lakeward.write.commit.lock_checks import honour
+from lakeward.write.commit.lock_checks import check_locks
 from lakeward.write.commit.ratify import timestamp_after
 from lakeward.write.plan import retry
 from lakeward.write.plan.options import (
@@ -64,7 +64,7 @@ _FORMATS = ("delta", iceberg.FORMAT)
 
 
 def create(
-    parts: Parts,
+    context: LakeContext,
     name: TableName,
     schema: Any,
     *,
@@ -96,27 +96,27 @@ def create(
         guard=arguments.flag(guard, "guard"),
     )
 
-    return make(parts, name, format, definition, guard=guard)
+    return make(context, name, format, definition, guard=guard)
 
 
-def drop(parts: Parts, name: TableName) -> None:
+def drop(context: LakeContext, name: TableName) -> None:
     """Take a table out of the lake. Its files stay where they are.
 
     Raises:
         TableNotFound: There is no such table.
         Locked: A transaction holds it.
     """
-    with parts.database.write() as session:
+    with context.database.write() as session:
         found = heads.get(session, name)
         head = heads.lock(session, found.table_id, name)
-        honour(parts, session, [(head, LockMode.WRITE)])
+        check_locks(context, session, [(head, LockMode.WRITE)])
         # Later than its last version even by a clock that is behind, so that cuts agree.
         now = timestamp_after([head])
-        head = audit.record(session, head, at_ms=now, actor=parts.actor, action="DROP TABLE")
+        head = audit.record(session, head, at_ms=now, actor=context.actor, action="DROP TABLE")
         heads.advance(session, head)
         heads.drop(session, head.table_id, now)
         if head.format == iceberg.FORMAT:
-            iceberg.leave(parts, session, head)
+            iceberg.leave(context, session, head)
 
 
 def define(

@@ -21,7 +21,7 @@ from lakeward.model.commit import (
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
 from lakeward.write.commit.new_table import enter, make_empty, new_head, register, told
 from lakeward.write.commit.outcome import ratify_surely, recorded
@@ -50,7 +50,7 @@ class Beginning:
 
 
 def make(
-    parts: Parts,
+    context: LakeContext,
     name: TableName,
     format: str,  # noqa: A002  the name users know
     definition: Definition,
@@ -67,15 +67,15 @@ def make(
     """
     first = begin or Beginning()
 
-    def once(parts: Parts, intent: Intent) -> list[Ratified]:
+    def once(context: LakeContext, intent: Intent) -> list[Ratified]:
         return _ratify(
-            parts, intent.transaction_id, name, format, definition, guard=guard, begin=first
+            context, intent.transaction_id, name, format, definition, guard=guard, begin=first
         )
 
     intent = Intent(new_transaction_id(), Isolation.SNAPSHOT, message=None, attempts=1, changes=())
-    (member,) = ratify_surely(parts, intent, once)
+    (member,) = ratify_surely(context, intent, once)
     try:
-        publish_member(parts, member)
+        publish_member(context, member)
     except LakewardError as error:
         # The table stands; whoever opens the lake next publishes it.
         _LOG.warning("Table %s is made and not yet published: %s", name, error)
@@ -83,7 +83,7 @@ def make(
 
 
 def _ratify(
-    parts: Parts,
+    context: LakeContext,
     transaction_id: str,
     name: TableName,
     format: str,  # noqa: A002  the name users know
@@ -92,9 +92,9 @@ def _ratify(
     guard: bool,
     begin: Beginning,
 ) -> list[Ratified]:
-    with parts.database.write() as session:
-        parts.database.lock_schema(session)
-        parts.check_bound(session)
+    with context.database.write() as session:
+        context.database.lock_schema(session)
+        context.check_bound(session)
         done = recorded(session, transaction_id)
         if done:
             # It happened, and the answer was lost.
@@ -104,12 +104,12 @@ def _ratify(
         # Iceberg has no snapshot in a table's first document, so files come with the next version.
         later = bool(begin.files) and is_iceberg
         definition = replace(definition, created_ms=now)
-        head = enter(parts, session, new_head(parts, session, name, format, guard=guard), now)
+        head = enter(context, session, new_head(context, session, name, format, guard=guard), now)
         begin.note(session, head)
         if later:
-            empty = make_empty(parts, session, head, definition, now)
-            return [_add_files(parts, session, empty, definition, transaction_id, begin)]
-        register(parts, session, transaction_id)
+            empty = make_empty(context, session, head, definition, now)
+            return [_add_files(context, session, empty, definition, transaction_id, begin)]
+        register(context, session, transaction_id)
         commit = Commit(
             version=0,
             timestamp_ms=now,
@@ -117,14 +117,14 @@ def _ratify(
                 transaction_id=transaction_id,
                 operation=begin.operation,
                 parameters=begin.parameters or told(definition),
-                actor=parts.actor,
-                engine=parts.engine,
+                actor=context.actor,
+                engine=context.engine,
             ),
             added=begin.files,
             definition=definition,
         )
         if is_iceberg:
-            head = iceberg.begin(parts, session, head, definition, commit)
+            head = iceberg.begin(context, session, head, definition, commit)
         member = Ratified(
             replace(head, version=0, timestamp_ms=now, definition_id=0), commit, definition
         )
@@ -136,7 +136,7 @@ def _ratify(
 
 
 def _add_files(
-    parts: Parts,
+    context: LakeContext,
     session: Session,
     head: Head,
     definition: Definition,
@@ -144,18 +144,18 @@ def _add_files(
     begin: Beginning,
 ) -> Ratified:
     """The first files of an Iceberg table that was made in the same session."""
-    register(parts, session, transaction_id)
+    register(context, session, transaction_id)
     now = head.timestamp_ms + 1
     info = CommitInfo(
         transaction_id=transaction_id,
         operation=begin.operation,
         parameters=begin.parameters or {},
-        actor=parts.actor,
-        engine=parts.engine,
+        actor=context.actor,
+        engine=context.engine,
     )
     commit = Commit(version=1, timestamp_ms=now, info=info, added=begin.files)
     advanced = replace(head, version=1, timestamp_ms=now)
-    member = iceberg.extend(parts, session, Ratified(advanced, commit, definition), aside=[])
+    member = iceberg.extend(context, session, Ratified(advanced, commit, definition), aside=[])
     insert(session, member, head)
     transactions.end(session, transaction_id, TransactionState.RATIFIED, now)
     return member

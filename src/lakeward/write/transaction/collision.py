@@ -73,7 +73,7 @@ class Collision:
     def _at(self, head: Head) -> TableSnapshot:
         member = self._member
         return TableSnapshot(
-            member.parts, head, head.version, head.timestamp_ms, member.change.definition
+            member.context, head, head.version, head.timestamp_ms, member.change.definition
         )
 
 
@@ -81,7 +81,7 @@ def collision(error: Conflict, transaction_id: str, member: Member, head: Head) 
     """What a conflict is about."""
     change = member.change
     low, high = change.head.version + 1, head.version
-    with member.parts.database.read() as session:
+    with member.context.database.read() as session:
         found = commits.history(session, head.table_id, low=low, high=high, limit=high - low + 1)
     operation = summary(change)
     return Collision(

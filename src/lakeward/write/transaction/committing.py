@@ -16,12 +16,12 @@ from lakeward.model.commit import Isolation
 from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
-from lakeward.read.context import Parts
-from lakeward.write.commit.background import Behind
+from lakeward.read.context import LakeContext
+from lakeward.write.commit.background import BackgroundWorker
 from lakeward.write.commit.open_table import ratify_open
 from lakeward.write.commit.outcome import ratify_surely
 from lakeward.write.commit.publish import checkpoint_if_due, publish_member
-from lakeward.write.commit.ratify import Along, Intent, ratify
+from lakeward.write.commit.ratify import Intent, OnRatify, ratify
 from lakeward.write.commit.record import Ratified
 from lakeward.write.rows.marking import stored_paths
 from lakeward.write.transaction.hooks import Hooks
@@ -62,8 +62,8 @@ class Committing:
     """One transaction on its way into the log.
 
     Attributes:
-        parts: Of the lake.
-        behind: Does what may come after the acknowledgement.
+        context: Of the lake.
+        background: Does what may come after the acknowledgement.
         transaction_id: Under which it is known.
         isolation: Its level.
         message: Why.
@@ -77,8 +77,8 @@ class Committing:
         along: What else is recorded in the same database transaction.
     """
 
-    parts: Parts
-    behind: Behind
+    context: LakeContext
+    background: BackgroundWorker
     transaction_id: str
     isolation: Isolation
     message: str | None
@@ -89,29 +89,29 @@ class Committing:
     locks: TableLocks
     resolver: Resolver
     hooks: Hooks | None
-    along: list[Along] = field(default_factory=list)
+    on_ratify: list[OnRatify] = field(default_factory=list)
 
     def ratify(self) -> list[Ratified]:
         """Ratify, after settling what can be settled; nothing where nothing is left to commit."""
         last = self.attempts + _SETTLED
         while True:
             members = {n: m for n, m in self.view.members.items() if not m.change.is_empty}
-            if not members and not self.along:
+            if not members and not self.on_ratify:
                 return []
             for member in members.values():
                 member.finish()
             reach("stage.done")
             self.registered.ensure()
             if self.hooks:
-                self.hooks.run(staged_commit(self, self.parts.actor, members))
+                self.hooks.run(staged_commit(self, self.context.actor, members))
             reach("validate.done")
             try:
                 return self._ratify_once(members)
             except Conflict as error:
-                self.parts.counters.add("conflicts")
+                self.context.counters.add("conflicts")
                 if self.attempts == last or not self.resolver.settle(error):
                     raise
-                self.parts.counters.add("settled")
+                self.context.counters.add("settled")
                 self.attempts += 1
 
     def discard_unused(self, ratified: Sequence[Ratified]) -> None:
@@ -133,9 +133,9 @@ class Committing:
         for member in sorted(ratified, key=lambda m: m.head.format != "delta"):
             try:
                 if member.head.guarded:
-                    publish_member(self.parts, member, self.behind)
+                    publish_member(self.context, member, self.background)
                 else:
-                    checkpoint_if_due(self.parts, member, self.behind)
+                    checkpoint_if_due(self.context, member, self.background)
             except LakewardError as error:
                 published = False
                 _LOG.warning(
@@ -173,11 +173,11 @@ class Committing:
                 # Only a serializable transaction depends on what was not there.
                 self.view.missed if self.isolation is Isolation.SERIALIZABLE else (),
                 self.locks.in_store,
-                self.along,
+                self.on_ratify,
                 [m.stager for m in members.values()],
             )
             try:
-                return ratify_surely(self.parts, intent, way)
+                return ratify_surely(self.context, intent, way)
             except Locked as error:
                 # In the queue it comes to its turn, however busy the table is.
                 left = max(0.0, deadline - time.monotonic())

@@ -69,7 +69,7 @@ def _read(
 ) -> pa.Table:
     change = member.change
     return read_files(
-        member.parts.storage, change.head, change.definition, files, columns=columns, where=where
+        member.context.storage, change.head, change.definition, files, columns=columns, where=where
     ).read_all()
 
 
@@ -80,14 +80,14 @@ def _take_out(member: Member, touched: pa.Table, known: int) -> None:
     spans = keys.span(touched)
     where = between({f: _neutral(f, *spans[f.name]) for f in member.key})
     table_id, version = change.head.table_id, change.head.version
-    with member.parts.database.read() as session:
+    with member.context.database.read() as session:
         condition = to_prune_by(where, change.definition)
         found = list(plan(session, table_id, version, condition, after=known))
         replaced = files.removed_since(session, table_id, known, version) if found else []
     replaced = [f for f in replaced if condition is None or file_may_match(condition, f.file)]
     left = _left(member, replaced, touched)
     for file in sorted(found, key=lambda f: (f.added, f.ordinal)):
-        rows = pa.concat_tables(rewrite.rows_of(member.parts.storage, change, file))
+        rows = pa.concat_tables(rewrite.rows_of(member.context.storage, change, file))
         same_key, kept = keys.split(rows, touched)
         if left is not None and same_key.num_rows:
             left, theirs = difference(left, same_key)
@@ -100,7 +100,7 @@ def _take_out(member: Member, touched: pa.Table, known: int) -> None:
 def _left(member: Member, replaced: Sequence[LoggedFile], touched: pa.Table) -> pa.Table | None:
     """The rows with touched keys in files that others replaced which the transaction left there."""
     change = member.change
-    some = [r for f in replaced for r in rewrite.rows_of(member.parts.storage, change, f)]
+    some = [r for f in replaced for r in rewrite.rows_of(member.context.storage, change, f)]
     if not some:
         return None
     rows, _ = keys.split(pa.concat_tables(some), touched)

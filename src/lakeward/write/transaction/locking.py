@@ -23,7 +23,7 @@ from lakeward.log.database import Session
 from lakeward.model.commit import Head, TransactionState
 from lakeward.model.locks import Circle, Claim, Claims, LockMode, gives_way
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit.lock_checks import locked
 from lakeward.write.commit.outcome import patiently
 
@@ -43,8 +43,10 @@ class TableLocks:
         in_store: Whether the store may know of a lock, or a wait, of this transaction.
     """
 
-    def __init__(self, parts: Parts, transaction_id: str, register: Callable[[], None]) -> None:
-        self._parts = parts
+    def __init__(
+        self, context: LakeContext, transaction_id: str, register: Callable[[], None]
+    ) -> None:
+        self._context = context
         self._transaction_id = transaction_id
         self._register = register
         self._held: dict[TableName, LockMode] = {}
@@ -92,7 +94,7 @@ class TableLocks:
         self._register()
         self.in_store = True
         started = time.monotonic()
-        request = _Request(self._parts, self._transaction_id, name, mode, may_wait=timeout > 0)
+        request = _Request(self._context, self._transaction_id, name, mode, may_wait=timeout > 0)
         looking = tenacity.Retrying(
             retry=tenacity.retry_if_result(lambda answer: answer.head is None),
             wait=_pause,
@@ -100,19 +102,19 @@ class TableLocks:
             retry_error_callback=lambda state: state.outcome and state.outcome.result(),
         )
         try:
-            answer: _Answer = looking(lambda: patiently(self._parts, request.answer))
+            answer: _Answer = looking(lambda: patiently(self._context, request.answer))
             if answer.head is None:
                 waited = time.monotonic() - started
                 raise locked(name, mode, answer.in_the_way, answer.now, waited)
         except BaseException:
             with suppress(LakewardError):
-                patiently(self._parts, request.withdraw)
+                patiently(self._context, request.withdraw)
             raise
         self._held[name] = mode
         return answer.head
 
     def _let_go(self) -> None:
-        with self._parts.database.write(durable=False) as session:
+        with self._context.database.write(durable=False) as session:
             locks.release(session, self._transaction_id)
         self._held.clear()
 
@@ -134,9 +136,15 @@ class _Request:
     """
 
     def __init__(
-        self, parts: Parts, transaction_id: str, name: TableName, mode: LockMode, *, may_wait: bool
+        self,
+        context: LakeContext,
+        transaction_id: str,
+        name: TableName,
+        mode: LockMode,
+        *,
+        may_wait: bool,
     ) -> None:
-        self._parts = parts
+        self._context = context
         self._transaction_id = transaction_id
         self._name = name
         self._mode = mode
@@ -154,12 +162,12 @@ class _Request:
     def withdraw(self) -> None:
         """Stop waiting."""
         if self._noted is not None:
-            with self._parts.database.write(durable=False) as session:
+            with self._context.database.write(durable=False) as session:
                 locks.withdraw(session, self._noted.table_id, self._transaction_id)
 
     def _look(self, noted: Claim) -> _Answer | None:
         """Who is in the way; None when it is worth asking."""
-        database = self._parts.database
+        database = self._context.database
         with database.read() as session:
             now = database.clock_ms(session)
             claims = locks.claims(session)
@@ -174,7 +182,7 @@ class _Request:
         return _Answer(None, in_the_way, now)
 
     def _ask(self) -> _Answer:
-        database = self._parts.database
+        database = self._context.database
         # As with a registration: a power cut ends the holder too, a server may crash without it.
         with database.write(durable=database.is_remote) as session:
             found = heads.get(session, self._name)

@@ -17,7 +17,7 @@ from lakeward.model.expressions.where import parse
 from lakeward.model.file import LIVE, DataFile, LoggedFile
 from lakeward.model.keys import keys_of
 from lakeward.model.types import Field
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.read.plan import file_may_match, to_prune_by
 from lakeward.read.scan import needs_engine, read_files
 from lakeward.read.snapshot import TableSnapshot
@@ -49,7 +49,7 @@ class Member:
     """One table's part of a transaction.
 
     Attributes:
-        parts: The lake's.
+        context: The lake's.
         change: What shall become of the table.
         stager: Writes its files.
         before_writing: Called before a file is written, so that it is known whose it is.
@@ -58,7 +58,7 @@ class Member:
         known: Files that are younger than this version are left alone when rows are removed.
     """
 
-    parts: Parts
+    context: LakeContext
     change: Change
     stager: Stager
     before_writing: Callable[[], None]
@@ -70,7 +70,7 @@ class Member:
     @classmethod
     def of(
         cls,
-        parts: Parts,
+        context: LakeContext,
         transaction_id: str,
         head: Head,
         definition: Definition,
@@ -78,8 +78,8 @@ class Member:
     ) -> Member:
         """A table that nothing has been done to yet."""
         options = parquet_options(definition.properties)
-        stager = Stager(parts.storage, transaction_id, head, definition, options)
-        return cls(parts, Change(head, definition), stager, before_writing)
+        stager = Stager(context.storage, transaction_id, head, definition, options)
+        return cls(context, Change(head, definition), stager, before_writing)
 
     def stage(self, data: Any, checks: Checks | None = None) -> list[DataFile]:
         """Write a user's rows as files; they are not part of the change yet."""
@@ -231,7 +231,7 @@ class Member:
             if may_match(f)
         ]
         return read_files(
-            self.parts.storage,
+            self.context.storage,
             change.head,
             change.definition,
             [*base, *staged],
@@ -266,7 +266,7 @@ class Member:
         may_match = [self._matcher(scope) for scope in plan.scopes]
         staged = (f for f in change.added if any(may(f) for may in may_match))
         own = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(staged)]
-        with closing(RowWork(self.parts.storage, self.stager, change, plan)) as work:
+        with closing(RowWork(self.context.storage, self.stager, change, plan)) as work:
             done = carried_out(work, [*found.values(), *own], self.before_writing)
         for replaced in done.replaced:
             change.added.extend(replaced.files)
@@ -283,7 +283,7 @@ class Member:
         may_match = self._matcher(scope)
         staged = (f for f in self.change.added if may_match(f))
         own = [LoggedFile(f, self.change.head.version + 1, n) for n, f in enumerate(staged)]
-        removal = Removal(self.parts.storage, self.stager, self.change, self.before_writing)
+        removal = Removal(self.context.storage, self.stager, self.change, self.before_writing)
         for replaced in removal.remove([*self.files(scope), *own], going):
             self.change.added.extend(replaced.files)
             if replaced.file in own:
@@ -295,7 +295,7 @@ class Member:
         """The table at the base version."""
         head = self.change.head
         return TableSnapshot(
-            self.parts, head, head.version, head.timestamp_ms, self.change.definition
+            self.context, head, head.version, head.timestamp_ms, self.change.definition
         )
 
     def _matcher(self, scope: Expression | None) -> Callable[[DataFile], bool]:
@@ -305,7 +305,7 @@ class Member:
 
     def finish(self) -> None:
         """Bring to an end what depends on all that was done."""
-        feed.settle(self.parts.storage, self.stager, self.change)
+        feed.settle(self.context.storage, self.stager, self.change)
 
     def check_replayable(self, head: Head) -> None:
         """Refuse to make a change again whose steps do not tell all that it did.

@@ -11,7 +11,7 @@ from lakeward.log import locks, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import Isolation, TransactionState
 from lakeward.model.steps import reach
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit.outcome import patiently
 from lakeward.write.transaction.leases import LeaseKeeper
 
@@ -25,14 +25,14 @@ class Registered:
 
     def __init__(
         self,
-        parts: Parts,
+        context: LakeContext,
         keeper: LeaseKeeper,
         transaction_id: str,
         *,
         isolation: Isolation,
         message: str | None,
     ) -> None:
-        self._parts = parts
+        self._context = context
         self._keeper = keeper
         self._transaction_id = transaction_id
         self._isolation = isolation
@@ -57,9 +57,9 @@ class Registered:
             TransactionClosed: The transaction of this id was ratified.
         """
         if self.is_registered:
-            with self._parts.database.read() as session:
+            with self._context.database.read() as session:
                 return question(session)
-        found = patiently(self._parts, lambda: self._register(question))
+        found = patiently(self._context, lambda: self._register(question))
         self.is_registered = True
         self._keeper.hold_transaction(self._transaction_id)
         reach("transaction.opened")
@@ -83,9 +83,9 @@ class Registered:
         if not self.is_registered:
             return True
         try:
-            with self._parts.database.write() as session:
+            with self._context.database.write() as session:
                 before(session)
-                now = self._parts.database.clock_ms(session)
+                now = self._context.database.clock_ms(session)
                 transactions.end(session, self._transaction_id, TransactionState.ROLLED_BACK, now)
                 state = transactions.lock(session, self._transaction_id)
         except LakewardError as error:
@@ -96,17 +96,17 @@ class Registered:
     def _register(self, question: Callable[[Session], T]) -> T:
         # A power cut on this host ends the process too, and files of an id that nobody knows are
         # nobody's. A server that crashes alone must still know the transaction when it is back.
-        with self._parts.database.write(durable=self._parts.database.is_remote) as session:
-            self._parts.check_bound(session)
+        with self._context.database.write(durable=self._context.database.is_remote) as session:
+            self._context.check_bound(session)
             self._open(session)
             return question(session)
 
     def _open(self, session: Session) -> None:
         if transactions.register(
             session,
-            self._parts.database.clock_ms(session),
+            self._context.database.clock_ms(session),
             transaction_id=self._transaction_id,
-            actor=self._parts.actor,
+            actor=self._context.actor,
             isolation=self._isolation.value,
             message=self._message,
         ):
@@ -124,7 +124,7 @@ class Registered:
     def _reopen(self, session: Session) -> bool:
         # Others may hold by now what this id held when it ended.
         locks.release(session, self._transaction_id)
-        now = self._parts.database.clock_ms(session)
+        now = self._context.database.clock_ms(session)
         return transactions.reopen(session, self._transaction_id, now)
 
 

@@ -7,16 +7,16 @@ import tenacity
 from lakeward.errors import Conflict, InvalidInput
 from lakeward.log import heads
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.plan.retry import Retry
 from lakeward.write.transaction.strategy import Strategies
 
 
-def reruns(parts: Parts, retry: Retry | None, strategies: Strategies) -> tenacity.Retrying:
+def reruns(context: LakeContext, retry: Retry | None, strategies: Strategies) -> tenacity.Retrying:
     """Attempts for as long as conflicts end them and patience lasts.
 
     Args:
-        parts: The lake's.
+        context: The lake's.
         retry: What the caller wants; without it, what the table wants that the conflict is over.
         strategies: Which conflicts ask for another attempt.
 
@@ -31,7 +31,7 @@ def reruns(parts: Parts, retry: Retry | None, strategies: Strategies) -> tenacit
         if retry is not None:
             return retry
         error = state.outcome.exception() if state.outcome is not None else None
-        return _of_table(parts, error)
+        return _of_table(context, error)
 
     def wait(state: tenacity.RetryCallState) -> float:
         return policy(state).delay(state.attempt_number)
@@ -43,7 +43,7 @@ def reruns(parts: Parts, retry: Retry | None, strategies: Strategies) -> tenacit
         return isinstance(error, Conflict) and strategies.rerun(error)
 
     def count(_: tenacity.RetryCallState) -> None:
-        parts.counters.add("reruns")
+        context.counters.add("reruns")
 
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception(again),
@@ -54,13 +54,13 @@ def reruns(parts: Parts, retry: Retry | None, strategies: Strategies) -> tenacit
     )
 
 
-def _of_table(parts: Parts, error: BaseException | None) -> Retry:
+def _of_table(context: LakeContext, error: BaseException | None) -> Retry:
     name = error.facts.get("table") if isinstance(error, Conflict) else None
     if name is None:
         return Retry()
-    with parts.database.read() as session:
+    with context.database.read() as session:
         head = heads.find(session, TableName.parse(name))
-        properties = {} if head is None else parts.definition(session, head).properties
+        properties = {} if head is None else context.definition(session, head).properties
     try:
         return Retry.of(properties)
     except InvalidInput:

@@ -8,7 +8,7 @@ from lakeward.errors import Conflict
 from lakeward.log import heads
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit.conflict import Kind
 from lakeward.write.commit.drift import follow
 from lakeward.write.transaction import last_writer
@@ -34,9 +34,9 @@ class Resolver:
     """Settles the conflicts of one transaction, as its isolation level and strategies say."""
 
     def __init__(
-        self, parts: Parts, transaction_id: str, view: View, strategies: Strategies
+        self, context: LakeContext, transaction_id: str, view: View, strategies: Strategies
     ) -> None:
-        self._parts = parts
+        self._context = context
         self._transaction_id = transaction_id
         self._view = view
         self._strategies = strategies
@@ -72,10 +72,10 @@ class Resolver:
     def _newest(self, member: Member) -> Head | None:
         """The table's head, unless it is not the same table any more."""
         base = member.change.head
-        with self._parts.database.read() as session:
+        with self._context.database.read() as session:
             head = heads.by_id(session, base.table_id)
         if head is not None:
-            head = follow(self._parts, head)
+            head = follow(self._context, head)
         return head if head is not None and head.definition_id == base.definition_id else None
 
 

@@ -63,7 +63,7 @@ class StagedTable:
             if scope is None or file_may_match(scope, f)
         ]
         return read_files(
-            self._member.parts.storage,
+            self._member.context.storage,
             self._member.change.head,
             self.definition,
             files,

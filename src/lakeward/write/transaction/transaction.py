@@ -35,12 +35,12 @@ from lakeward.model.expressions.where import parse
 from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.read.scan import check_columns
-from lakeward.write.commit.background import Behind
+from lakeward.write.commit.background import BackgroundWorker
 from lakeward.write.commit.drift import take_over
 from lakeward.write.commit.outcome import Outcome, happened, outcome, recorded
-from lakeward.write.commit.ratify import Along
+from lakeward.write.commit.ratify import OnRatify
 from lakeward.write.plan.change import Change, Operation, progress_operation, write_operation
 from lakeward.write.plan.merge_source import source_of
 from lakeward.write.plan.row_changes import RowChanges, merge_told
@@ -73,9 +73,9 @@ class Transaction:
 
     def __init__(
         self,
-        parts: Parts,
+        context: LakeContext,
         keeper: LeaseKeeper,
-        behind: Behind,
+        background: BackgroundWorker,
         *,
         isolation: str = "snapshot",
         message: str | None = None,
@@ -86,7 +86,7 @@ class Transaction:
         hooks: Hooks | None = None,
         lock_timeout: float = PATIENCE_SECONDS,
     ) -> None:
-        self._parts = parts
+        self._context = context
         self.transaction_id = _checked_id(transaction_id)
         self.isolation = checked_isolation(isolation)
         self._strategies = Strategies.of(
@@ -95,14 +95,14 @@ class Transaction:
         self.message = arguments.optional_text(message, "message")
         self._chosen_id = transaction_id is not None
         self._registered = Registered(
-            parts, keeper, self.transaction_id, isolation=self.isolation, message=self.message
+            context, keeper, self.transaction_id, isolation=self.isolation, message=self.message
         )
-        self._view = View(parts, self.transaction_id, self.isolation, self._registered)
+        self._view = View(context, self.transaction_id, self.isolation, self._registered)
         self._lock_timeout = arguments.number(lock_timeout, "lock_timeout")
-        self._locks = TableLocks(parts, self.transaction_id, self._registered.ensure)
+        self._locks = TableLocks(context, self.transaction_id, self._registered.ensure)
         self._committing = Committing(
-            parts=parts,
-            behind=behind,
+            context=context,
+            background=background,
             transaction_id=self.transaction_id,
             isolation=self.isolation,
             message=self.message,
@@ -111,7 +111,7 @@ class Transaction:
             view=self._view,
             registered=self._registered,
             locks=self._locks,
-            resolver=Resolver(parts, self.transaction_id, self._view, self._strategies),
+            resolver=Resolver(context, self.transaction_id, self._view, self._strategies),
             hooks=hooks,
         )
         self._state = TransactionState.OPEN
@@ -224,7 +224,7 @@ class Transaction:
             return RowChanges()
         with self._operation(name, reads=True) as member:
             schema = member.change.definition.schema
-            source = source_of(data, schema, name, self._parts.merge_memory)
+            source = source_of(data, schema, name, self._context.merge_memory)
             plan = merge_plan(schema, name, source, on, clauses)
             return member.change_rows(plan, Operation("MERGE", merge_told(on, clauses)))
 
@@ -237,7 +237,7 @@ class Transaction:
             return
         with self._operation(name) as member:
             change = member.change
-            found = adding.entries(self._parts, change, paths)
+            found = adding.entries(self._context, change, paths)
             member.add(found)
             change.claims.extend(f.path for f in found)
             change.operations.append(Operation("ADD FILES", {"files": str(len(found))}))
@@ -271,7 +271,7 @@ class Transaction:
             self._registered.ensure()
         return Staging(member, partial(self._operation, name))
 
-    def along(self, record: Along) -> None:
+    def on_ratify(self, record: OnRatify) -> None:
         """Have something recorded in the database transaction that ratifies this one.
 
         Args:
@@ -280,7 +280,7 @@ class Transaction:
         """
         if not self._is_replay():
             self._check_open()
-            self._committing.along.append(record)
+            self._committing.on_ratify.append(record)
 
     def read(
         self, name: str, *, columns: Sequence[str] | None = None, where: str | None = None
@@ -399,11 +399,11 @@ class Transaction:
         except BaseException:
             self.rollback()
             raise
-        if not ratified and not self._committing.along:
+        if not ratified and not self._committing.on_ratify:
             self.rollback()
             self._result = CommitResult(self.transaction_id, {}, attempts=self.attempts)
             return self._result
-        self._parts.counters.add("commits")
+        self._context.counters.add("commits")
         self._state = TransactionState.RATIFIED
         self._registered.let_go()
         self._committing.discard_unused(ratified)
@@ -425,7 +425,7 @@ class Transaction:
         for member in self._view.members.values():
             with suppress(LakewardError):
                 member.stager.discard()
-                self._parts.storage.delete(member.change.aside)
+                self._context.storage.delete(member.change.aside)
         self._ended(committed=False)
 
     def __enter__(self) -> Self:
@@ -479,9 +479,9 @@ class Transaction:
         if not self._chosen_id or self._registered.is_registered:
             return False
         if self._result is None:
-            if not happened(self._parts, self.transaction_id):
+            if not happened(self._context, self.transaction_id):
                 return False
-            with self._parts.database.read() as session:
+            with self._context.database.read() as session:
                 done = recorded(session, self.transaction_id)
             self._state = TransactionState.RATIFIED
             self._result = self._committing.publish(done)
@@ -516,7 +516,7 @@ class Transaction:
             head = member.change.head
             if not head.guarded and heads.by_id(session, head.table_id) is not None:
                 locked = heads.lock(session, head.table_id, head.name)
-                take_over(self._parts, session, locked)
+                take_over(self._context, session, locked)
 
     def _check_open(self) -> None:
         if self.is_open:
@@ -529,7 +529,7 @@ class Transaction:
 
     def outcome(self) -> Outcome:
         """What became of it, asked of the store."""
-        return outcome(self._parts, self.transaction_id)
+        return outcome(self._context, self.transaction_id)
 
 
 class _Guarded:

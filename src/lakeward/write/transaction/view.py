@@ -20,7 +20,7 @@ from lakeward.log.database import Session
 from lakeward.model.commit import Head, Isolation
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
-from lakeward.read.context import Parts
+from lakeward.read.context import LakeContext
 from lakeward.write.commit import conflict
 from lakeward.write.commit.drift import follow, follow_all, may_have_drifted
 from lakeward.write.transaction.member import Member
@@ -38,7 +38,7 @@ class View:
 
     def __init__(
         self,
-        parts: Parts,
+        context: LakeContext,
         transaction_id: str,
         isolation: Isolation,
         registered: Registered,
@@ -46,7 +46,7 @@ class View:
         self.members: dict[TableName, Member] = {}
         self.missed: set[TableName] = set()
         """Tables that were asked for and not seen."""
-        self._parts = parts
+        self._context = context
         self._transaction_id = transaction_id
         self._isolation = isolation
         self._registered = registered
@@ -102,7 +102,7 @@ class View:
             return
         if self._cut is not None or member is None:
             raise _looked_before(base, head)
-        with self._parts.database.read() as session:
+        with self._context.database.read() as session:
             conflict.check(session, member.change, head, self._isolation)
         member.move(head)
 
@@ -119,8 +119,8 @@ class View:
         return True
 
     def _take_cut(self) -> None:
-        follow_all(self._parts)
-        with self._parts.database.read() as session:
+        follow_all(self._context)
+        with self._context.database.read() as session:
             self._cut = {h.name: h for h in heads.all_heads(session)}
             for name, member in self.members.items():
                 if member.change.is_new:
@@ -149,7 +149,7 @@ class View:
         if head.version == base.version:
             return member
         try:
-            with self._parts.database.read() as session:
+            with self._context.database.read() as session:
                 conflict.check(session, member.change, head, self._isolation)
         except Conflict as error:
             if not _replannable(error, member):
@@ -176,23 +176,23 @@ class View:
             if head is None:
                 self.missed.add(name)
                 raise heads.missing(name)
-            definition = self._parts.definition(session, head)
+            definition = self._context.definition(session, head)
             return head, definition, cut is None and (newest or may_have_drifted(session, head))
 
         head, definition, stale = (ask or self._ask)(question)
         if stale:
-            head = follow(self._parts, head)
-            with self._parts.database.read() as session:
-                definition = self._parts.definition(session, head)
+            head = follow(self._context, head)
+            with self._context.database.read() as session:
+                definition = self._context.definition(session, head)
         return head, definition
 
     def _ask(self, question: Question) -> Answer:
-        with self._parts.database.read() as session:
+        with self._context.database.read() as session:
             return question(session)
 
     def _add(self, head: Head, definition: Definition) -> Member:
         member = self.members[head.name] = Member.of(
-            self._parts, self._transaction_id, head, definition, self._registered.ensure
+            self._context, self._transaction_id, head, definition, self._registered.ensure
         )
         return member
 
