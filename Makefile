@@ -9,6 +9,7 @@ PYTHON ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 DEMO_ARGS ?=
+WALK_ARGS ?=
 PINS_ARGS ?=
 
 BIN := .venv/bin
@@ -72,6 +73,10 @@ types: setup ## Check types
 .PHONY: imports
 imports: setup ## Check that imports point down the layers
 	$(BIN)/lint-imports --no-logo
+
+.PHONY: walk
+walk: setup jars ## Trace the main paths through the packages and modules
+	@LAKEWARD_CACHE="$(CURDIR)/.jars" $(BIN)/python scripts/walk $(WALK_ARGS) 2>/dev/null
 
 ##@ Proof
 
