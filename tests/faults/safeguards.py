@@ -78,9 +78,9 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/commit/iceberg.py",
-                '    reach("iceberg.swapped")\n    context.memory.renew',
+                '    reach("iceberg.swapped")\n    context.cache(Memory).renew',
                 '    session.script("COMMIT")\n    session.script("BEGIN")\n'
-                '    reach("iceberg.swapped")\n    context.memory.renew',
+                '    reach("iceberg.swapped")\n    context.cache(Memory).renew',
             ),
         ),
         "test_kill.py",

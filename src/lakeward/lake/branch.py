@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakeward.context import LakeContext
 from lakeward.errors import TableNotFound
 from lakeward.log import branches
 from lakeward.model.clock import to_datetime
 from lakeward.model.expressions.where import parse
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
-from lakeward.read.context import LakeContext
 from lakeward.read.scan import check_columns, read_published
 from lakeward.write.branch import named as named_branch
 from lakeward.write.branch.catalog import CatalogBranch

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
 from lakeward.lake import opening
 from lakeward.lake.branch import Branch, branch_of, branches_of
@@ -24,7 +25,6 @@ from lakeward.model.closing import Closing
 from lakeward.model.commit import TransactionState
 from lakeward.model.locks import TableLock, table_locks
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 from lakeward.read.stats import Stats, stats
 from lakeward.read.transactions import TransactionRecord, record, records
 from lakeward.stream.opening import opened_sink

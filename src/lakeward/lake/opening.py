@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput, LakeNotFound, WrongWarehouse
 from lakeward.log import binding, locks, pins, transactions
 from lakeward.log.binding import Binding
@@ -17,7 +18,6 @@ from lakeward.log.connect import connect
 from lakeward.log.database import Database
 from lakeward.maintain import ownership
 from lakeward.model import arguments
-from lakeward.read.context import LakeContext
 from lakeward.storage.attach import attach
 from lakeward.storage.base import Storage
 from lakeward.write.branch.directory import sweep

@@ -9,6 +9,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Final, Self
 
+from lakeward.context import LakeContext
 from lakeward.errors import (
     InvalidInput,
     LakewardError,
@@ -23,7 +24,6 @@ from lakeward.model.clock import now_ms, to_datetime, to_ms
 from lakeward.model.commit import new_transaction_id
 from lakeward.model.names import TableName
 from lakeward.read import snapshot as snapshots
-from lakeward.read.context import LakeContext
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write.commit.drift import follow_all
 from lakeward.write.transaction.leases import LeaseKeeper

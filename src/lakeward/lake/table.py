@@ -7,6 +7,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
 from lakeward.log import audit, commits
 from lakeward.log.audit import AuditEntry
@@ -18,7 +19,6 @@ from lakeward.model.file import LIVE, LoggedFile
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
 from lakeward.read import snapshot as snapshots
-from lakeward.read.context import LakeContext
 from lakeward.read.diff import Diff, diff
 from lakeward.read.entries import Entry, entries
 from lakeward.read.history import Version, version_of

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
-from lakeward.read.context import LakeContext
 from lakeward.write.commit.background import BackgroundWorker
 from lakeward.write.plan.retry import Retry
 from lakeward.write.transaction.committing import CommitResult

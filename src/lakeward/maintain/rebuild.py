@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
+from lakeward.context import LakeContext
 from lakeward.errors import AlreadyExists, InvalidName, LakewardError
 from lakeward.formats.delta.history import read_history
 from lakeward.formats.delta.parse import is_ours
@@ -26,7 +27,6 @@ from lakeward.formats.iceberg.newest import Candidates
 from lakeward.log import commits, heads, transactions
 from lakeward.model.clock import now_ms
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 from lakeward.storage.attach import attach
 from lakeward.storage.base import Storage
 from lakeward.write.commit.iceberg_hint import renew_hints

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
+from lakeward.context import LakeContext
 from lakeward.errors import (
     Conflict,
     FileMissing,
@@ -37,7 +38,6 @@ from lakeward.maintain import ownership
 from lakeward.model.commit import Head
 from lakeward.model.file import is_full
 from lakeward.model.steps import reach
-from lakeward.read.context import LakeContext
 from lakeward.storage.moved import Move
 from lakeward.write.commit.iceberg_hint import renew_hints
 

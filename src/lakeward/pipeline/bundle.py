@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
 from lakeward.log import heads
 from lakeward.log.runs import Run
@@ -18,7 +19,6 @@ from lakeward.model.clock import to_datetime
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.pipeline import code
-from lakeward.read.context import LakeContext
 
 if TYPE_CHECKING:
     from lakeward.pipeline.run import Progress

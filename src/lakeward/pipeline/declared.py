@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from lakeward.context import LakeContext
 from lakeward.errors import SchemaMismatch
 from lakeward.log import heads
 from lakeward.log.database import Session
 from lakeward.model.definition import Definition
 from lakeward.model.types import Field
 from lakeward.pipeline.declaration import Pipeline, Step
-from lakeward.read.context import LakeContext
 from lakeward.write.tables.create import define
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from lakeward.context import LakeContext
 from lakeward.errors import UnsupportedFeature
 from lakeward.log import commits, heads, inputs
 from lakeward.log import files as logged
@@ -19,7 +20,6 @@ from lakeward.pipeline.declaration import Pipeline, Step
 from lakeward.pipeline.declared import check_declared
 from lakeward.pipeline.notices import SAMPLE, Notice, counted, named
 from lakeward.pipeline.sources import Landing
-from lakeward.read.context import LakeContext
 
 _MANY = 2**31
 

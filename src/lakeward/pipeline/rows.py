@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from lakeward.context import LakeContext
 from lakeward.engines.spark.catalog import with_catalog
 from lakeward.engines.spark.quoting import identifier
 from lakeward.errors import InvalidInput, SchemaMismatch
@@ -19,7 +20,6 @@ from lakeward.model.definition import Definition
 from lakeward.pipeline.declaration import Mode, Step
 from lakeward.pipeline.notices import SAMPLE, Notice, named
 from lakeward.pipeline.plan import NewVersions, check_readable
-from lakeward.read.context import LakeContext
 from lakeward.write.commit.publish import publish_backlog
 from lakeward.write.spark.transaction import SparkTransaction
 

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from lakeward.context import LakeContext
 from lakeward.errors import Conflict
 from lakeward.log import heads, inputs, runs
 from lakeward.log.database import Session
@@ -27,7 +28,6 @@ from lakeward.pipeline.notices import Notice
 from lakeward.pipeline.outcome import RunResult, StepResult
 from lakeward.pipeline.plan import PlannedStep, plan
 from lakeward.pipeline.sources import Landing, Whole
-from lakeward.read.context import LakeContext
 from lakeward.write.spark.transaction import SparkTransaction
 from lakeward.write.tables import create as tables
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from lakeward.context import LakeContext
 from lakeward.errors import VersionNotFound
 from lakeward.formats.iceberg.summary import SNAPSHOT_ID
 from lakeward.log import commits, definitions, files
@@ -19,7 +20,6 @@ from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.where import parse
 from lakeward.model.file import LoggedFile
 from lakeward.model.schema import Schema
-from lakeward.read.context import LakeContext
 from lakeward.read.plan import plan, to_prune_by
 from lakeward.read.scan import check_columns, needs_engine, read_files, read_published
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakeward.context import LakeContext
 from lakeward.errors import EpochOutOfOrder, UnsupportedFeature
 from lakeward.log.database import Session
 from lakeward.model import arguments
-from lakeward.read.context import LakeContext
 from lakeward.stream.epoch import Epoch
 from lakeward.stream.inlet import Inlet
 from lakeward.stream.result import EpochResult

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
+from lakeward.context import LakeContext
 from lakeward.errors import (
     EpochFailed,
     EpochOutOfOrder,
@@ -23,7 +24,6 @@ from lakeward.errors import (
     SinkClosed,
 )
 from lakeward.model import arguments
-from lakeward.read.context import LakeContext
 from lakeward.stream.attempt import Attempt, check_progress, replayed, wanted
 from lakeward.stream.epoch import Epoch
 from lakeward.stream.identity import Replayed

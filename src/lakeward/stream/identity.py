@@ -11,12 +11,12 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
+from lakeward.context import LakeContext
 from lakeward.errors import Fenced, LakewardError
 from lakeward.log import commits, heads, writers
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms, to_datetime
 from lakeward.model.commit import Head
-from lakeward.read.context import LakeContext
 from lakeward.stream.result import EpochResult
 from lakeward.write.commit.outcome import patiently
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lakeward.context import LakeContext
 from lakeward.errors import (
     AlreadyExists,
     InvalidInput,
@@ -17,7 +18,6 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
-from lakeward.read.context import LakeContext
 from lakeward.stream.changes import check_key
 from lakeward.stream.identity import Identity
 from lakeward.stream.inlet import Inlet

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
 from lakeward.model.closing import Closing
 from lakeward.model.schema import Schema
-from lakeward.read.context import LakeContext
 from lakeward.stream.aio import AsyncSink, AsyncSinkGroup
 from lakeward.stream.committer import Committer
 from lakeward.stream.consume import Consumed, Consumer

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeAlias
 
+from lakeward.context import LakeContext
 from lakeward.engines.spark.catalog import with_catalog
 from lakeward.errors import Conflict, InvalidInput
 from lakeward.log import heads, inputs
@@ -24,7 +25,6 @@ from lakeward.model import arguments
 from lakeward.model.inputs import Cursor
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
-from lakeward.read.context import LakeContext
 from lakeward.write.spark.transaction import SparkTransaction
 
 _SOURCE: Final = "micro-batches"

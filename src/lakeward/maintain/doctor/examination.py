@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
 from lakeward.log import commits, files, heads
 from lakeward.maintain.doctor import (
@@ -26,7 +27,6 @@ from lakeward.maintain.doctor import (
 from lakeward.maintain.doctor.patient import RESTORE, Check, Patient
 from lakeward.maintain.doctor.report import Finding, Report, Severity
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 
 Progress = Callable[[int, int | None], None]
 LISTED: Final = 20

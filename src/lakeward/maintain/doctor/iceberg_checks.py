@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
 from lakeward.formats.iceberg.definition import definition_of
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document, parse
@@ -16,7 +17,6 @@ from lakeward.maintain.doctor.patient import Patient
 from lakeward.maintain.doctor.report import Finding, Severity
 from lakeward.model.commit import Head
 from lakeward.model.file import DataFile
-from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
 
 ENTER: Final = "Run `lakeward doctor --fix`: it is entered again as the log knows it."

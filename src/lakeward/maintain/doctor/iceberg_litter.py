@@ -9,6 +9,7 @@ import orjson
 from lakeward.errors import LakewardError
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document, parse
 from lakeward.formats.iceberg.listing import Source, schemeless
+from lakeward.formats.iceberg.memory import Memory
 from lakeward.formats.iceberg.newest import HINT, document_number
 from lakeward.formats.iceberg.summary import transaction_of
 from lakeward.log import catalog, transactions
@@ -61,7 +62,7 @@ def _reached(table: Patient, pointers: list[str]) -> Iterator[str]:
     read = iceberg.reader(table.context)
     for pointer in pointers:
         yield _name(pointer)
-        document = table.context.memory.document(pointer, read)
+        document = table.context.cache(Memory).document(pointer, read)
         yield from _named(document, Source(read, ""))
 
 

@@ -11,6 +11,7 @@ import logging
 from collections import defaultdict
 from dataclasses import dataclass
 
+from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
 from lakeward.formats.iceberg.document import parse
 from lakeward.log import catalog, heads, locks, pins, transactions
@@ -18,7 +19,6 @@ from lakeward.log.database import Session
 from lakeward.maintain.doctor.report import Report
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
 from lakeward.write.commit.publish import publish_again, recover
 

@@ -10,6 +10,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
+from lakeward.context import LakeContext
 from lakeward.errors import TableNotFound
 from lakeward.log import heads
 from lakeward.log.codec import loads
@@ -19,7 +20,6 @@ from lakeward.log.tables import definition
 from lakeward.maintain.doctor.report import Finding, Severity
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
-from lakeward.read.context import LakeContext
 
 RESTORE: Final = (
     "Restore a backup of the store, or rebuild it from the published logs with `lakeward rebuild`."

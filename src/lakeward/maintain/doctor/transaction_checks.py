@@ -7,6 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from lakeward.context import LakeContext
 from lakeward.log import locks, transactions
 from lakeward.log.codec import loads
 from lakeward.log.statement import Statement
@@ -14,7 +15,6 @@ from lakeward.maintain.doctor.patient import RESTORE
 from lakeward.maintain.doctor.report import Finding, Severity
 from lakeward.model.clock import to_datetime
 from lakeward.model.locks import table_locks
-from lakeward.read.context import LakeContext
 
 # Dropped tables keep their commits, so they count as members too.
 _COMMITS = Statement(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeward.context import LakeContext
 from lakeward.errors import CorruptTable
 from lakeward.formats.delta.net import Net
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, parse
@@ -20,7 +21,6 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.where import parse as parse_where
 from lakeward.model.file import LoggedFile
-from lakeward.read.context import LakeContext
 from lakeward.read.scan import read_files
 from lakeward.write.branch.directory import clear
 from lakeward.write.branch.iceberg import IcebergBranch

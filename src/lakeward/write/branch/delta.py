@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from lakeward.context import LakeContext
 from lakeward.errors import CorruptTable, UnsupportedFeature
 from lakeward.formats.delta.branch import (
     IN_ONE_COMMIT,
@@ -35,7 +36,6 @@ from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
 from lakeward.model.history import ForeignActions
 from lakeward.model.steps import reach
-from lakeward.read.context import LakeContext
 from lakeward.write.branch.change_feed import Differ, told
 from lakeward.write.branch.directory import clear, needed, note
 from lakeward.write.plan.change import Change, Operation

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Final
 
+from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
 from lakeward.formats.delta.vectors import vector_file
 from lakeward.log import branches, catalog, change_files, commits, files, heads, transactions
@@ -20,7 +21,6 @@ from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head, TransactionState
 from lakeward.model.file import DataFile
-from lakeward.read.context import LakeContext
 from lakeward.write.commit.drift import follow
 
 _LOG = logging.getLogger(__name__)

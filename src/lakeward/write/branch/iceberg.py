@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import orjson
 
+from lakeward.context import LakeContext
 from lakeward.errors import UnsupportedFeature
 from lakeward.formats.delta.net import Net
 from lakeward.formats.iceberg.definition import FORMAT_VERSION, new_document
@@ -27,7 +28,6 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.steps import reach
-from lakeward.read.context import LakeContext
 from lakeward.write.branch.directory import clear, needed, note
 from lakeward.write.commit import iceberg
 from lakeward.write.plan.change import Change

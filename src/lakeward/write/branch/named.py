@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from lakeward.context import LakeContext
 from lakeward.engines.datafusion import write_difference
 from lakeward.errors import (
     AlreadyExists,
@@ -34,7 +35,6 @@ from lakeward.model.commit import Head, Isolation, new_transaction_id
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 from lakeward.storage.base import Storage
 from lakeward.write.branch.catalog import CatalogBranch
 from lakeward.write.branch.change_feed import Differ

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lakeward.context import LakeContext
 from lakeward.errors import ForeignCommit, LakewardError
 from lakeward.formats.delta.history import read_commit
 from lakeward.formats.delta.protocol import is_guarded
@@ -26,7 +27,6 @@ from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
 from lakeward.model.history import ForeignActions
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
 from lakeward.write.commit.record import Ratified, insert
 

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
+from lakeward.context import LakeContext
 from lakeward.errors import CorruptTable, FileMissing, ForeignCommit
 from lakeward.formats.iceberg.definition import new_document
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
 from lakeward.formats.iceberg.history import read_anew, read_drift
 from lakeward.formats.iceberg.listing import Source
 from lakeward.formats.iceberg.manifests import read_entries, read_list
+from lakeward.formats.iceberg.memory import Memory
 from lakeward.formats.iceberg.publication import (
     Next,
     Place,
@@ -31,7 +33,6 @@ from lakeward.model.commit import Commit, Head
 from lakeward.model.definition import Definition
 from lakeward.model.history import ForeignActions
 from lakeward.model.steps import reach
-from lakeward.read.context import LakeContext
 from lakeward.write.commit.record import Ratified
 
 FORMAT: Final = "iceberg"
@@ -100,7 +101,7 @@ def extend(context: LakeContext, session: Session, member: Ratified, aside: list
         raise AssertionError(message)
     heads.set_published(session, head.table_id, commit.version)
     reach("iceberg.swapped")
-    context.memory.renew(document, made.document, made.manifests, made.entries)
+    context.cache(Memory).renew(document, made.document, made.manifests, made.entries)
     return Ratified(
         replace(head, pointer=made.document.location),
         replace(commit, info=replace(commit.info, extra=_told(made.document, commit))),
@@ -156,7 +157,7 @@ def foreign(
         hint = "Drop it from the lake and adopt the new one, or move one of them away."
         raise ForeignCommit(what, hint=hint, table=str(head.name), path=pointer)
     place = place_of(context, head)
-    document = context.memory.document(pointer, place.read)
+    document = context.cache(Memory).document(pointer, place.read)
     base = {"version": head.version, "timestamp_ms": head.timestamp_ms}
     try:
         known = document_of(context, head)
@@ -174,14 +175,14 @@ def document_of(context: LakeContext, head: Head) -> Document:
     if head.pointer is None:
         what = f"The log has no metadata document for table {head.name}."
         raise CorruptTable(what, hint="Run `lakeward doctor`.", table=str(head.name))
-    return context.memory.document(head.pointer, place_of(context, head).read)
+    return context.cache(Memory).document(head.pointer, place_of(context, head).read)
 
 
 def manifests_of(context: LakeContext, document: Document) -> list[object]:
     """The manifests of a document's current snapshot."""
     if document.current is None:
         return []
-    return context.memory.manifests(
+    return context.cache(Memory).manifests(
         document.current["manifest-list"], lambda name: read_list(name, _read(context, name))
     )
 
@@ -196,7 +197,7 @@ def place_of(context: LakeContext, head: Head) -> Place:
     read = reader(context)
 
     def entries(manifest: Any) -> list[Any]:
-        return context.memory.entries(
+        return context.cache(Memory).entries(
             manifest.manifest_path, lambda name: read_entries(manifest, read(name))
         )
 
@@ -205,7 +206,10 @@ def place_of(context: LakeContext, head: Head) -> Place:
 
 def is_of(context: LakeContext, head: Head, pointer: str) -> bool:
     """Whether a metadata document is the table's."""
-    return context.memory.document(pointer, place_of(context, head).read).uuid in ("", head.uuid)
+    return context.cache(Memory).document(pointer, place_of(context, head).read).uuid in (
+        "",
+        head.uuid,
+    )
 
 
 def _read(context: LakeContext, name: str) -> bytes:

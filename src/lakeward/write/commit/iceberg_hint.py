@@ -11,13 +11,13 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 
+from lakeward.context import LakeContext
 from lakeward.errors import FileMissing, LakewardError
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY
 from lakeward.formats.iceberg.newest import HINT, document_number, hint_text
 from lakeward.log import heads
 from lakeward.model.commit import Head
 from lakeward.model.steps import reach
-from lakeward.read.context import LakeContext
 
 _LOG = logging.getLogger(__name__)
 

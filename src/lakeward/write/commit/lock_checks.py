@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from lakeward.context import LakeContext
 from lakeward.errors import Locked
 from lakeward.log import locks
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
 from lakeward.model.locks import Claim, LockMode
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 from lakeward.write.plan.change import Change
 
 _DOING: Final = {LockMode.READ: "reading", LockMode.WRITE: "writing"}

@@ -6,6 +6,7 @@ import secrets
 import uuid
 from dataclasses import replace
 
+from lakeward.context import LakeContext
 from lakeward.errors import AlreadyExists
 from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_path
 from lakeward.formats.iceberg.newest import Candidates
@@ -21,7 +22,6 @@ from lakeward.model.commit import (
 )
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
 from lakeward.write.commit.record import Ratified, insert
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from lakeward.context import LakeContext
 from lakeward.errors import Conflict, LakewardError, OutcomeUnknown, StorageError
 from lakeward.formats.delta.publication import commit_bytes, commit_path
 from lakeward.log import commits, heads
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
 from lakeward.model.steps import reach
-from lakeward.read.context import LakeContext
 from lakeward.write.commit import conflict
 from lakeward.write.commit.drift import adopt_drift
 from lakeward.write.commit.outcome import recorded

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import tenacity
 
+from lakeward.context import LakeContext
 from lakeward.errors import (
     CorruptTable,
     OutcomeUnknown,
@@ -27,7 +28,6 @@ from lakeward.errors import (
 from lakeward.log import commits, definitions, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import TransactionState
-from lakeward.read.context import LakeContext
 from lakeward.write.commit.drift import follow_all
 from lakeward.write.commit.ratify import Intent
 from lakeward.write.commit.record import Ratified

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
+from lakeward.context import LakeContext
 from lakeward.errors import FileMissing, ForeignCommit, LakewardError
 from lakeward.formats.delta.checkpoint import (
     Checkpoint,
@@ -28,7 +29,6 @@ from lakeward.model.clock import now_ms
 from lakeward.model.commit import Commit, Head
 from lakeward.model.definition import Definition
 from lakeward.model.steps import reach
-from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
 from lakeward.write.commit.background import BackgroundWorker, with_pauses
 from lakeward.write.commit.iceberg_hint import publish_hint, renew_hints

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TypeAlias
 
+from lakeward.context import LakeContext
 from lakeward.errors import TransactionClosed
 from lakeward.formats.delta.publication import commit_bytes, commit_path
 from lakeward.log import heads, locks, transactions
@@ -21,7 +22,6 @@ from lakeward.model.clock import now_ms
 from lakeward.model.commit import Commit, CommitInfo, Head, Isolation, TransactionState
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
-from lakeward.read.context import LakeContext
 from lakeward.storage.base import Prepared
 from lakeward.storage.syncing import sync_in_turn, sync_together
 from lakeward.storage.underway import Underway

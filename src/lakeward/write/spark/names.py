@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from lakeward.context import LakeContext
 from lakeward.engines.spark.statement import TableRef
 from lakeward.engines.spark.workspace import Workspace
 from lakeward.errors import InvalidName, TableNotFound, UnsupportedFeature
 from lakeward.log import heads
 from lakeward.log.catalog import CATALOG, NAMESPACE
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 from lakeward.storage.overlap import overlaps
 
 _FILES: Final = frozenset(

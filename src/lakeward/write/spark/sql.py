@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lakeward.context import LakeContext
 from lakeward.engines.spark.quoting import identifier
 from lakeward.engines.spark.statement import Kind, Statement
 from lakeward.engines.spark.subquery import as_merge
@@ -13,7 +14,6 @@ from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.where import parse
 from lakeward.model.names import TableName
 from lakeward.model.types import MapOf
-from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
 from lakeward.write.plan.change import Operation
 from lakeward.write.spark.names import table_of

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from lakeward.context import LakeContext
 from lakeward.engines.spark.changes import write_difference
 from lakeward.engines.spark.quoting import identifier
 from lakeward.engines.spark.workspace import NAMESPACE, Workspace
@@ -25,7 +26,6 @@ from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 from lakeward.write.branch.delta import DeltaBranch
 from lakeward.write.branch.iceberg import IcebergBranch
 from lakeward.write.commit import iceberg

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from lakeward.context import LakeContext
 from lakeward.engines.spark.quoting import identifier
 from lakeward.engines.spark.rows import sample, violations
 from lakeward.errors import ConstraintViolation
@@ -27,7 +28,6 @@ from lakeward.model.expressions.render import render
 from lakeward.model.expressions.where import parse
 from lakeward.model.file import DataFile
 from lakeward.model.types import Field
-from lakeward.read.context import LakeContext
 from lakeward.read.plan import file_always_matches
 from lakeward.write.branch.delta import DeltaBranch
 from lakeward.write.branch.iceberg import IcebergBranch

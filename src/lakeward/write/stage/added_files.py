@@ -8,6 +8,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakeward.context import LakeContext
 from lakeward.engines.arrow.derived import completed, derived_values
 from lakeward.engines.arrow.parquet import footer_stats, stored_field_type
 from lakeward.engines.arrow.partition import NULL_PARTITION, check_partition
@@ -18,7 +19,6 @@ from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile, is_full
 from lakeward.model.types import Field, Primitive, arrow_type
 from lakeward.model.values import Value, to_neutral
-from lakeward.read.context import LakeContext
 from lakeward.read.scan import read_files
 from lakeward.storage.base import Storage
 from lakeward.write.plan.change import Change

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput, TableNotFound
 from lakeward.formats.delta.publication import LOG_DIRECTORY
 from lakeward.formats.iceberg.elsewhere import pointer_in
@@ -14,7 +15,6 @@ from lakeward.log import catalog as own_catalog
 from lakeward.model import arguments
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
 from lakeward.write.tables.adopt_delta import adopt_delta
 from lakeward.write.tables.adopt_iceberg import adopt_iceberg

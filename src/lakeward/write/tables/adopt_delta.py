@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lakeward.context import LakeContext
 from lakeward.errors import AlreadyExists
 from lakeward.formats.delta.generated import derived_of, without_marks
 from lakeward.formats.delta.history import read_history
@@ -13,7 +14,6 @@ from lakeward.log.database import Session
 from lakeward.model.commit import Commit, CommitInfo, Head, new_transaction_id
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 from lakeward.write.commit.new_table import register
 from lakeward.write.commit.open_table import commit_open
 from lakeward.write.commit.publish import checkpoint_if_due

@@ -10,16 +10,17 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 
+from lakeward.context import LakeContext
 from lakeward.errors import AlreadyExists, CorruptTable
 from lakeward.formats.iceberg.definition import NAME
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
 from lakeward.formats.iceberg.history import read_history
 from lakeward.formats.iceberg.listing import Source, schemeless
+from lakeward.formats.iceberg.memory import Memory
 from lakeward.log import catalog
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
 from lakeward.write.tables.adopted_history import insert_adopted
 from lakeward.write.tables.places import relative_location
@@ -43,7 +44,7 @@ def adopt_iceberg(
         AlreadyExists: The lake has it, or another lake keeps it.
     """
     read = iceberg.reader(context)
-    document = _current(context, name, context.memory.document(pointer, read))
+    document = _current(context, name, context.cache(Memory).document(pointer, read))
     location = document.body.get("location")
     if not isinstance(location, str) or not location:
         what = f"{document.location} does not say where the table is."
@@ -82,7 +83,7 @@ def _current(context: LakeContext, name: TableName, document: Document) -> Docum
         entered = catalog.pointer(session, name)
     if entered is None or entered == document.location:
         return document
-    known = context.memory.document(entered, iceberg.reader(context))
+    known = context.cache(Memory).document(entered, iceberg.reader(context))
     return known if known.uuid and known.uuid == document.uuid else document
 
 

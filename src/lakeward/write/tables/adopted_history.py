@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from lakeward.context import LakeContext
 from lakeward.errors import AlreadyExists
 from lakeward.log import audit, commits, definitions, files, heads
 from lakeward.log.database import Session
@@ -14,7 +15,6 @@ from lakeward.model.commit import Commit, Head
 from lakeward.model.file import LIVE
 from lakeward.model.history import TableHistory
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 
 
 def insert_adopted(

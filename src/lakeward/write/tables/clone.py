@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from lakeward.context import LakeContext
 from lakeward.errors import UnsupportedFeature, VersionNotFound
 from lakeward.formats.delta.branch import absolute, branch_definition, check_branchable
 from lakeward.formats.delta.protocol import ICT_PROPERTY, guarded, is_writable
@@ -23,7 +24,6 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write.commit import iceberg
 from lakeward.write.commit.publish import write_checkpoint

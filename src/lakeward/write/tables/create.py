@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from lakeward.context import LakeContext
 from lakeward.errors import (
     InvalidInput,
     UnsupportedFeature,
@@ -22,7 +23,6 @@ from lakeward.model.definition import Definition
 from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
-from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
 from lakeward.write.commit.lock_checks import check_locks
 from lakeward.write.commit.ratify import timestamp_after

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
 from lakeward.log import heads, transactions
 from lakeward.log.database import Session
@@ -21,7 +22,6 @@ from lakeward.model.commit import (
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 from lakeward.write.commit import iceberg
 from lakeward.write.commit.new_table import enter, make_empty, new_head, register, told
 from lakeward.write.commit.outcome import ratify_surely, recorded

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from lakeward.context import LakeContext
 from lakeward.errors import Conflict, LakewardError, Locked, UnsupportedFeature
 from lakeward.model.clock import to_datetime
 from lakeward.model.commit import Isolation
 from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
-from lakeward.read.context import LakeContext
 from lakeward.write.commit.background import BackgroundWorker
 from lakeward.write.commit.open_table import ratify_open
 from lakeward.write.commit.outcome import ratify_surely

@@ -17,13 +17,13 @@ from typing import Final
 
 import tenacity
 
+from lakeward.context import LakeContext
 from lakeward.errors import Deadlock, LakewardError, TransactionClosed
 from lakeward.log import heads, locks, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import Head, TransactionState
 from lakeward.model.locks import Circle, Claim, Claims, LockMode, gives_way
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 from lakeward.write.commit.lock_checks import locked
 from lakeward.write.commit.outcome import patiently
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
@@ -17,7 +18,6 @@ from lakeward.model.expressions.where import parse
 from lakeward.model.file import LIVE, DataFile, LoggedFile
 from lakeward.model.keys import keys_of
 from lakeward.model.types import Field
-from lakeward.read.context import LakeContext
 from lakeward.read.plan import file_may_match, to_prune_by
 from lakeward.read.scan import needs_engine, read_files
 from lakeward.read.snapshot import TableSnapshot

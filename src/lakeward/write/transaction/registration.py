@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
+from lakeward.context import LakeContext
 from lakeward.errors import LakewardError, TransactionClosed
 from lakeward.log import locks, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import Isolation, TransactionState
 from lakeward.model.steps import reach
-from lakeward.read.context import LakeContext
 from lakeward.write.commit.outcome import patiently
 from lakeward.write.transaction.leases import LeaseKeeper
 

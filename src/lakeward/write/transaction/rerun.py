@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tenacity
 
+from lakeward.context import LakeContext
 from lakeward.errors import Conflict, InvalidInput
 from lakeward.log import heads
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 from lakeward.write.plan.retry import Retry
 from lakeward.write.transaction.strategy import Strategies
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from lakeward.context import LakeContext
 from lakeward.errors import Conflict
 from lakeward.log import heads
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 from lakeward.write.commit.conflict import Kind
 from lakeward.write.commit.drift import follow
 from lakeward.write.transaction import last_writer

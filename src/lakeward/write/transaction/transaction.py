@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, Self
 
 import pyarrow as pa
 
+from lakeward.context import LakeContext
 from lakeward.errors import (
     InvalidInput,
     LakewardError,
@@ -35,7 +36,6 @@ from lakeward.model.expressions.where import parse
 from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
-from lakeward.read.context import LakeContext
 from lakeward.read.scan import check_columns
 from lakeward.write.commit.background import BackgroundWorker
 from lakeward.write.commit.drift import take_over

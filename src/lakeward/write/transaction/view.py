@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from lakeward.context import LakeContext
 from lakeward.errors import Conflict, TableNotFound
 from lakeward.log import heads
 from lakeward.log.database import Session
 from lakeward.model.commit import Head, Isolation
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
-from lakeward.read.context import LakeContext
 from lakeward.write.commit import conflict
 from lakeward.write.commit.drift import follow, follow_all, may_have_drifted
 from lakeward.write.transaction.member import Member

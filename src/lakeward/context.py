@@ -1,11 +1,13 @@
-"""What a lake is made of, handed to whoever reads or writes it."""
+"""The store, the warehouse and the settings of an open lake, passed to all code that uses them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, TypeVar
 
 from lakeward.errors import WrongWarehouse
-from lakeward.formats.iceberg.memory import Memory
 from lakeward.log import binding, definitions
 from lakeward.log.binding import Binding
 from lakeward.log.database import Database, Session
@@ -13,6 +15,8 @@ from lakeward.model.commit import Head
 from lakeward.model.counters import Counters
 from lakeward.model.definition import Definition
 from lakeward.storage.base import Storage
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -22,12 +26,11 @@ class LakeContext:
     Attributes:
         database: The log.
         storage: The files.
-        actor: Who; recorded with everything that is done.
-        engine: What program; recorded with commits.
-        merge_memory: So many bytes the data of a merge may take in memory.
+        actor: The user name that every commit and audit entry records.
+        engine: The program name that every commit records.
+        merge_memory: Bytes that the data of a merge may take in memory.
         bound: The warehouse that the store recorded when the lake was opened.
-        memory: Iceberg metadata that was read or written before.
-        counters: What happened through this lake object so far.
+        counters: Counts of what this lake object did so far.
     """
 
     database: Database
@@ -36,23 +39,28 @@ class LakeContext:
     engine: str
     merge_memory: int
     bound: Binding | None = None
-    memory: Memory = field(default_factory=Memory, repr=False)
     counters: Counters = field(default_factory=Counters)
     _definitions: dict[tuple[int, int], Definition] = field(default_factory=dict, repr=False)
+    _caches: dict[object, Any] = field(default_factory=dict, repr=False)
+    _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
+
+    def cache(self, make: Callable[[], _T]) -> _T:
+        """Return this lake's one object of `make`, calling it the first time."""
+        with self._lock:
+            if make not in self._caches:
+                self._caches[make] = make()
+            found: _T = self._caches[make]
+        return found
 
     def check_bound(self, session: Session) -> None:
-        """Refuse to write where the store has got another warehouse since the lake was opened.
-
-        Raises:
-            WrongWarehouse: It has.
-        """
+        """Raise `WrongWarehouse` if the lake was relocated after it was opened here."""
         if self.bound is not None and binding.read(session) != self.bound:
             what = "The lake was relocated since it was opened here. Nothing was written."
             hint = "Open it again."
             raise WrongWarehouse(what, hint=hint, warehouse=self.storage.root)
 
     def definition(self, session: Session, head: Head) -> Definition:
-        """A head's definition. Definitions never change once committed, so they are remembered."""
+        """Return a head's definition, cached: a committed definition never changes."""
         key = (head.table_id, head.definition_id)
         found = self._definitions.get(key)
         if found is None:
