@@ -18,7 +18,7 @@ A class exists where a caller would act differently::
     │   └── TransactionNotFound
     ├── AlreadyExists
     ├── Conflict                  another commit changed what this one touched; run it again
-    │   └── Deadlock              transactions that wait for each other; this one gave way
+    │   └── Deadlock              transactions that wait for each other; this one is the victim
     ├── Refused                   a function of the user did not let the commit pass
     ├── StepFailed                a step of a pipeline raised an error of its own
     ├── Locked                    another transaction holds the table; try again later
@@ -35,7 +35,7 @@ A class exists where a caller would act differently::
     ├── StorageError              data or metadata files cannot be written or read
     │   └── FileMissing
     ├── PublicationBlocked        a published file is not what the log says
-    │   └── ForeignCommit         somebody else's commit stands where ours belongs
+    │   └── ForeignCommit         a foreign commit has the version that ours needs
     ├── CorruptTable              a table's own metadata cannot be understood
     └── MissingExtra              an optional library is not installed
 
@@ -156,7 +156,7 @@ class Conflict(LakewardError):
 
 
 class Deadlock(Conflict):
-    """Transactions waited for each other's locks in a circle, and this one gave way.
+    """Transactions waited for each other's locks, and this one was chosen as the victim.
 
     It is rolled back, so that the others go on; `cycle` and `tables` name who and what. Running it
     again may succeed.
@@ -265,7 +265,7 @@ class PublicationBlocked(LakewardError):
 
 
 class ForeignCommit(PublicationBlocked):
-    """Somebody else's commit stands where ours belongs."""
+    """A foreign commit has the version that ours needs."""
 
 
 class CorruptTable(LakewardError):
