@@ -17,6 +17,7 @@ import orjson
 
 import lakeward as lw
 from benchmarks.data import SCHEMA
+from lakeward.context import context_of
 from lakeward.log import commits, files, heads
 from lakeward.log.database import Session
 from lakeward.model.commit import Commit, CommitInfo, Head
@@ -63,9 +64,9 @@ class ManyFiles:
         """Insert the same files into a new table of a lake, published nowhere."""
         lake.create(name, dict.fromkeys(_COLUMNS, "int64"))
         for start in range(0, self.versions, _VERSIONS_AT_ONCE):
-            with lake.context.database.write() as session:
+            with context_of(lake).database.write() as session:
                 head = heads.get(session, TableName.parse(name))
-                indexed = lake.context.definition(session, head).schema.indexed
+                indexed = context_of(lake).definition(session, head).schema.indexed
                 for version in range(start, min(start + _VERSIONS_AT_ONCE, self.versions)):
                     head = replace(head, version=version + 1, timestamp_ms=head.timestamp_ms + 1)
                     _commit(session, lake, head)
@@ -96,7 +97,7 @@ class ManyFiles:
 def many_versions(lake: lw.Lake, name: str, count: int) -> list[int]:
     """A table with so many versions, a second apart; the moments of all of them in milliseconds."""
     lake.create(name, SCHEMA)
-    with lake.context.database.write() as session:
+    with context_of(lake).database.write() as session:
         head = heads.get(session, TableName.parse(name))
         moments = [head.timestamp_ms + 1000 * n for n in range(count)]
         for version in range(1, count):
@@ -111,8 +112,8 @@ def _commit(session: Session, lake: lw.Lake, head: Head) -> None:
     info = CommitInfo(
         transaction_id=f"benchmark-{head.version}",
         operation="WRITE",
-        actor=lake.context.actor,
-        engine=lake.context.engine,
+        actor=context_of(lake).actor,
+        engine=context_of(lake).engine,
     )
     commits.insert(session, head.table_id, Commit(head.version, head.timestamp_ms, info), None)
 

@@ -23,6 +23,7 @@ from benchmarks.result import Claim, Quantity, Result, Series, Settings
 from benchmarks.rounds import by_name, interleave
 from benchmarks.scratch import fresh
 from benchmarks.sync import sync_new
+from lakeward.context import context_of
 from lakeward.log import heads, transactions
 from lakeward.model.names import TableName
 from lakeward.write.branch.delta import DeltaBranch
@@ -176,7 +177,7 @@ def _many_files(lake: lw.Lake, spark: Any, place: Path, versions: int, rounds: i
     number = iter(range(1000))
 
     def ours() -> float:
-        parts, own = lake.context, f"bench-{next(number)}"
+        parts, own = context_of(lake), f"bench-{next(number)}"
         with parts.database.write() as session:
             transactions.register(
                 session,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from lakeward.errors import WrongWarehouse
 from lakeward.log import binding, definitions
@@ -66,3 +66,15 @@ class LakeContext:
         if found is None:
             found = self._definitions[key] = definitions.get(session, *key)
         return found
+
+
+class HasContext(Protocol):
+    """A lake, for the layers below it that are handed one."""
+
+    @property
+    def _context(self) -> LakeContext: ...
+
+
+def context_of(lake: HasContext) -> LakeContext:
+    """The context of a lake: its store and files, which are no part of its public surface."""
+    return lake._context

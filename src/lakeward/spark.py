@@ -14,6 +14,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from lakeward.context import context_of
 from lakeward.engines.spark import session as sessions
 from lakeward.engines.spark.extra import check_installed
 from lakeward.lake.lake import Lake
@@ -48,7 +49,7 @@ def session(lake: Lake, *, master: str | None = None, **conf: Any) -> SparkSessi
         InvalidInput: Spark runs in this process already, without what the lake needs.
     """
     check_installed()
-    own = {**lake.context.storage.spark_conf(), **_settings(conf)}
+    own = {**context_of(lake).storage.spark_conf(), **_settings(conf)}
     if master is not None:
         own["spark.master"] = arguments.text(master, "master")
     return sessions.start(own, **_wiring(lake))
@@ -66,12 +67,12 @@ def configure(builder: SparkSession.Builder, lake: Lake, **conf: Any) -> SparkSe
         MissingExtra: pyspark, a suitable Java or the jars are missing; says which.
     """
     check_installed()
-    own = {**lake.context.storage.spark_conf(), **_settings(conf)}
+    own = {**context_of(lake).storage.spark_conf(), **_settings(conf)}
     return sessions.configured(builder, own, **_wiring(lake))
 
 
 def _wiring(lake: Lake) -> dict[str, Any]:
-    store = lake.context.database.jdbc
+    store = context_of(lake).database.jdbc
     if store is None:
         _LOG.warning(
             "Spark gets no catalog %s: the store is behind a socket, which Java cannot use.",

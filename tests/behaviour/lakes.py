@@ -14,6 +14,7 @@ import lakeward as lw
 from lakeward.log import tables
 from lakeward.log.statement import Statement
 from lakeward.storage.objects import ObjectStorage
+from tests.support.inside import context_of
 from tests.support.s3 import on_disk
 
 
@@ -79,7 +80,7 @@ def unchanged(lake: lw.Lake) -> Generator[None]:
 
 
 def _wait_for_uploads(lake: lw.Lake) -> None:
-    storage = lake.context.storage
+    storage = context_of(lake).storage
     if isinstance(storage, ObjectStorage):
         uploads = storage._uploads
         for name in list(uploads._under_way):
@@ -88,7 +89,7 @@ def _wait_for_uploads(lake: lw.Lake) -> None:
 
 def _store(lake: lw.Lake) -> dict[str, frozenset[Any]]:
     out = {}
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         for table in tables.ALL:
             wanted = "WHERE state = 'open'" if table.name == "lakeward_transaction" else ""
             columns = ", ".join(c.name for c in table.c if c.name != "lease_until_ms")

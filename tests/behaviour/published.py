@@ -13,6 +13,7 @@ import lakeward as lw
 from lakeward.log import catalog
 from lakeward.model.names import TableName
 from tests.behaviour.lakes import log_files
+from tests.support.inside import context_of
 from tests.support.s3 import on_disk
 
 
@@ -39,7 +40,7 @@ def told(lake: lw.Lake, name: str) -> list[Told]:
 
 def document(lake: lw.Lake, name: str) -> dict[str, Any]:
     """The metadata document that the catalog names for an Iceberg table."""
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         place = catalog.pointer(session, TableName.parse(name))
     assert place is not None
     found: dict[str, Any] = orjson.loads(on_disk(place).read_bytes())

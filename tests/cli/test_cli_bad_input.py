@@ -16,6 +16,7 @@ from deltalake import write_deltalake
 
 import lakeward as lw
 from tests.cli.console import ask, clean_environment, make_shop, run, tell
+from tests.support.inside import context_of
 
 READING = ("show", "history", "versions", "diff", "read")
 BAD_NAMES = ("a'b", 'a"b', "a/b", "../up", "..", "a..b", "a.b.c", "", "a b", "a;b", "x" * 200)
@@ -224,7 +225,7 @@ def test_a_published_commit_of_somebody_else_blocks_publication(own_shop: Path) 
     path = own_shop / "audit" / "_delta_log" / f"{1:020d}.json"
     foreign = path.read_bytes().replace(b"WRITE", b"WROTE")
     path.write_bytes(foreign)
-    with lw.open(own_shop, repair=False) as lake, lake.context.database.write() as session:
+    with lw.open(own_shop, repair=False) as lake, context_of(lake).database.write() as session:
         session.script("UPDATE lakeward_head SET published = 0 WHERE name = 'audit'")
     message = _refused(9, "ForeignCommit", "publish", "--lake", own_shop)
     assert "is not the commit that the log has as version 1 of audit" in message
@@ -234,7 +235,7 @@ def test_a_published_commit_of_somebody_else_blocks_publication(own_shop: Path) 
 def test_what_opening_could_not_repair_is_a_warning_beside_the_answer(own_shop: Path) -> None:
     path = own_shop / "audit" / "_delta_log" / f"{1:020d}.json"
     path.write_bytes(path.read_bytes().replace(b"WRITE", b"WROTE"))
-    with lw.open(own_shop, repair=False) as lake, lake.context.database.write() as session:
+    with lw.open(own_shop, repair=False) as lake, context_of(lake).database.write() as session:
         session.script("UPDATE lakeward_head SET published = 0 WHERE name = 'audit'")
     answer = run("tables", "--lake", own_shop, "--json")
     assert answer.code == 0

@@ -12,6 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import lakeward as lw
 from tests.cli.console import ask, run, tell
+from tests.support.inside import context_of
 
 
 def test_init_makes_a_lake_once(tmp_path: Path) -> None:
@@ -314,7 +315,7 @@ def test_publish_tells_what_was_owed(own_shop: Path) -> None:
         location = Path(lake.table("sales.orders").location)
     log = sorted((location / "_delta_log").glob("*.json"))
     whole = [p.read_bytes() for p in log]
-    with lw.open(own_shop, repair=False) as lake, lake.context.database.write() as session:
+    with lw.open(own_shop, repair=False) as lake, context_of(lake).database.write() as session:
         session.script("UPDATE lakeward_head SET published = 1 WHERE name = 'orders'")
     for path in log[2:]:
         path.unlink()
@@ -364,7 +365,7 @@ def test_doctor_ends_with_its_own_code_until_it_is_fixed(own_shop: Path) -> None
 def test_doctor_without_fix_leaves_what_is_owed(own_shop: Path) -> None:
     path = own_shop / "audit" / "_delta_log" / f"{1:020d}.json"
     path.unlink()
-    with lw.open(own_shop, repair=False) as lake, lake.context.database.write() as session:
+    with lw.open(own_shop, repair=False) as lake, context_of(lake).database.write() as session:
         session.script("UPDATE lakeward_head SET published = 0 WHERE name = 'audit'")
     answer = run("doctor", "--lake", own_shop, "--json")
     assert answer.code == 0

@@ -8,6 +8,7 @@ from typing import Any
 import lakeward as lw
 from lakeward.log.statement import Statement
 from lakeward.maintain.doctor import Finding, Report, examine
+from tests.support.inside import context_of
 
 T = "shop.orders"
 """The table that most tests damage."""
@@ -24,7 +25,7 @@ def fill(lake: lw.Lake, name: str = T, *, versions: int = 3) -> None:
 
 def run_sql(lake: lw.Lake, sql: str, **params: Any) -> int:
     """Change the store past Lakeward; how many rows were changed."""
-    with lake.context.database.write() as session:
+    with context_of(lake).database.write() as session:
         return session.run(Statement(sql), params)
 
 
@@ -41,7 +42,7 @@ def data_file(lake: lw.Lake, name: str = T) -> Path:
 
 def look(lake: lw.Lake, *tables: str) -> Report:
     """Examine the lake, or only some tables."""
-    return examine(lake.context, tables=tables or None)
+    return examine(context_of(lake), tables=tables or None)
 
 
 def codes(report: Report) -> set[str]:

@@ -17,6 +17,7 @@ import lakeward as lw
 from lakeward.formats.delta.vectors import vector_path
 from lakeward.maintain.doctor import Severity, mend
 from tests.maintain.damage import T, codes, data_file, fill, log_file, look, run_sql, the
+from tests.support.inside import context_of
 
 OpenLake = Callable[..., lw.Lake]
 
@@ -236,7 +237,7 @@ def test_fixing_writes_lost_and_torn_versions_again(lake: lw.Lake, damage: str) 
     path = log_file(lake, 2)
     whole = path.read_bytes()
     path.unlink() if damage == "missing" else path.write_bytes(whole[:50])
-    mended = mend(lake.context, look(lake))
+    mended = mend(context_of(lake), look(lake))
     assert mended.published == {T: 1}
     assert path.read_bytes() == whole
     assert look(lake).findings == ()
@@ -248,7 +249,7 @@ def test_fixing_publishes_what_is_owed(make_lake: OpenLake) -> None:
     path = log_file(lake, 3)
     whole = path.read_bytes()
     path.unlink()
-    mend(lake.context, look(lake))
+    mend(context_of(lake), look(lake))
     assert path.read_bytes() == whole
     assert look(lake).findings == ()
 
@@ -258,7 +259,7 @@ def test_fixing_overwrites_nothing_of_others(lake: lw.Lake) -> None:
     path = log_file(lake, 2)
     foreign = path.read_bytes().replace(b"WRITE", b"WROTE")
     path.write_bytes(foreign)
-    mend(lake.context, look(lake))
+    mend(context_of(lake), look(lake))
     assert path.read_bytes() == foreign
     assert codes(look(lake)) == {"published-foreign"}
 
@@ -268,7 +269,7 @@ def test_fixing_closes_what_the_dead_left_open(lake: lw.Lake) -> None:
     tx = lake.transaction()
     tx.append(T, [{"id": 1, "region": "n"}])
     run_sql(lake, "UPDATE lakeward_transaction SET lease_until_ms = 1 WHERE state = 'open'")
-    assert mend(lake.context, look(lake)).expired == 1
+    assert mend(context_of(lake), look(lake)).expired == 1
     assert lake.outcome(tx.transaction_id).state.value == "expired"
     assert codes(look(lake)) == set()
 

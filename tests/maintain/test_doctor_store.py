@@ -12,6 +12,7 @@ import lakeward as lw
 from lakeward.errors import TableNotFound
 from lakeward.maintain.doctor import Severity, examine
 from tests.maintain.damage import T, codes, fill, look, run_sql, the
+from tests.support.inside import context_of
 
 
 def test_a_whole_lake_is_healthy_and_is_counted(lake: lw.Lake) -> None:
@@ -340,7 +341,7 @@ def test_the_doctor_changes_nothing(make_lake: Callable[..., lw.Lake]) -> None:
     log_file.unlink()
     run_sql(lake, "UPDATE lakeward_head SET published = 2")
     untouched = make_lake(repair=False)
-    examine(untouched.context)
+    examine(context_of(untouched))
     untouched.close()
     assert not log_file.exists()
 
@@ -351,7 +352,7 @@ def test_progress_is_told_up_to_the_total(lake: lw.Lake) -> None:
         with lake.transaction() as tx:
             tx.append("t", [{"id": 1}])
     told: list[tuple[int, int | None]] = []
-    examine(lake.context, progress=lambda done, total: told.append((done, total)))
+    examine(context_of(lake), progress=lambda done, total: told.append((done, total)))
     assert told == [(100, 121)]
 
 

@@ -8,6 +8,7 @@ import lakeward as lw
 from lakeward.maintain.doctor import Severity, examine, mend
 from tests.behaviour.iceberg.strangers import Stranger, agree
 from tests.behaviour.lakes import append, ids
+from tests.support.inside import context_of
 
 NAME = "sales.orders"
 
@@ -23,13 +24,13 @@ def test_a_table_taken_out_of_the_catalog_is_entered_again(
     lake: lw.Lake, table: lw.Table, stranger: Stranger
 ) -> None:
     stranger.catalog.drop_table(NAME)
-    report = examine(lake.context)
+    report = examine(context_of(lake))
     assert [f.code for f in report.findings if f.severity is Severity.ERROR] == ["catalog-missing"]
 
-    mended = mend(lake.context, report)
+    mended = mend(context_of(lake), report)
 
     assert mended.entered == (NAME,)
-    assert examine(lake.context).healthy
+    assert examine(context_of(lake)).healthy
     append(lake, NAME, {"id": [6], "part": [6]})
     assert agree(stranger, table) == 3
 
@@ -39,12 +40,12 @@ def test_a_renamed_table_gets_its_name_back_with_what_was_committed_meanwhile(
 ) -> None:
     stranger.catalog.rename_table(NAME, "sales.moved")
     stranger.append("sales.moved", [{"id": 6, "part": 6}])
-    report = examine(lake.context)
+    report = examine(context_of(lake))
     assert "catalog-missing" in {f.code for f in report.findings}
 
-    mend(lake.context, report)
+    mend(context_of(lake), report)
 
     assert stranger.catalog.list_tables("sales") == [("sales", "orders")]
     assert 6 in ids(lake, NAME)
     assert agree(stranger, table) == 3
-    assert examine(lake.context).healthy
+    assert examine(context_of(lake)).healthy

@@ -18,6 +18,7 @@ from lakeward.maintain.doctor import examine
 from lakeward.maintain.ownership import MARKER, read_marker
 from lakeward.model.steps import BIND_STEPS
 from tests.behaviour.lakes import append, ids
+from tests.support.inside import context_of
 from tests.support.processes import kill_myself_at, start, started
 from tests.support.target import LakeTarget
 
@@ -39,7 +40,7 @@ def test_a_forgotten_warehouse_is_the_recorded_one(apart: LakeTarget) -> None:
     with apart.open() as lake:
         assert lake.warehouse == str(apart.warehouse)
         assert ids(lake, "t") == [1, 2]
-        assert examine(lake.context).findings == ()
+        assert examine(context_of(lake)).findings == ()
 
 
 def test_another_warehouse_is_refused_and_the_recorded_one_named(
@@ -124,7 +125,7 @@ def test_a_lake_whose_making_was_cut_off_is_completed(apart: LakeTarget, step: s
 
     with apart.open() as lake:
         lake.create("t", {"id": "int64"})
-        found = read_marker(lake.context.storage)
+        found = read_marker(context_of(lake).storage)
     assert found is not None
     assert found.identity == recorded(apart).identity
     lw.open(apart.url).close()
@@ -179,7 +180,7 @@ def test_a_lake_that_was_moved_as_a_whole_opens(tmp_path: Path) -> None:
     with lw.open(tmp_path / "moved") as lake:
         assert append(lake, "t", {"id": [2]}) == 2
         assert ids(lake, "t") == [1, 2]
-        assert examine(lake.context).findings == ()
+        assert examine(context_of(lake)).findings == ()
 
 
 def test_the_same_warehouse_by_a_link_is_the_same(apart: LakeTarget, tmp_path: Path) -> None:
@@ -256,7 +257,7 @@ def test_an_export_is_not_imported_where_its_tables_are_not(lake: lw.Lake, tmp_p
 
 def recorded(target: LakeTarget) -> binding.Binding:
     """What the store records."""
-    with lw.open(target.url) as lake, lake.context.database.read() as session:
+    with lw.open(target.url) as lake, context_of(lake).database.read() as session:
         found = binding.read(session)
     assert found is not None
     return found
@@ -265,7 +266,7 @@ def recorded(target: LakeTarget) -> binding.Binding:
 def forget(lake: lw.Lake) -> None:
     """Make the lake one of an earlier version, which recorded no warehouse."""
     gone = Statement(f"DELETE FROM {tables.store.name} WHERE key = 'warehouse'")
-    with lake.context.database.write() as session:
+    with context_of(lake).database.write() as session:
         session.run(gone)
     (Path(lake.warehouse) / MARKER).unlink()
 
@@ -274,7 +275,7 @@ def open_and_tell(pipe: Connection, number: int, target: LakeTarget) -> None:
     """Open a lake when told to, and tell its identity."""
     pipe.send("ready")
     pipe.recv()
-    with target.open() as lake, lake.context.database.read() as session:
+    with target.open() as lake, context_of(lake).database.read() as session:
         found = binding.read(session)
         pipe.send((None if found is None else found.identity, number))
 

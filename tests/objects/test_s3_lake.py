@@ -21,6 +21,7 @@ import lakeward as lw
 from lakeward.errors import FileMissing, InvalidInput, LakewardError, StorageError, WrongWarehouse
 from lakeward.maintain.doctor import examine
 from tests.behaviour.branches.working import upsert
+from tests.support.inside import context_of
 from tests.support.invariants import check_lake
 from tests.support.s3 import SECRET, S3Server, on_disk
 
@@ -50,7 +51,7 @@ def test_a_table_lives_on_s3_and_is_rebuilt_from_there(
     assert table.location == f"s3://{bucket}/wh/sales/orders"
     assert repr(lake).endswith(f"warehouse='s3://{bucket}/wh')")
     before = check_lake(lake, ["sales.orders"])["sales.orders"]
-    assert examine(lake.context).findings == ()
+    assert examine(context_of(lake)).findings == ()
     assert table.at(version=3).to_arrow().num_rows == 9
 
     lake.close()
@@ -93,14 +94,14 @@ def test_a_table_made_elsewhere_is_adopted_by_its_full_name(
     assert table.location == f"s3://{outside}/t"
     append(lake, "mine", ROWS)
     assert table.to_arrow().num_rows == 6
-    assert examine(lake.context).findings == ()
+    assert examine(context_of(lake)).findings == ()
 
 
 def test_an_open_delta_table_takes_commits_of_delta_rs_and_ours(open_on: Open) -> None:
     lake = open_on()
     table = lake.create("open", SCHEMA, guard=False)
     append(lake, "open", ROWS)
-    options = lake.context.storage.delta_options()
+    options = context_of(lake).storage.delta_options()
 
     write_deltalake(table.location, ROWS, mode="append", storage_options=options)
     append(lake, "open", ROWS)
@@ -189,7 +190,7 @@ def test_no_secret_is_left_in_the_store_the_files_or_the_log(
     for table_format in ("delta", "iceberg"):
         lake.create(table_format, SCHEMA, format=table_format)
         append(lake, table_format, ROWS)
-    shown = f"{lake!r} {lake.context!r} {lake.context.storage!r} {lake.table('delta')!r}"
+    shown = f"{lake!r} {context_of(lake)!r} {context_of(lake).storage!r} {lake.table('delta')!r}"
     lake.close()
 
     files = [p for p in tmp_path.rglob("*") if p.is_file()]
@@ -268,7 +269,7 @@ def test_a_branch_with_a_change_feed_is_published_with_the_lakes_own_credentials
     rows = lake.table("t").to_arrow()
     assert rows.num_rows == 9
     assert rows.filter(pc.field("id") == 1)["name"].to_pylist() == ["changed"]
-    assert examine(lake.context).findings == ()
+    assert examine(context_of(lake)).findings == ()
 
 
 def test_a_table_of_another_catalog_is_adopted_with_the_lakes_own_credentials(
@@ -318,4 +319,4 @@ def test_a_store_knows_its_warehouse_on_s3_and_is_relocated_to_another_prefix(
             assert lake.table(table_format).at(version=1).to_arrow().num_rows == 3
             append(lake, table_format, with_id(8))
             assert lake.table(table_format).to_arrow().num_rows == 9
-        assert {f.severity.value for f in examine(lake.context).findings} <= {"info"}
+        assert {f.severity.value for f in examine(context_of(lake)).findings} <= {"info"}

@@ -17,6 +17,7 @@ from lakeward.maintain.doctor import examine
 from lakeward.storage.attach import attach
 from lakeward.storage.base import Storage
 from tests.support.faulty_store import Fault, FaultyStore
+from tests.support.inside import context_of
 from tests.support.invariants import stranger_rows
 
 if TYPE_CHECKING:
@@ -221,8 +222,8 @@ def test_a_lake_of_both_formats_works_on_azure(
         lake.publish()
         for table_format in ("delta", "iceberg"):
             assert lake.table(table_format).to_arrow().num_rows == 11
-        assert examine(lake.context).findings == ()
-        rows = stranger_rows(lake.table("delta").location, lake.context.storage.delta_options())
+        assert examine(context_of(lake)).findings == ()
+        rows = stranger_rows(lake.table("delta").location, context_of(lake).storage.delta_options())
         assert rows.total() == 11
 
 

@@ -16,6 +16,7 @@ import lakeward as lw
 from lakeward.errors import InvalidInput, SchemaMismatch, StepFailed
 from lakeward.log import runs
 from lakeward.pipeline import Pipeline, landing, new, whole
+from tests.support.inside import context_of
 
 ROW = "id int64 not null, amount int64, at int64"
 
@@ -59,7 +60,7 @@ def rows(lake: lw.Lake, name: str = "sales") -> list[tuple[Any, ...]]:
 
 
 def last_run(lake: lw.Lake) -> dict[str, Any]:
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         return runs.newest(session, None, 1)[0].bundle
 
 

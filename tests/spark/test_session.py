@@ -14,6 +14,7 @@ import lakeward as lw
 from lakeward.engines.spark.settings import iceberg_catalog, settings
 from lakeward.errors import InvalidInput
 from lakeward.spark import configure, session
+from tests.support.inside import context_of
 
 if TYPE_CHECKING:
     from tests.support.postgres import Postgres
@@ -27,7 +28,7 @@ def rows(spark: SparkSession, sql: str) -> list[tuple[object, ...]]:
 def catalog_of(spark: SparkSession, lake: lw.Lake, name: str) -> Generator[SparkSession]:
     """A session that has the lake's catalog under a name; in it, it is still called `lakeward`."""
     other = spark.newSession()
-    store = lake.context.database.jdbc
+    store = context_of(lake).database.jdbc
     assert store is not None
     for key, value in iceberg_catalog(name, store, lake.warehouse).items():
         other.conf.set(key, value)
@@ -80,7 +81,7 @@ def test_the_catalog_is_the_lakes_own_on_postgres(
 
 def test_a_store_behind_a_socket_gives_no_catalog(postgres_url: str, tmp_path: Path) -> None:
     with lw.open(postgres_url, warehouse=tmp_path) as lake:
-        assert lake.context.database.jdbc is None
+        assert context_of(lake).database.jdbc is None
 
 
 def test_what_the_user_sets_wins_and_lists_are_joined() -> None:

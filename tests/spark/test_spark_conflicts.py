@@ -13,6 +13,7 @@ import lakeward as lw
 from lakeward.errors import Conflict, UnsupportedFeature
 from lakeward.write.transaction.resolve import Resolver
 from lakeward.write.transaction.strategy import Strategies
+from tests.support.inside import context_of
 
 FORMATS = ("delta", "iceberg")
 INSERT_ONLY = (
@@ -118,7 +119,7 @@ def test_a_change_made_by_spark_is_never_replayed(
     """Also where a strategy that would replay it got past the refusal."""
     tx = lake.transaction(spark=spark)
     tx._committing.resolver = Resolver(
-        lake.context, tx.transaction_id, tx._view, Strategies(strategy)
+        context_of(lake), tx.transaction_id, tx._view, Strategies(strategy)
     )
     tx.sql(INSERT_ONLY.format(table=table))
     append(lake, table)

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 import lakeward as lw
 from lakeward.errors import InvalidInput, TableNotFound
 from lakeward.spark import read_stream, sink
+from tests.support.inside import context_of
 
 ROW = "id int64, name string"
 
@@ -159,7 +160,7 @@ def test_a_stream_that_an_older_lakeward_wrote_is_bound_by_its_next_batch(
     lake.create("events", ROW)
     land(tmp_path / "in", "a", 1)
     stream(spark, tmp_path, sink(lake, "events", query="q"))
-    with lake.context.database.write() as session:
+    with context_of(lake).database.write() as session:
         session.script("UPDATE lakeward_cursor SET reader = NULL")
     land(tmp_path / "in", "b", 2)
     stream(spark, tmp_path, sink(lake, "events", query="q"))

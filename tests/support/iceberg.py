@@ -13,11 +13,12 @@ from lakeward.log import catalog
 from lakeward.log.postgres import PostgresDatabase
 from lakeward.log.sqlite import SqliteDatabase
 from lakeward.model.names import TableName
+from tests.support.inside import context_of
 
 
 def catalog_url(lake: lw.Lake) -> str:
     """The store's address, as SQLAlchemy takes it."""
-    database = lake.context.database
+    database = context_of(lake).database
     if isinstance(database, SqliteDatabase):
         return f"sqlite:///{database.path}"
     assert isinstance(database, PostgresDatabase)
@@ -31,7 +32,7 @@ def stranger_catalog(lake: lw.Lake, name: str = catalog.CATALOG) -> SqlCatalog:
         name,
         uri=url,
         warehouse=lake.warehouse,
-        **lake.context.storage.iceberg_properties(),
+        **context_of(lake).storage.iceberg_properties(),
     )
     found.engine.dispose()
     found.engine = sa.create_engine(url, poolclass=sa.NullPool)

@@ -25,6 +25,7 @@ from lakeward.model.commit import Head
 from lakeward.model.file import is_full
 from lakeward.model.names import TableName
 from tests.support.iceberg import stranger_arrow, stranger_table
+from tests.support.inside import context_of
 from tests.support.s3 import on_disk
 
 Rows = Counter[tuple[Any, ...]]
@@ -94,7 +95,7 @@ def logged_bytes(lake: lw.Lake, name: str, version: int) -> bytes:
 
 
 def _head(lake: lw.Lake, name: str) -> Head:
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         return heads.get(session, TableName.parse(name))
 
 
@@ -136,7 +137,7 @@ def _check_pointer(lake: lw.Lake, head: Head) -> None:
 def _check_files(lake: lw.Lake, head: Head) -> None:
     """Every file of the newest version is there and whole."""
     root = on_disk(lake.warehouse) / head.location
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         live = list(files.at(session, head.table_id, head.version))
     for file in live:
         place = on_disk(file.path) if is_full(file.path) else root / file.path
@@ -144,7 +145,7 @@ def _check_files(lake: lw.Lake, head: Head) -> None:
 
 
 def _check_audit(lake: lw.Lake, head: Head) -> None:
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         assert audit.broken_at(session, head) is None, head.name
 
 
@@ -169,13 +170,13 @@ def _check_rows(lake: lw.Lake, names: list[str]) -> dict[str, Rows]:
                 assert out[name] == rows_of(stranger_arrow(lake, name)), name
             else:
                 assert out[name] == stranger_rows(
-                    lake.table(name).location, lake.context.storage.delta_options()
+                    lake.table(name).location, context_of(lake).storage.delta_options()
                 ), name
     return out
 
 
 def _rendered(lake: lw.Lake, head: Head, version: int) -> bytes:
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         commit = commits.full(session, head.table_id, version)
         _, definition = definitions.at(session, head.table_id, version)
     return commit_bytes(head, commit, definition)

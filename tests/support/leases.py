@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lakeward as lw
 from lakeward.log.statement import Statement
+from tests.support.inside import context_of
 
 _RUN_OUT = Statement(
     "UPDATE lakeward_transaction SET lease_until_ms = :past WHERE transaction_id = :id"
@@ -12,6 +13,6 @@ _RUN_OUT = Statement(
 
 def run_out(lake: lw.Lake, transaction_id: str) -> None:
     """Let a lease be over, as if its holder had been silent for long."""
-    with lake.context.database.write() as session:
-        past = lake.context.database.clock_ms(session) - 1
+    with context_of(lake).database.write() as session:
+        past = context_of(lake).database.clock_ms(session) - 1
         assert session.run(_RUN_OUT, {"past": past, "id": transaction_id}) == 1

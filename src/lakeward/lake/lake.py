@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
 from lakeward.lake import opening
 from lakeward.lake.branch import Branch, branch_of, branches_of
@@ -110,11 +109,6 @@ class Lake(Closing):
                 pyiceberg; `spark` for the settings of a session.
         """
         return self._context.storage.options_for(engine)
-
-    @property
-    def context(self) -> LakeContext:
-        """The lake's store and files, for those who build on them."""
-        return self._context
 
     def create(
         self,

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from lakeward.context import LakeContext
+from lakeward.context import HasContext, LakeContext, context_of
 from lakeward.errors import Conflict
 from lakeward.log import heads, inputs, runs
 from lakeward.log.database import Session
@@ -34,12 +34,8 @@ from lakeward.write.tables import create as tables
 _ATTEMPTS: Final = 5
 
 
-class LakeLike(Protocol):
+class LakeLike(HasContext, Protocol):
     """What a run needs of a lake."""
-
-    @property
-    def context(self) -> LakeContext:
-        """The store and the files."""
 
     def transaction(self, *, spark: Any = None, message: str | None = None) -> Any:
         """Begin a transaction."""
@@ -111,10 +107,10 @@ def run(
 def prepare(pipeline: Pipeline, lake: LakeLike) -> list[str]:
     """Make the tables that are missing; their names."""
     steps = pipeline.steps()
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         missing = [s for s in steps if heads.find(session, s.target) is None]
     for step in missing:
-        tables.create(lake.context, step.target, policy=None, guard=True, **step.table)
+        tables.create(context_of(lake), step.target, policy=None, guard=True, **step.table)
     return [str(s.target) for s in missing]
 
 
@@ -125,7 +121,7 @@ def _attempt(
     landing: str | None,
     observe: Observer | None,
 ) -> RunResult:
-    parts, pipeline = lake.context, progress.pipeline
+    parts, pipeline = context_of(lake), progress.pipeline
     found = plan(pipeline, parts, landing)
     progress.planned, progress.notices = found.steps, list(found.notices)
     if not progress.planned:

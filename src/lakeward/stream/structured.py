@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeAlias
 
-from lakeward.context import LakeContext
+from lakeward.context import HasContext, context_of
 from lakeward.engines.spark.catalog import with_catalog
 from lakeward.errors import Conflict, InvalidInput
 from lakeward.log import heads, inputs
@@ -35,12 +35,8 @@ Writer: TypeAlias = Callable[[SparkTransaction, Any], None]
 """Writes the rows of a micro-batch into any tables, by a transaction."""
 
 
-class LakeLike(Protocol):
+class LakeLike(HasContext, Protocol):
     """What a stream needs of a lake."""
-
-    @property
-    def context(self) -> LakeContext:
-        """The store and the files."""
 
     def transaction(self, *, spark: Any = None, message: str | None = None) -> Any:
         """Begin a transaction."""
@@ -71,7 +67,7 @@ def sink(lake: LakeLike, into: str | Writer, *, query: str) -> Callable[[Any, in
     consumer = f"stream {query}"
 
     def commit(rows: Any, batch: int) -> None:
-        with lake.context.database.read() as session:
+        with context_of(lake).database.read() as session:
             before = inputs.position(session, consumer, _SOURCE)
         reader = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
         if before is not None:
@@ -142,7 +138,7 @@ def read_stream(lake: LakeLike, spark: Any, name: str, *, changes: bool = False)
         TableNotFound: There is no such table.
         InvalidInput: Changes are asked of a table that does not keep them.
     """
-    context = lake.context
+    context = context_of(lake)
     with context.database.read() as session:
         head = heads.get(session, TableName.parse(name))
         definition = context.definition(session, head)
@@ -163,7 +159,7 @@ def read_stream(lake: LakeLike, spark: Any, name: str, *, changes: bool = False)
 
 def _writer(lake: LakeLike, into: str | Writer) -> Writer:
     if isinstance(into, str):
-        with lake.context.database.read() as session:
+        with context_of(lake).database.read() as session:
             heads.get(session, TableName.parse(into))
         name = into
         return lambda tx, rows: tx.append(name, rows)

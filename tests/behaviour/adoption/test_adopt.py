@@ -24,6 +24,7 @@ from lakeward.errors import (
 )
 from lakeward.log import heads
 from tests.behaviour.lakes import append, delete, ids, overwrite, unchanged
+from tests.support.inside import context_of
 from tests.support.s3 import on_disk
 
 
@@ -145,7 +146,7 @@ def test_a_table_below_the_warehouse_moves_with_it(lake: lw.Lake) -> None:
     table = lake.adopt("taken", where)
 
     assert on_disk(table.location) == where
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         assert [h.location for h in heads.all_heads(session)] == ["by/hand"]
 
 
@@ -162,7 +163,7 @@ def test_a_table_is_adopted_once(lake: lw.Lake, theirs: Path) -> None:
 def test_what_is_no_table_is_not_adopted(lake: lw.Lake, tmp_path: Path, place: str) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("text")
-    if place == "file" and lake.context.storage.is_remote:
+    if place == "file" and context_of(lake).storage.is_remote:
         pytest.skip("the server keeps directories, and would not let a file be one")
 
     with unchanged(lake), pytest.raises(TableNotFound) as caught:

@@ -17,6 +17,7 @@ from lakeward.errors import (
 )
 from lakeward.log.statement import Statement
 from tests.behaviour.lakes import append, picture
+from tests.support.inside import context_of
 from tests.support.target import LakeTarget
 
 
@@ -29,7 +30,7 @@ def _made(target: LakeTarget) -> None:
 
 def _run(target: LakeTarget, sql: str) -> None:
     """Do something to the store behind everybody's back."""
-    with target.open() as lake, lake.context.database.write() as session:
+    with target.open() as lake, context_of(lake).database.write() as session:
         session.run(Statement(sql))
 
 
@@ -44,7 +45,7 @@ def _bytes(directory: Path) -> dict[str, bytes]:
 def test_a_store_of_a_newer_lakeward_is_left_alone(lake_target: LakeTarget) -> None:
     _made(lake_target)
     with lake_target.open() as lake:
-        with lake.context.database.write() as session:
+        with context_of(lake).database.write() as session:
             session.run(
                 Statement("UPDATE lakeward_store SET value = '999' WHERE key = 'schema_version'")
             )

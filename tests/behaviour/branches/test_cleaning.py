@@ -15,6 +15,7 @@ from lakeward.log.statement import Statement
 from lakeward.maintain.doctor import examine
 from tests.behaviour.branches.working import begin, by_delta_rs, everybody_reads, upsert
 from tests.behaviour.lakes import append, ids
+from tests.support.inside import context_of
 from tests.support.s3 import on_disk
 from tests.support.target import LakeTarget
 
@@ -34,12 +35,12 @@ def _rows(*numbers: int, v: str = "old") -> pa.Table:
 
 def _expire(lake: lw.Lake) -> None:
     """Let the leases of all open transactions run out, as when their processes died."""
-    with lake.context.database.write() as session:
+    with context_of(lake).database.write() as session:
         session.run(Statement("UPDATE lakeward_transaction SET lease_until_ms = 0"))
 
 
 def _noted(lake: lw.Lake) -> int:
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         return int(session.row(Statement("SELECT count(*) FROM lakeward_branch"))[0])
 
 
@@ -96,7 +97,7 @@ def test_of_a_commit_that_nobody_tidied_up_the_rows_stay(
     assert sorted(left) == sorted(kept)
     assert everybody_reads(other, "t")[0, "second"] == 1
     assert _noted(other) == 0
-    assert examine(other.context).findings == ()
+    assert examine(context_of(other)).findings == ()
 
 
 def test_an_id_that_is_used_again_gets_another_directory(lake: lw.Lake) -> None:
@@ -104,11 +105,11 @@ def test_an_id_that_is_used_again_gets_another_directory(lake: lw.Lake) -> None:
     tx, first = begin(lake, "t")
     head, definition = first.head, first.definition
 
-    second = type(first).open(lake.context, tx.transaction_id, head, definition, None)
+    second = type(first).open(context_of(lake), tx.transaction_id, head, definition, None)
 
     assert second.directory != first.directory
     assert second.directory.startswith(first.directory)
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         working = branches.live_directories(session, head.table_id)
     assert working == {first.directory, second.directory}
     tx.rollback()

@@ -31,6 +31,7 @@ from tests.behaviour.branches.working import (
     upsert,
 )
 from tests.behaviour.lakes import append, delete, ids, log_files
+from tests.support.inside import context_of
 from tests.support.invariants import rows_of
 from tests.support.s3 import on_disk
 
@@ -77,7 +78,7 @@ def test_a_merge_on_a_branch_replaces_the_base_files_that_it_rewrote(lake: lw.La
         (50, "new"): 1,
         (100, "old"): 1,
     }
-    assert examine(lake.context).findings == ()
+    assert examine(context_of(lake)).findings == ()
 
 
 def test_a_blind_append_knows_no_file_of_the_base(lake: lw.Lake) -> None:
@@ -165,7 +166,7 @@ def test_names_that_must_be_escaped_come_back_to_the_same_files(lake: lw.Lake) -
 
     expected = [(0, "#?"), (1, "new %25"), *enumerate(names)][:2] + list(enumerate(names))[2:]
     assert everybody_reads(lake, "t") == dict.fromkeys(expected, 1)
-    assert examine(lake.context).findings == ()
+    assert examine(context_of(lake)).findings == ()
 
 
 def test_somebody_who_changed_the_same_rows_meanwhile_is_a_conflict(lake: lw.Lake) -> None:
@@ -206,7 +207,7 @@ def test_the_feed_of_several_statements_is_the_difference_of_the_versions(lake: 
     assert told[60, "twice"] == 2
     assert told[50, "newer"] == 1
     assert (50, "new") not in told
-    assert examine(lake.context).findings == ()
+    assert examine(context_of(lake)).findings == ()
 
 
 def test_the_feed_of_one_statement_tells_updates_as_its_engine_did(lake: lw.Lake) -> None:
@@ -248,7 +249,7 @@ def test_new_columns_are_taken_where_that_is_allowed(lake: lw.Lake) -> None:
     assert lake.table("t").guarded
     assert lake.table("t").schema.names == ["id", "v", "w"]
     append(lake, "t", wider)
-    assert examine(lake.context).findings == ()
+    assert examine(context_of(lake)).findings == ()
 
 
 def test_application_numbers_are_taken_over(lake: lw.Lake) -> None:
@@ -281,12 +282,12 @@ def test_the_doctor_leaves_the_branch_of_an_open_transaction_alone(lake: lw.Lake
     tx, branch = begin(lake, "t")
     upsert(branch.location, _rows(0, 50, v="new"))
 
-    assert [f.code for f in examine(lake.context).findings] == ["transaction-open"]
+    assert [f.code for f in examine(context_of(lake)).findings] == ["transaction-open"]
 
     tx.rollback()
-    assert [f.code for f in examine(lake.context).findings] == ["reclaimable"]
+    assert [f.code for f in examine(context_of(lake)).findings] == ["reclaimable"]
     branch.discard()
-    assert examine(lake.context).findings == ()
+    assert examine(context_of(lake)).findings == ()
 
 
 @pytest.mark.local
@@ -313,7 +314,7 @@ def test_the_quick_way_to_branch_many_files_writes_the_same_log(
         tx, slow = begin(lake, name)
         head, definition = slow.head, slow.definition
 
-        quick = DeltaBranch.open_whole(lake.context, tx.transaction_id, head, definition)
+        quick = DeltaBranch.open_whole(context_of(lake), tx.transaction_id, head, definition)
 
         first, second = (_checkpoint(b.location) for b in (slow, quick))
         assert first == second

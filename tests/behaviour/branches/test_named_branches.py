@@ -24,6 +24,7 @@ from lakeward.log.statement import Statement
 from lakeward.maintain.doctor import examine
 from tests.behaviour.branches.working import everybody_reads, upsert
 from tests.behaviour.lakes import append, delete, ids
+from tests.support.inside import context_of
 from tests.support.processes import kill_myself_at, start
 from tests.support.s3 import on_disk
 from tests.support.target import LakeTarget
@@ -57,7 +58,7 @@ def test_nothing_is_seen_before_a_branch_is_published_and_then_all_of_it(lake: l
     (first, *_) = lake.table("a").history()
     assert (first.transaction_id, first.message) == (result.transaction_id, "looks good")
     assert lake.branches() == []
-    assert examine(lake.context).findings == ()
+    assert examine(context_of(lake)).findings == ()
 
 
 def test_a_branch_is_found_again_after_a_restart(
@@ -190,7 +191,7 @@ def test_whoever_dies_while_publishing_publishes_all_or_nothing(
     worker = start(_publish_and_die, lake_target, step)
     worker.finish()
     assert worker.killed
-    with lake.context.database.write() as session:
+    with context_of(lake).database.write() as session:
         session.run(Statement("UPDATE lakeward_transaction SET lease_until_ms = 0"))
 
     again = make_lake()
@@ -203,22 +204,22 @@ def test_whoever_dies_while_publishing_publishes_all_or_nothing(
     for name in ("a", "b"):
         assert sorted(row[0] for row in everybody_reads(again, name).elements()) == [0, 1, 2, 7]
         assert again.table(name).version == 2
-    assert [f.code for f in examine(again.context).findings] == []
+    assert [f.code for f in examine(context_of(again)).findings] == []
 
 
 def test_the_version_that_a_branch_stands_on_is_held(lake: lw.Lake) -> None:
     _made(lake, "a")
     branch = lake.branch("audit", tables=["a"])
     delete(lake, "a", "id = 0")
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         table_id = branches.named(session)[0].table_id
         assert branches.held_versions(session, table_id) == {1}
     assert sorted(branch.table("a").to_arrow().column("id").to_pylist()) == [0, 1, 2]
-    assert [f.code for f in examine(lake.context).findings] == []
+    assert [f.code for f in examine(context_of(lake)).findings] == []
 
     branch.drop()
 
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         assert branches.held_versions(session, table_id) == set()
 
 

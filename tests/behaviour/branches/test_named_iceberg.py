@@ -18,6 +18,7 @@ from lakeward.maintain.doctor import examine
 from lakeward.model.names import TableName
 from tests.behaviour.lakes import append, delete, ids
 from tests.support.iceberg import stranger_catalog
+from tests.support.inside import context_of
 from tests.support.invariants import check_lake
 
 pytestmark = pytest.mark.formats("iceberg")
@@ -57,8 +58,8 @@ def test_pyiceberg_works_on_a_branch_and_both_formats_are_published_as_one(lake:
     assert ids(lake, "delta") == [0, 1, 2, 8]
     assert lake.table("s.ice").history()[0].operation == "PUBLISH BRANCH"
     check_lake(lake, ["s.ice", "delta"])
-    assert examine(lake.context).findings == ()
-    with lake.context.database.read() as session:
+    assert examine(context_of(lake)).findings == ()
+    with context_of(lake).database.read() as session:
         assert catalog.branch_pointer(session, "audit", TableName.parse("s.ice")) is None
 
 
@@ -80,7 +81,7 @@ def test_a_branch_is_found_again_and_dropped_without_a_trace(
 
     assert sorted(Path(again.table("s.ice").location).rglob("*")) == before
     assert again.branches() == []
-    assert examine(again.context).findings == ()
+    assert examine(context_of(again)).findings == ()
 
 
 def test_others_who_changed_the_same_rows_keep_a_branch_out(lake: lw.Lake) -> None:
@@ -124,10 +125,10 @@ def test_columns_do_not_change_on_a_branch(lake: lw.Lake) -> None:
 def test_a_branch_that_was_never_finished_says_so(lake: lw.Lake) -> None:
     _made(lake)
     lake.branch("audit", tables=["s.ice"])
-    with lake.context.database.write() as session:
+    with context_of(lake).database.write() as session:
         session.run(Statement("DELETE FROM iceberg_tables WHERE catalog_name = 'branch_audit'"))
     lake.branch("audit")
-    with lake.context.database.write() as session:
+    with context_of(lake).database.write() as session:
         session.run(Statement("DELETE FROM iceberg_tables WHERE catalog_name = 'branch_audit'"))
     append(lake, "s.ice", _rows(3))
 

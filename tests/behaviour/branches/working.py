@@ -23,6 +23,7 @@ from lakeward.model.names import TableName
 from lakeward.storage.local import LocalStorage
 from lakeward.write.branch.delta import DeltaBranch
 from lakeward.write.transaction.transaction import Transaction
+from tests.support.inside import context_of
 from tests.support.invariants import Rows, rows_of, stranger_rows
 from tests.support.s3 import on_disk
 
@@ -41,7 +42,9 @@ def begin(
     tx._registered.ensure()
     base = None if blind else member.files()
     change = member.change
-    branch = DeltaBranch.open(lake.context, tx.transaction_id, change.head, change.definition, base)
+    branch = DeltaBranch.open(
+        context_of(lake), tx.transaction_id, change.head, change.definition, base
+    )
     return tx, branch
 
 

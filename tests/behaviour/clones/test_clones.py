@@ -25,6 +25,7 @@ from tests.behaviour.adoption.vectors import delete_rows
 from tests.behaviour.branches.working import upsert
 from tests.behaviour.lakes import append, column, data_files, delete, ids
 from tests.support.iceberg import stranger_catalog
+from tests.support.inside import context_of
 from tests.support.invariants import check_lake
 from tests.support.s3 import on_disk
 
@@ -41,7 +42,7 @@ def _made(lake: lw.Lake) -> None:
 
 
 def _held(lake: lw.Lake, name: str) -> set[int]:
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         found = heads.get(session, TableName.parse(name))
         return branches.held_versions(session, found.table_id)
 
@@ -61,7 +62,7 @@ def test_a_clone_has_the_rows_and_copies_nothing(lake: lw.Lake) -> None:
     assert told.parameters["source"] == "a"
     assert told.parameters["sourceVersion"] == "2"
     check_lake(lake, ["a", "copy"])
-    assert examine(lake.context).findings == ()
+    assert examine(context_of(lake)).findings == ()
 
 
 def test_the_two_go_their_own_ways(lake: lw.Lake) -> None:
@@ -91,7 +92,7 @@ def test_a_clone_may_be_of_any_version_or_moment(lake: lw.Lake) -> None:
     assert ids(lake, "by_version") == ids(lake, "by_time") == [1, 2]
     assert ids(lake, "empty") == []
     assert _held(lake, "a") == {0, 1}
-    assert examine(lake.context).findings == ()
+    assert examine(context_of(lake)).findings == ()
 
 
 def test_what_a_clone_stands_on_is_held_until_it_is_dropped(lake: lw.Lake) -> None:
@@ -138,7 +139,7 @@ def test_deletion_vectors_are_shared_too(lake: lw.Lake, tmp_path: Path) -> None:
     assert ids(lake, "copy") == [1, 3]
     assert lake.table("copy").guarded
     check_lake(lake, ["copy"])
-    assert examine(lake.context).findings == ()
+    assert examine(context_of(lake)).findings == ()
 
 
 @pytest.mark.formats("delta")
@@ -153,7 +154,7 @@ def test_very_many_files_come_with_a_checkpoint(
     log = on_disk(made.location) / "_delta_log"
     assert (log / f"{0:020}.checkpoint.parquet").exists()
     assert ids(lake, "copy") == [1, 2, 3]
-    assert examine(lake.context).findings == ()
+    assert examine(context_of(lake)).findings == ()
 
 
 @pytest.mark.formats("delta")

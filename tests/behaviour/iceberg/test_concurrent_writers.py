@@ -19,6 +19,7 @@ from lakeward.errors import Conflict
 from tests.behaviour.iceberg.strangers import Stranger, agree
 from tests.behaviour.lakes import append, ids
 from tests.support.iceberg import catalog_url
+from tests.support.inside import context_of
 from tests.support.processes import started
 from tests.support.target import LakeTarget
 
@@ -33,7 +34,7 @@ def test_commits_of_pyiceberg_and_of_the_lake_all_survive(
     table = lake.create(NAME, {"id": "int64", "who": "string"}, format="iceberg")
     append(lake, NAME, [{"id": -1, "who": "nobody"}])
 
-    properties = {"uri": catalog_url(lake), **lake.context.storage.iceberg_properties()}
+    properties = {"uri": catalog_url(lake), **context_of(lake).storage.iceberg_properties()}
     with started(_THEIRS + _OURS, _write, lake_target, properties) as workers:
         said = [w.finish() for w in workers]
 

@@ -15,6 +15,7 @@ from lakeward.log import heads
 from lakeward.model.names import TableName
 from tests.behaviour.iceberg.strangers import Stranger, agree, every_version
 from tests.behaviour.lakes import append, ids
+from tests.support.inside import context_of
 from tests.support.s3 import on_disk
 
 
@@ -172,5 +173,5 @@ def test_a_torn_foreign_document_is_reported_and_takes_nothing_with_it(
     assert caught.value.path == str(damaged)
     with pytest.raises(CorruptTable):
         append(one_lake, name, [{"id": 5, "note": "ours"}])
-    with one_lake.context.database.read() as session:
+    with context_of(one_lake).database.read() as session:
         assert heads.get(session, TableName.parse(name)).version == 3

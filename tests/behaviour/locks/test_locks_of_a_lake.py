@@ -16,6 +16,7 @@ from lakeward.log.statement import Statement
 from lakeward.model.locks import LockMode
 from tests.behaviour.lakes import append, ids, overwrite, unchanged
 from tests.behaviour.locks.waiting import is_free, meanwhile, refused, until_waits
+from tests.support.inside import context_of
 from tests.support.leases import run_out
 from tests.support.s3 import on_disk
 
@@ -218,8 +219,8 @@ def test_an_id_that_is_opened_again_has_lost_its_locks(
     name = f"again-{id(tables)}"
     shared_lake.transaction(transaction_id=name, locks={table: "write"})
     run_out(shared_lake, name)
-    with shared_lake.context.database.write() as session:
-        transactions.expire(session, shared_lake.context.database.clock_ms(session))
+    with context_of(shared_lake).database.write() as session:
+        transactions.expire(session, context_of(shared_lake).database.clock_ms(session))
     with shared_lake.transaction(transaction_id=name) as tx:
         tx.append(other, {"id": [1]})
         assert is_free(shared_lake, table)
@@ -251,7 +252,7 @@ def test_rows_that_ended_transactions_left_are_swept_away(
     alive = lake.transaction(locks={"u": "write"})
     run_out(lake, silent.transaction_id)
     make_lake()
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         left = session.rows(Statement("SELECT transaction_id FROM lakeward_lock"))
     assert [row[0] for row in left] == [alive.transaction_id]
     alive.rollback()
@@ -268,7 +269,7 @@ def test_a_lake_tells_who_holds_what_and_who_waits(
         (one, two) = shared_lake.locks()
         assert (one.table, one.mode) == (first, LockMode.READ)
         assert one.transaction_id == reader.transaction_id
-        assert one.actor == shared_lake.context.actor
+        assert one.actor == context_of(shared_lake).actor
         assert one.process.endswith(f":{os.getpid()}")
         assert 0 < one.lease_left.total_seconds() <= 60
         (wait,) = one.waiters

@@ -13,6 +13,7 @@ from lakeward.errors import Conflict, CorruptTable, FileMissing, InvalidInput
 from lakeward.maintain.doctor import examine
 from tests.behaviour.lakes import append, column, data_files, delete, ids, overwrite
 from tests.interop.readers import DeltaRs
+from tests.support.inside import context_of
 from tests.support.invariants import check_lake
 from tests.support.s3 import on_disk
 
@@ -69,7 +70,7 @@ def test_few_rows_go_in_place_and_more_of_them_later(lake: lw.Lake) -> None:
     found = table.diff(2, 4)
     assert found.rows_removed - found.rows_added == 4
     check_lake(lake, ["t"])
-    assert examine(lake.context).findings == ()
+    assert examine(context_of(lake)).findings == ()
 
 
 def test_many_rows_are_written_again_and_a_file_without_rows_is_dropped(lake: lw.Lake) -> None:
@@ -149,7 +150,7 @@ def test_what_is_rolled_back_leaves_nothing(lake: lw.Lake) -> None:
     tx = lake.transaction()
     tx.delete("t", where="id = 1")
     assert len(_vector_files(lake)) == 1
-    assert "reclaimable" not in {f.code for f in examine(lake.context).findings}
+    assert "reclaimable" not in {f.code for f in examine(context_of(lake)).findings}
     tx.rollback()
 
     assert _vector_files(lake) == set()
@@ -308,7 +309,7 @@ def test_a_damaged_vector_is_told_and_no_row_comes_back(lake: lw.Lake, damage: s
         delete(lake, "t", "id = 2")
     assert table.version == 3
     assert table.to_arrow(where="id >= 1000").num_rows == ROWS
-    found = [f.code for f in examine(lake.context).findings]
+    found = [f.code for f in examine(context_of(lake)).findings]
     assert found == ["file-missing" if damage == "gone" else "vector-damaged"]
 
 

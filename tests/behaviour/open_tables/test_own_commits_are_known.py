@@ -12,6 +12,7 @@ import lakeward as lw
 from lakeward.errors import ForeignCommit
 from lakeward.log import transactions
 from lakeward.model import steps
+from tests.support.inside import context_of
 
 
 class Crash(BaseException):
@@ -56,8 +57,8 @@ def test_a_commit_whose_writer_was_taken_for_dead_is_still_a_commit(
 ) -> None:
     with pytest.raises(Crash):
         append_and_crash(lake, "first")
-    with lake.context.database.write() as session:
-        transactions.expire(session, lake.context.database.clock_ms(session) + 3_600_000)
+    with context_of(lake).database.write() as session:
+        transactions.expire(session, context_of(lake).database.clock_ms(session) + 3_600_000)
 
     assert lake.outcome("first").state.value == "ratified"
     assert lake.outcome("first").versions == {"t": 1}

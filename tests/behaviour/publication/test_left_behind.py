@@ -18,6 +18,7 @@ from lakeward.model import steps
 from lakeward.model.names import TableName
 from lakeward.write.commit.background import BackgroundWorker
 from tests.behaviour.lakes import append, ids
+from tests.support.inside import context_of
 from tests.support.s3 import on_disk
 
 pytestmark = pytest.mark.formats("delta")
@@ -116,10 +117,10 @@ def test_the_store_notes_how_far_publication_got(lake: lw.Lake) -> None:
     lake.create("t", {"id": "int64"}, policy={"checkpoint_interval": 2})
     for number in range(2):
         append(lake, "t", {"id": [number]})
-    lake.context.database.close()
+    context_of(lake).database.close()
     lake._background.wait()
 
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         assert heads.get(session, TableName.parse("t")).published == 2
 
 

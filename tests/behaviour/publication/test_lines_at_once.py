@@ -8,6 +8,7 @@ import lakeward as lw
 from lakeward.log import files, heads
 from lakeward.model.names import TableName
 from tests.behaviour.lakes import append, delete
+from tests.support.inside import context_of
 
 
 @pytest.mark.parametrize("at_once", [1, 4, 9, 100])
@@ -20,7 +21,7 @@ def test_every_file_of_a_version_is_told_once(lake: lw.Lake, at_once: int) -> No
     delete(lake, "t", "id = 1 AND part = 'b'")
     append(lake, "t", {"id": [9], "part": ["z"]})
 
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         head = heads.get(session, TableName.parse("t"))
         before, now = (
             [

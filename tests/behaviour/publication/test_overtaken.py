@@ -7,6 +7,7 @@ import pytest
 import lakeward as lw
 from lakeward.log.statement import Statement
 from tests.behaviour.lakes import append, log_files
+from tests.support.inside import context_of
 
 pytestmark = pytest.mark.formats("delta")
 
@@ -16,14 +17,14 @@ VERSIONS = 8
 @pytest.fixture
 def reads(lake: lw.Lake, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of published files that are read from now on."""
-    read = lake.context.storage.read
+    read = context_of(lake).storage.read
     seen: list[str] = []
 
     def noted(path: str) -> bytes:
         seen.append(path.rpartition("/")[2])
         return read(path)
 
-    monkeypatch.setattr(lake.context.storage, "read", noted)
+    monkeypatch.setattr(context_of(lake).storage, "read", noted)
     return seen
 
 
@@ -36,7 +37,7 @@ def test_only_what_is_owed_is_published_however_old_the_note_of_the_store(
         append(lake, "t", {"id": [number]})
     files = log_files(lake, "t")
     before = [path.read_bytes() for path in files]
-    with lake.context.database.write() as session:
+    with context_of(lake).database.write() as session:
         session.run(Statement("UPDATE lakeward_head SET published = 0"))
     for path in files[-owed:]:
         path.unlink()

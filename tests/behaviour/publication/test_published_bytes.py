@@ -16,6 +16,7 @@ from lakeward.log.statement import Statement
 from lakeward.model.names import TableName
 from tests.behaviour.lakes import append, delete, log_files, overwrite
 from tests.behaviour.samples import everything
+from tests.support.inside import context_of
 from tests.support.s3 import on_disk
 
 pytestmark = pytest.mark.formats("delta")
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.formats("delta")
 
 def _from_the_log(lake: lw.Lake, name: str) -> list[bytes]:
     """The bytes of each version, made of the log's rows alone."""
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         head = heads.get(session, TableName.parse(name))
         return [
             commit_bytes(
@@ -140,7 +141,7 @@ def test_what_was_not_published_is_published_by_the_next_one(lake: lw.Lake, make
         append(lake, "t", {"id": [number]})
     files = log_files(lake, "t")
     before = [path.read_bytes() for path in files]
-    with lake.context.database.write() as session:
+    with context_of(lake).database.write() as session:
         session.run(Statement("UPDATE lakeward_head SET published = 0"))
     for path in files[2:]:
         path.unlink()

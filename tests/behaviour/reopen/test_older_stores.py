@@ -19,6 +19,7 @@ from lakeward.maintain.doctor import examine
 from lakeward.model.types import Primitive
 from lakeward.model.values import order_key, width_level
 from tests.behaviour.lakes import append, ids
+from tests.support.inside import context_of
 from tests.support.target import LakeTarget
 
 
@@ -31,7 +32,7 @@ def test_a_store_of_the_first_version_opens_keeps_its_rows_and_works(
         append(lake, "t", {"id": [1]})
         history = lake.table("t").history()
         make_old(lake)
-        assert not lake.context.database.has_table(tables.lock.name)
+        assert not context_of(lake).database.has_table(tables.lock.name)
 
     with lake_target.open() as lake:
         assert lake.table("t").history() == history
@@ -39,7 +40,7 @@ def test_a_store_of_the_first_version_opens_keeps_its_rows_and_works(
         assert append(lake, "t", {"id": [2]}) == 2
         assert ids(lake, "t") == [1, 2]
         assert lake.create("u", {"id": "int64"}).version == 0
-        with lake.context.database.read() as session:
+        with context_of(lake).database.read() as session:
             for table in tables.ALL:
                 names = ", ".join(c.name for c in table.c)
                 session.rows(Statement(f"SELECT {names} FROM {table.name}"))
@@ -61,14 +62,14 @@ def test_rows_with_nan_in_a_table_adopted_by_an_older_version_are_found(
         assert repr(lake.table("t").to_arrow(where="x > 2")["x"].to_pylist()) == "[nan, 3.0, 4.0]"
         assert len(lake.table("t").files(where="x < 2")) == 1
         assert len(lake.table("own").files(where="x > 2")) == 0
-        found = examine(lake.context, tables=["t", "own"]).findings
+        found = examine(context_of(lake), tables=["t", "own"]).findings
         assert [f for f in found if f.code == "statistics"] == []
 
 
 def _with_upper_bounds(lake: lw.Lake, name: str, bounds: dict[int, tuple[float, float]]) -> None:
     """Give files, by the version that added them, the bounds that version 8 of the store kept."""
     table_id = lake.table(name).at().head.table_id
-    with lake.context.database.write() as session:
+    with context_of(lake).database.write() as session:
         for version, (low, high) in bounds.items():
             stats = {"min": {"1": low}, "max": {"1": high}, "nulls": {"1": 0}}
             keys = [order_key(Primitive("double"), value) for value in (low, high)]
@@ -93,7 +94,7 @@ def _with_upper_bounds(lake: lw.Lake, name: str, bounds: dict[int, tuple[float, 
 
 def make_old(lake: lw.Lake) -> None:
     """Put the store back to how the first version would have written it."""
-    database = lake.context.database
+    database = context_of(lake).database
     with database.write() as session:
         kept = {}
         for name, columns in first_tables().items():

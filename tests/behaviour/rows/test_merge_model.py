@@ -20,6 +20,7 @@ from lakeward.write.rows import apply as row_apply
 from lakeward.write.rows import portions as row_parts
 from lakeward.write.rows import work as row_work
 from tests.behaviour.lakes import append
+from tests.support.inside import context_of
 
 Row: TypeAlias = dict[str, Any]
 Clause: TypeAlias = tuple[Callable[[Row, Row], bool | None], Callable[[Row, Row], Row | None]]
@@ -176,7 +177,7 @@ def _counted(rows: list[Row]) -> Counter[tuple[Any, ...]]:
 def allowed(lake: lw.Lake, memory: int) -> Iterator[None]:
     """Let merges take so much memory; one row's index takes more than a byte."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lake, "_parts", replace(lake.context, merge_memory=memory))
+        patch.setattr(lake, "_parts", replace(context_of(lake), merge_memory=memory))
         yield
 
 

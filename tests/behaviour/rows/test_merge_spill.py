@@ -18,6 +18,7 @@ import pytest
 import lakeward as lw
 from lakeward.errors import ConstraintViolation, InvalidInput, SchemaMismatch, StorageError
 from lakeward.write.plan.merge_memory import VARIABLE
+from tests.support.inside import context_of
 
 pytestmark = pytest.mark.local
 
@@ -181,8 +182,8 @@ def test_the_environment_may_say_how_much_memory_a_merge_takes(
     make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, "4096")
-    assert make_lake().context.merge_memory == 4096
-    assert make_lake(merge_memory=77).context.merge_memory == 77
+    assert context_of(make_lake()).merge_memory == 4096
+    assert context_of(make_lake(merge_memory=77)).merge_memory == 77
     monkeypatch.setenv(VARIABLE, "2 GB")
     with pytest.raises(InvalidInput, match=VARIABLE):
         make_lake()

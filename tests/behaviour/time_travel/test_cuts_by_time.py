@@ -22,6 +22,7 @@ from lakeward.log.statement import Statement
 from lakeward.model import steps
 from lakeward.model.clock import now_ms
 from tests.behaviour.lakes import append, column, ids
+from tests.support.inside import context_of
 
 NAMES = ("a", "b", "c", "d")
 
@@ -223,7 +224,7 @@ def test_pins_are_held_while_the_block_runs_and_ignored_when_their_lease_is_over
     four: lw.Lake,
 ) -> None:
     append(four, "a", {"id": [1]})
-    database = four.context.database
+    database = context_of(four).database
 
     def oldest(ahead: int = 0) -> int | None:
         with database.read() as session:
@@ -246,10 +247,10 @@ def test_pins_of_the_dead_are_cleared_by_the_next_to_open_the_lake(
     snapshot = lake.snapshot()
     snapshot.__enter__()  # and its process dies
     count = Statement("SELECT count(*) FROM lakeward_pin")
-    with lake.context.database.write() as session:
+    with context_of(lake).database.write() as session:
         session.script("UPDATE lakeward_pin SET lease_until_ms = 1")
     other = make_lake()
-    with other.context.database.read() as session:
+    with context_of(other).database.read() as session:
         assert session.row(count)[0] == 0
 
 
@@ -257,11 +258,11 @@ def test_a_pin_is_renewed_while_its_holder_lives(lake: lw.Lake) -> None:
     lake.create("a", {"id": "int64"})
     until = Statement("SELECT max(lease_until_ms) FROM lakeward_pin")
     with lake.snapshot():
-        with lake.context.database.write() as session:
+        with context_of(lake).database.write() as session:
             session.script("UPDATE lakeward_pin SET lease_until_ms = 1")
-        pins.extend(lake.context.database, sorted(lake._keeper._pins))
-        with lake.context.database.read() as session:
-            now = lake.context.database.clock_ms(session)
+        pins.extend(context_of(lake).database, sorted(lake._keeper._pins))
+        with context_of(lake).database.read() as session:
+            now = context_of(lake).database.clock_ms(session)
             assert session.row(until)[0] > now
 
 

@@ -23,6 +23,7 @@ from lakeward.write.commit.publish import write_checkpoint
 from lakeward.write.plan.change import Operation
 from tests.behaviour.adoption.vectors import write_vector
 from tests.behaviour.lakes import append, ids, log_files
+from tests.support.inside import context_of
 from tests.support.s3 import on_disk
 from tests.support.target import LakeTarget
 
@@ -62,7 +63,7 @@ def _delete_in_place(lake: lw.Lake, gone: list[int], row: int) -> int:
 
 
 def _full(lake: lw.Lake, version: int, name: str = "t") -> Commit:
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         head = heads.get(session, TableName.parse(name))
         return commits.full(session, head.table_id, version)
 
@@ -108,7 +109,7 @@ def test_a_file_that_comes_again_with_another_vector_is_live_once(lake: lw.Lake)
     assert live.added == version
     assert ids(lake, "t") == _stranger(lake) == [1]
     assert lake.table("t").at(version=version - 1).to_arrow().num_rows == 2
-    assert examine(lake.context).findings == ()
+    assert examine(context_of(lake)).findings == ()
 
 
 def test_a_checkpoint_holds_the_newest_vector(lake: lw.Lake) -> None:
@@ -116,9 +117,9 @@ def test_a_checkpoint_holds_the_newest_vector(lake: lw.Lake) -> None:
     _delete_in_place(lake, [2], 2)
     version = _delete_in_place(lake, [2, 3], 3)
 
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         head = heads.get(session, TableName.parse("t"))
-    write_checkpoint(lake.context, head, version, lake.table("t").definition)
+    write_checkpoint(context_of(lake), head, version, lake.table("t").definition)
 
     for path in log_files(lake, "t"):
         path.unlink()
@@ -140,7 +141,7 @@ def test_an_exported_store_has_the_change_files(
         other.import_store(tmp_path / "store.zip")
 
         assert _full(other, version) == _full(lake, version)
-        assert examine(other.context).findings == ()
+        assert examine(context_of(other)).findings == ()
 
 
 def test_a_rebuilt_store_has_the_change_files(lake: lw.Lake, tmp_path: Path) -> None:

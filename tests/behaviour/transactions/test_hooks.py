@@ -13,6 +13,7 @@ import lakeward as lw
 from lakeward.errors import ConstraintViolation, InvalidInput, Refused
 from lakeward.model import steps
 from tests.behaviour.lakes import append, column, delete, ids, overwrite, unchanged
+from tests.support.inside import context_of
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_a_hook_sees_what_is_about_to_happen(
     (staged,) = seen
     assert (staged.transaction_id, staged.attempts) == (tx.transaction_id, 1)
     assert (staged.isolation.value, staged.message) == ("serializable", "why")
-    assert staged.actor == shared_lake.context.actor
+    assert staged.actor == context_of(shared_lake).actor
     changed = staged.tables[table]
     assert (changed.base_version, changed.operation) == (1, "TRANSACTION")
     assert (len(changed.added), len(changed.removed)) == (2, 2)

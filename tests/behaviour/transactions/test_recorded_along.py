@@ -9,6 +9,7 @@ from lakeward.errors import Conflict
 from lakeward.log import inputs, runs
 from lakeward.log.database import Session
 from lakeward.model.inputs import Cursor, InputFile
+from tests.support.inside import context_of
 
 FILE = InputFile("/landing/a.parquet", 10, 1, "sha256:00")
 
@@ -23,7 +24,7 @@ def taking(transaction: lw.Transaction, *files: InputFile) -> None:
 
 
 def taken(lake: lw.Lake) -> set[str]:
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         return set(inputs.files(session, "shop", "orders"))
 
 
@@ -67,7 +68,7 @@ def test_inputs_without_a_row_to_write_are_recorded_all_the_same(lake: lw.Lake) 
     result = tx.commit()
     assert result.versions == {}
     assert taken(lake) == {FILE.path}
-    with lake.context.database.read() as session:
+    with context_of(lake).database.read() as session:
         assert runs.one(session, tx.transaction_id) == run
         assert runs.newest(session, "shop", 5) == [run]
         assert runs.newest(session, "other", 5) == []
@@ -76,7 +77,7 @@ def test_inputs_without_a_row_to_write_are_recorded_all_the_same(lake: lw.Lake) 
 
 def test_a_cursor_moves_once_for_those_who_saw_it_at_the_same_place(lake: lw.Lake) -> None:
     first, second = Cursor(1, 4, "a"), Cursor(1, 7, "b")
-    with lake.context.database.write() as session:
+    with context_of(lake).database.write() as session:
         assert inputs.position(session, "shop", "orders") is None
         assert inputs.move(session, "shop", "orders", None, first)
         assert not inputs.move(session, "shop", "orders", None, second)

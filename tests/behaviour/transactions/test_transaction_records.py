@@ -10,6 +10,7 @@ import lakeward as lw
 from lakeward.errors import InvalidInput, TransactionNotFound
 from lakeward.model.commit import TransactionState
 from tests.behaviour.lakes import append
+from tests.support.inside import context_of
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_every_state_is_told(pair: lw.Lake) -> None:
     assert ratified.committed
     assert dict(ratified.versions) == {"left": 1, "right": 1}
     assert (ratified.isolation, ratified.message) == ("serializable", "both")
-    assert ratified.actor == pair.context.actor
+    assert ratified.actor == context_of(pair).actor
     assert ratified.ended is not None
     assert begun < ratified.opened <= ratified.ended
     assert newest[0].ended is None

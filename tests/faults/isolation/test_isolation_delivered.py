@@ -14,6 +14,7 @@ from tests.faults.isolation.anomalies import Kind
 from tests.faults.isolation.campaign import Campaign, Load
 from tests.faults.isolation.checker import anomalies, summary
 from tests.faults.isolation.history import Level
+from tests.support.inside import context_of
 from tests.support.invariants import check_lake
 from tests.support.sizes import sizes
 from tests.support.target import LakeTarget
@@ -88,7 +89,7 @@ def test_the_level_holds_while_the_server_is_killed(tmp_path: Path, load: Load) 
                 server.kill()
                 server.start()
                 # The lake that asks for outcomes forgets the connections that died.
-                lake.context.database.close()
+                context_of(lake).database.close()
 
             campaign = Campaign(target, tuple(Level), load, formats=FORMATS, disturb=restart)
             campaign.run(lake)

@@ -11,6 +11,7 @@ import lakeward as lw
 from lakeward.errors import SchemaMismatch
 from lakeward.pipeline import Pipeline, landing
 from lakeward.pipeline.plan import Plan, plan
+from tests.support.inside import context_of
 
 ROW = "id int64 not null, amount int64, at timestamp"
 
@@ -23,7 +24,7 @@ def planned(lake: lw.Lake, tmp_path: Path, schema: str = ROW, **options: Any) ->
     def sales(batch: Any = landing("in")) -> Any:
         return batch
 
-    return plan(pipeline, lake.context, str(tmp_path))
+    return plan(pipeline, context_of(lake), str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from lakeward.cli import exits
 from lakeward.cli.arguments import complete_table
 from lakeward.cli.context import Cli
 from lakeward.cli.program import command
+from lakeward.context import context_of
 
 
 def register(app: typer.Typer) -> None:
@@ -47,12 +48,12 @@ def doctor(
         from lakeward.maintain.doctor import examine, mend
 
         names = tables or None
-        report = examine(lake.context, tables=names, progress=advance)
+        report = examine(context_of(lake), tables=names, progress=advance)
         mended = None
         if fix:
-            mended = mend(lake.context, report)
-            report = examine(lake.context, tables=names, progress=advance)
-        view = HealthView(lake.context.database.label, report, mended)
+            mended = mend(context_of(lake), report)
+            report = examine(context_of(lake), tables=names, progress=advance)
+        view = HealthView(context_of(lake).database.label, report, mended)
     cli.show(view)
     if not report.healthy:
         raise typer.Exit(exits.UNHEALTHY)

@@ -9,6 +9,7 @@ import typer
 
 from lakeward.cli.context import Cli, absolute
 from lakeward.cli.program import command
+from lakeward.context import context_of
 
 if TYPE_CHECKING:
     from lakeward.maintain.backup import StoreCopy
@@ -80,7 +81,7 @@ def rebuild(cli: Cli) -> None:
         ):
             from lakeward.cli.views.rebuilt import RebuiltView
 
-            view = RebuiltView(lake.context.database.label, lake.rebuild())
+            view = RebuiltView(context_of(lake).database.label, lake.rebuild())
     except StoreCorrupt as error:
         hint = "Move the damaged store away first; a new one is made in its place."
         raise StoreCorrupt(error.what, hint=hint, **error.facts) from error

@@ -9,6 +9,7 @@ import typer
 
 from lakeward.cli.context import Cli
 from lakeward.cli.program import command
+from lakeward.context import context_of
 
 
 def register(app: typer.Typer) -> None:
@@ -40,7 +41,7 @@ def init(
     except LakeNotFound:
         created = True
     with cli.lake(create=True, target=target) as lake:
-        label, warehouse = lake.context.database.label, lake.warehouse
+        label, warehouse = context_of(lake).database.label, lake.warehouse
         count = len(lake.tables())
     sentence = f"A lake is made: {label}." if created else f"There is a lake already: {label}."
     cli.show(

@@ -9,6 +9,7 @@ import typer
 
 from lakeward.cli.context import Cli
 from lakeward.cli.program import command, group
+from lakeward.context import context_of
 
 if TYPE_CHECKING:
     from lakeward.cli.output.base import Output
@@ -59,9 +60,9 @@ def run(
     found = load(file, pipeline)
     with cli.lake(create=not dry_run) as lake:
         if dry_run:
-            cli.show(PlanView.of(found, plan(found, lake.context, landing)))
+            cli.show(PlanView.of(found, plan(found, context_of(lake), landing)))
             return
-        planned = plan(found, lake.context, landing)
+        planned = plan(found, context_of(lake), landing)
         if not planned.steps:
             # Spark takes seconds to start, and there is nothing for it to do.
             cli.show(ResultView.nothing(found.name, planned.notices))
@@ -89,7 +90,7 @@ def runs(
         from lakeward.cli.views.pipelines import RunsView
         from lakeward.log import runs as log
 
-        with lake.context.database.read() as session:
+        with context_of(lake).database.read() as session:
             found = log.newest(session, pipeline, limit)
     cli.show(RunsView(tuple(found)))
 
@@ -101,7 +102,7 @@ def show(cli: Cli, run: Annotated[str, typer.Argument(metavar="ID", help="A run'
         from lakeward.errors import NotFound
         from lakeward.log import runs as log
 
-        with lake.context.database.read() as session:
+        with context_of(lake).database.read() as session:
             found = log.one(session, run)
         if found is None:
             what = f"The log knows no run {run}."

@@ -14,6 +14,7 @@ from lakeward.cli.demo import expected, reader, strangers
 from lakeward.cli.demo.batches import Shop
 from lakeward.cli.demo.shop_pipeline import pipeline
 from lakeward.cli.demo.story import Stage, Step
+from lakeward.context import context_of
 from lakeward.errors import ConstraintViolation
 from lakeward.maintain.doctor import Severity, examine
 from lakeward.pipeline import RunResult
@@ -226,7 +227,7 @@ def ask_like_a_dashboard(stage: SparkStage) -> None:
 
 def ask_the_doctor(stage: SparkStage) -> None:
     """The doctor compares the log with every published file."""
-    report = examine(stage.lake.context)
+    report = examine(context_of(stage.lake))
     wrong = [f.what for f in report.findings if f.severity is Severity.ERROR]
     stage.check("what is wrong", [], wrong)
 

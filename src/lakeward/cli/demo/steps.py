@@ -25,6 +25,7 @@ from lakeward.cli.demo.shop import (
     sell,
 )
 from lakeward.cli.demo.story import Stage, Step
+from lakeward.context import context_of
 from lakeward.errors import Conflict, ConstraintViolation
 from lakeward.maintain.doctor import Severity, examine
 from lakeward.read.history import Version
@@ -229,7 +230,7 @@ def keep_strangers_out(stage: Stage) -> None:
 
 def ask_the_doctor(stage: Stage) -> None:
     """`lakeward doctor` checks every promise."""
-    report = examine(stage.lake.context)
+    report = examine(context_of(stage.lake))
     stage.say(
         f"Looked at {report.tables} tables, {report.versions} versions and {report.files} files."
     )

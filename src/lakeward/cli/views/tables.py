@@ -12,6 +12,7 @@ from rich.text import Text
 
 from lakeward.cli.output import words
 from lakeward.cli.output.base import View
+from lakeward.context import context_of
 from lakeward.lake.lake import Lake
 from lakeward.model.types import Field
 from lakeward.read.snapshot import TableSnapshot, Totals
@@ -69,7 +70,7 @@ class TablesView(View):
     def of(cls, lake: Lake) -> TablesView:
         """The tables at one consistent cut."""
         return cls(
-            lake.context.database.label,
+            context_of(lake).database.label,
             tuple(TableLine.of(snapshot) for snapshot in lake.snapshot()),
         )
 
