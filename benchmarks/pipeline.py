@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import lakeward as lw
 from benchmarks.result import Claim, Quantity, Result, Series, Settings, below
 from benchmarks.scratch import fresh
-from lakeward.cli.demo.batches import Shop
-from lakeward.cli.demo.shop_pipeline import pipeline
+from lakeward_demo.batches import Shop
+from lakeward_demo.shop_pipeline import pipeline
 
 ROOT = Path(__file__).parents[1]
 FLOOR = 50_000

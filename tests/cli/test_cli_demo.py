@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from lakeward.cli.demo import steps, strangers
-from lakeward.cli.demo.story import Stage
+from lakeward_demo import steps, strangers
+from lakeward_demo.story import Stage
 from tests.cli.console import ask, program, run
 
 QUICK = (steps.make_the_lake, steps.append_rows)
@@ -126,3 +127,11 @@ def test_the_demo_takes_no_directory_that_holds_something(tmp_path: Path) -> Non
     assert answer.code == 4
     assert answer.error["type"] == "AlreadyExists"
     assert {p.name for p in tmp_path.iterdir()} == {"elsewhere", "letter"}
+
+
+def test_a_demo_that_is_not_installed_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lakeward_demo", None)
+    answer = run("demo", "--embedded", "--json")
+    assert answer.code == 11
+    assert answer.error["type"] == "MissingExtra"
+    assert "make setup" in answer.error["hint"]

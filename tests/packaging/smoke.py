@@ -42,6 +42,8 @@ def core(lake: lw.Lake) -> None:
     python = [sys.executable, "-I", f"-Xpycache_prefix={sys.pycache_prefix}"]
     command = [*python, "-m", "lakeward", "--lake", "lake", "--json", "doctor"]
     check(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.startswith(b"{"))
+    demo = [*python, "-m", "lakeward", "--json", "demo", "--embedded"]
+    check(b'"ok": true' in subprocess.run(demo, stdout=subprocess.PIPE, check=True).stdout)
 
 
 def iceberg(lake: lw.Lake) -> None:

@@ -61,7 +61,7 @@ def _imports() -> list[tuple[Path, str, bool]]:
             tops = {name.partition(".")[0] for name in names}
             found += [
                 (path, top, id(node) not in late)
-                for top in tops - sys.stdlib_module_names - {"lakeward"}
+                for top in tops - sys.stdlib_module_names - {"lakeward", "lakeward_demo"}
             ]
     return found
 

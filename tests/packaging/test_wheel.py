@@ -47,7 +47,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(pythons.ROOT / name, source)
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(pythons.ROOT / "src", source / "src", ignore=ignored)
+    for name in ("src", "examples"):
+        shutil.copytree(pythons.ROOT / name, source / name, ignore=ignored)
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", source / "dist"],
         cwd=source,

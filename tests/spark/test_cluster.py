@@ -12,9 +12,9 @@ import orjson
 import pytest
 
 import lakeward as lw
-from lakeward.cli.demo import expected, shop_pipeline
-from lakeward.cli.demo.batches import Shop
 from lakeward.storage.attach import attach
+from lakeward_demo import expected, shop_pipeline
+from lakeward_demo.batches import Shop
 from tests.support.cluster import Cluster
 from tests.support.postgres import Postgres
 from tests.support.s3 import S3Server

@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from lakeward.cli.demo import spark_story
+from lakeward_demo import spark_story
 from tests.cli.console import run
 from tests.support.sparks import JAVA_OPTIONS
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import lakeward as lw
-from lakeward.cli.demo import expected
-from lakeward.cli.demo.batches import Shop
+from lakeward_demo import expected
+from lakeward_demo.batches import Shop
 from tests.support.pipeline_driver import SCALE
 from tests.support.sizes import sizes
 

@@ -10,8 +10,8 @@ from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
 import lakeward as lw
-from lakeward.cli.demo.batches import Shop
-from lakeward.cli.demo.shop_pipeline import pipeline
+from lakeward_demo.batches import Shop
+from lakeward_demo.shop_pipeline import pipeline
 
 READERS = 50
 

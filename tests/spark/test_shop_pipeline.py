@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import lakeward as lw
-from lakeward.cli.demo.batches import CUSTOMERS, ORDERS
-from lakeward.cli.demo.shop_pipeline import pipeline
+from lakeward_demo.batches import CUSTOMERS, ORDERS
+from lakeward_demo.shop_pipeline import pipeline
 
 
 def moment(day: int) -> datetime:

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import lakeward as lw
-from lakeward.cli.demo.batches import Shop
-from lakeward.cli.demo.shop_pipeline import pipeline
 from lakeward.spark import session
+from lakeward_demo.batches import Shop
+from lakeward_demo.shop_pipeline import pipeline
 from tests.support.processes import kill_myself_at
 from tests.support.sparks import CONF
 

@@ -1,4 +1,4 @@
-"""`demo`: a lake shown end to end, every step checked."""
+"""`demo`: a lake shown end to end, by the package `lakeward_demo` of `examples/demo`."""
 
 from __future__ import annotations
 
@@ -44,21 +44,19 @@ def demo(
     An order stream becomes Delta and Iceberg tables, batch by batch, each in one transaction.
     Everything is real and checked; ends with code 13 when a check fails.
     """
+    try:
+        from lakeward_demo import opened
+    except ModuleNotFoundError as error:
+        from lakeward.errors import MissingExtra
+
+        what = "The demo is not installed: there is no package lakeward_demo."
+        hint = "In a clone, run `make setup`; else install the wheel of Lakeward again."
+        raise MissingExtra(what, hint=hint) from error
+
     with _place(into) as directory, cli.warnings():
-        from lakeward.cli.demo import story
-        from lakeward.cli.views.demo import DemoView
-
-        if embedded:
-            from lakeward.cli.demo import steps
-
-            scenes = story.play(story.Stage(directory), steps.STEPS)
-        else:
-            from lakeward.cli.demo import spark_story
-
-            stage = spark_story.SparkStage(directory, scale=scale, master=master)
-            scenes = story.play(stage, spark_story.STEPS)
-        lake = directory if embedded else directory / "lake"
-        view = DemoView(lake, scenes, kept=into is not None, embedded=embedded)
+        view = opened(
+            directory, embedded=embedded, scale=scale, master=master, kept=into is not None
+        )
         cli.show(view)
     if not view.ok:
         raise typer.Exit(exits.DEMO_FAILED)

@@ -21,18 +21,18 @@ def with_deltalake(place: str, columns: str) -> tuple[str, Rows]:
     """Read a Delta table with delta-rs and DataFusion."""
     deltalake, pa = import_module("deltalake"), import_module("pyarrow")
     engine = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(place))
-    found = pa.table(engine.execute(f"SELECT {columns} FROM t"))  # noqa: S608  our own columns
+    found = pa.table(engine.execute(f"SELECT {columns} FROM t"))
     return deltalake.__version__, _rows(found)
 
 
 def with_duckdb_delta(place: str, columns: str) -> tuple[str, Rows]:
     """Read a Delta table with DuckDB's delta extension."""
-    return _duckdb(["delta"], f"SELECT {columns} FROM delta_scan(?)", place)  # noqa: S608
+    return _duckdb(["delta"], f"SELECT {columns} FROM delta_scan(?)", place)
 
 
 def with_duckdb_iceberg(place: str, columns: str) -> tuple[str, Rows]:
     """Read an Iceberg table with DuckDB's iceberg extension."""
-    sql = f"SELECT {columns} FROM iceberg_scan(?)"  # noqa: S608  our own columns
+    sql = f"SELECT {columns} FROM iceberg_scan(?)"
     return _duckdb(["avro", "iceberg"], sql, place)
 
 

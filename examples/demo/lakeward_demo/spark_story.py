@@ -10,14 +10,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from lakeward.cli.demo import expected, reader, strangers
-from lakeward.cli.demo.batches import Shop
-from lakeward.cli.demo.shop_pipeline import pipeline
-from lakeward.cli.demo.story import Stage, Step
 from lakeward.context import context_of
 from lakeward.errors import ConstraintViolation
 from lakeward.maintain.doctor import Severity, examine
 from lakeward.pipeline import RunResult
+from lakeward_demo import expected, reader, strangers
+from lakeward_demo.batches import Shop
+from lakeward_demo.shop_pipeline import pipeline
+from lakeward_demo.story import Stage, Step
 
 TABLES: Final = ("bronze.orders", "gold.daily_sales", "silver.customers", "silver.orders")
 _PATIENCE_SECONDS: Final = 300
@@ -142,9 +142,9 @@ def survive_a_kill(stage: SparkStage) -> None:
     before = _versions(stage)
     stage.shop.deliver(stage.batches)
     step, times = _KILLED_AT
-    module = "lakeward.cli.demo.killed"
+    module = "lakeward_demo.killed"
     command = [sys.executable, "-m", module, str(stage.directory), str(stage.shop.landing)]
-    dead = subprocess.run(  # noqa: S603  our own module
+    dead = subprocess.run(
         [*command, step, str(times)],
         capture_output=True,
         text=True,

@@ -1,15 +1,15 @@
 """A process that sells a plum and is killed at a named step of the commit.
 
-Run as `python -m lakeward.cli.demo.crash LAKE STEP TRANSACTION ORDER`.
+Run as `python -m lakeward_demo.crash LAKE STEP TRANSACTION ORDER`.
 """
 
 from __future__ import annotations
 
 import sys
 
-from lakeward.cli.demo.dying import die_at
-from lakeward.cli.demo.shop import sell
 from lakeward.lake.lake import Lake
+from lakeward_demo.dying import die_at
+from lakeward_demo.shop import sell
 
 
 def main(target: str, step: str, transaction_id: str, number: int) -> None:

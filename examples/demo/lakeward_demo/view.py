@@ -14,9 +14,9 @@ from typing import Any, Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from lakeward.cli.demo.story import Check, Scene
 from lakeward.cli.output import words
 from lakeward.cli.output.base import View
+from lakeward_demo.story import Check, Scene
 
 _NEXT: Final = (
     ("tables", "what the lake holds"),

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.cli.demo.batches import Shop
+from lakeward_demo.batches import Shop
 
 ORDER_COLUMNS: Final = ("order_id", "customer_id", "sku", "quantity", "cents", "status")
 SALES_COLUMNS: Final = ("day", "country", "orders", "pieces", "cents")

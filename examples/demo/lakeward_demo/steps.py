@@ -12,8 +12,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakeward.cli.demo import stranger, strangers
-from lakeward.cli.demo.shop import (
+from lakeward.context import context_of
+from lakeward.errors import Conflict, ConstraintViolation
+from lakeward.maintain.doctor import Severity, examine
+from lakeward.read.history import Version
+from lakeward.write.transaction.transaction import Transaction
+from lakeward_demo import stranger, strangers
+from lakeward_demo.shop import (
     COUNTRIES,
     EARLIER,
     FRUIT,
@@ -24,12 +29,7 @@ from lakeward.cli.demo.shop import (
     order,
     sell,
 )
-from lakeward.cli.demo.story import Stage, Step
-from lakeward.context import context_of
-from lakeward.errors import Conflict, ConstraintViolation
-from lakeward.maintain.doctor import Severity, examine
-from lakeward.read.history import Version
-from lakeward.write.transaction.transaction import Transaction
+from lakeward_demo.story import Stage, Step
 
 _OPENING: Final = 5000
 
@@ -293,11 +293,11 @@ def _picture(stage: Stage, *, files: bool = True) -> dict[str, str]:
 def _kill_at(stage: Stage, step: str, transaction_id: str, number: int) -> int:
     """Run a sale in another process that is killed at a step; how it ended."""
     stage.say(f"Another process sells a plum and is killed at the step {step!r}.")
-    return subprocess.run(  # noqa: S603  our own module
+    return subprocess.run(
         [
             sys.executable,
             "-m",
-            "lakeward.cli.demo.crash",
+            "lakeward_demo.crash",
             str(stage.directory),
             step,
             transaction_id,

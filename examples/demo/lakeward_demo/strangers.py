@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from lakeward.cli.demo import stranger
+from lakeward_demo import stranger
 
 _PATIENCE_SECONDS: Final = 60
 
@@ -41,7 +41,7 @@ def ask(stack: ExitStack, script: ModuleType, engine: str, *words: str) -> subpr
         words: What the script is told.
     """
     process = stack.enter_context(
-        subprocess.Popen(  # noqa: S603  our own script
+        subprocess.Popen(
             [_python(engine), "-I", str(script.__file__), *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

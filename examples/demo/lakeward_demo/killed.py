@@ -1,6 +1,6 @@
 """A process that runs the shop's pipeline and is killed at a named step.
 
-Run as `python -m lakeward.cli.demo.killed LAKE LANDING STEP TIMES`: it dies when it reaches the
+Run as `python -m lakeward_demo.killed LAKE LANDING STEP TIMES`: it dies when it reaches the
 step for the so-manieth time.
 """
 
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 
-from lakeward.cli.demo.dying import die_at
-from lakeward.cli.demo.shop_pipeline import pipeline
 from lakeward.lake.lake import Lake
 from lakeward.spark import session
+from lakeward_demo.dying import die_at
+from lakeward_demo.shop_pipeline import pipeline
 
 
 def main(target: str, landing: str, step: str, times: int) -> None:

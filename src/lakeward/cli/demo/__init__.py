@@ -1,1 +1,0 @@
-"""The demo: a lake shown end to end, every step checked."""
