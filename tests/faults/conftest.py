@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.log.postgres import PostgresDatabase
-from lakeward.log.sqlite import SqliteDatabase
+from lakeward.log.drivers.postgres import PostgresDatabase
+from lakeward.log.drivers.sqlite import SqliteDatabase
 from tests.support.losses import Losses, LossyProxy, lossy_sqlite
 from tests.support.target import LakeTarget
 

@@ -294,8 +294,8 @@ SAFEGUARDS: Final = (
     Safeguard(
         "R4: a lost answer is not taken for a failure",
         (
-            Edit("log/sqlite_session.py", "doubt = OutcomeUnknown(", "doubt = StoreError("),
-            Edit("log/postgres.py", "raise OutcomeUnknown(", "raise StoreError("),
+            Edit("log/drivers/sqlite.py", "doubt = OutcomeUnknown(", "doubt = StoreError("),
+            Edit("log/drivers/postgres.py", "raise OutcomeUnknown(", "raise StoreError("),
         ),
         "test_lost_answers.py",
     ),
@@ -369,7 +369,7 @@ SAFEGUARDS: Final = (
         "R8: a COMMIT that fails is not taken for done (SQLite)",
         (
             Edit(
-                "log/sqlite_session.py",
+                "log/drivers/sqlite.py",
                 "            self._end(doubt)\n            raise doubt from failure\n",
                 "            self._end(None)\n            return\n",
             ),
@@ -403,7 +403,7 @@ SAFEGUARDS: Final = (
         "R9: leases on a server are measured by the server's clock",
         (
             Edit(
-                "log/postgres.py",
+                "log/drivers/postgres.py",
                 "        return int(session.row(_CLOCK)[0])\n",
                 "        import time\n\n        return time.time_ns() // 1_000_000\n",
             ),

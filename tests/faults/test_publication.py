@@ -15,8 +15,8 @@ import pytest
 
 import lakeward as lw
 from lakeward.errors import ForeignCommit
-from lakeward.log.postgres import PostgresDatabase
-from lakeward.log.sqlite import SqliteDatabase
+from lakeward.log.drivers.postgres import PostgresDatabase
+from lakeward.log.drivers.sqlite import SqliteDatabase
 from tests.support import processes
 from tests.support.invariants import check_lake, logged_bytes, published_path
 from tests.support.sizes import sizes

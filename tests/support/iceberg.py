@@ -10,8 +10,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import lakeward as lw
 from lakeward.log import catalog
-from lakeward.log.postgres import PostgresDatabase
-from lakeward.log.sqlite import SqliteDatabase
+from lakeward.log.drivers.postgres import PostgresDatabase
+from lakeward.log.drivers.sqlite import SqliteDatabase
 from lakeward.model.names import TableName
 from tests.support.inside import context_of
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import pytest
 
-from lakeward.log.sqlite_session import Connection
+from lakeward.log.drivers.sqlite_session import Connection
 from lakeward.model import steps
 from lakeward.model.closing import Closing
 
@@ -186,7 +186,7 @@ def lossy_sqlite(monkeypatch: pytest.MonkeyPatch, losses: Losses) -> None:
     def lossy_connect(*args: Any, **options: Any) -> sqlite3.Connection:
         return connect(*args, **{**options, "factory": LossyConnection})
 
-    monkeypatch.setattr("lakeward.log.sqlite.sqlite3.connect", lossy_connect)
+    monkeypatch.setattr("lakeward.log.drivers.sqlite.sqlite3.connect", lossy_connect)
 
 
 def _await_answer(server: socket.socket) -> None:

@@ -24,7 +24,7 @@ CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
         "lakeward.lake.lake",
-        "lakeward.log.postgres",
+        "lakeward.log.drivers.postgres",
         "psycopg",
         "pyarrow.dataset",
         "pyarrow.parquet",

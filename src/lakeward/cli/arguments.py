@@ -18,7 +18,7 @@ def complete_table(ctx: Any, incomplete: str) -> list[str]:
     from contextlib import closing
 
     from lakeward.log import heads
-    from lakeward.log.connect import connect
+    from lakeward.log.drivers.connect import connect
 
     try:
         with closing(connect(_target(ctx), create=False)) as database, database.read() as session:

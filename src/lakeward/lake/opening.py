@@ -14,8 +14,8 @@ from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput, LakeNotFound, WrongWarehouse
 from lakeward.log import binding, locks, pins, transactions
 from lakeward.log.binding import Binding
-from lakeward.log.connect import connect
 from lakeward.log.database import Database
+from lakeward.log.drivers.connect import connect
 from lakeward.maintain import ownership
 from lakeward.model import arguments
 from lakeward.storage.attach import attach

@@ -27,8 +27,8 @@ import sqlalchemy as sa
 from lakeward.errors import AlreadyExists, InvalidInput, NotFound, StorageError, StoreCorrupt
 from lakeward.log import heads, tables
 from lakeward.log.database import Database, Session
+from lakeward.log.drivers.sqlite import SqliteDatabase
 from lakeward.log.migrations import CURRENT
-from lakeward.log.sqlite import SqliteDatabase
 from lakeward.log.statement import Statement
 from lakeward.maintain.ownership import check_found
 from lakeward.storage.base import Storage

@@ -7,9 +7,9 @@ from typing import Final
 
 from lakeward.errors import InvalidInput, LakeNotFound
 from lakeward.log.database import Database
+from lakeward.log.drivers.postgres import PostgresDatabase
+from lakeward.log.drivers.sqlite import SqliteDatabase
 from lakeward.log.migrations import migrate
-from lakeward.log.postgres import PostgresDatabase
-from lakeward.log.sqlite import SqliteDatabase
 from lakeward.log.tables import store
 
 STORE_FILE: Final = "lakeward.db"

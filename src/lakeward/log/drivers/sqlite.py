@@ -2,7 +2,9 @@
 
 SQLite takes one writer at a time and makes the others sleep and retry, which starves some of them
 for hundreds of milliseconds. Writers therefore queue on a file lock first: the kernel wakes the
-next one. SQLite's own lock still holds whoever comes from outside.
+next one. SQLite's own lock still excludes programs that do not take it.
+
+Sessions are classes rather than generators, because a commit opens several and waits for each.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ import sqlite3
 import weakref
 from collections import deque
 from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final
 
 from lakeward.errors import (
@@ -24,12 +27,15 @@ from lakeward.errors import (
     StoreError,
 )
 from lakeward.log.database import Database, Session
-from lakeward.log.sqlite_session import Connection, Reading, Writing, translate
+from lakeward.log.drivers.sqlite_session import Connection, SqliteSession, translate
 from lakeward.log.statement import Statement
 from lakeward.model.clock import now_ms
 
 _BUSY_SECONDS: Final = 60.0
 _TURNS: Final = 64
+_WRITE_LOCK: Final = "write.lock"
+_FULL: Final = "PRAGMA synchronous = FULL"
+_NORMAL: Final = "PRAGMA synchronous = NORMAL"
 
 
 class SqliteDatabase(Database):
@@ -75,11 +81,11 @@ class SqliteDatabase(Database):
 
     def read(self) -> AbstractContextManager[Session]:
         """A session over one snapshot of the file."""
-        return Reading(self)
+        return _Reading(self)
 
     def write(self, *, durable: bool = True) -> AbstractContextManager[Session]:
         """A session that queues for the file's only writer."""
-        return Writing(self, durable=durable)
+        return _Writing(self, durable=durable)
 
     @contextmanager
     def turn(self, table_id: int) -> Generator[None]:
@@ -232,6 +238,107 @@ class SqliteDatabase(Database):
             raise
         except sqlite3.Error as error:
             raise translate(error, self.label) from error
+
+
+class _Reading:
+    """A session that only reads."""
+
+    __slots__ = ("_connection", "_database")
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+
+    def __enter__(self) -> Session:
+        try:
+            self._connection = connection = self._database.borrow()
+        except sqlite3.Error as error:
+            raise translate(error, self._database.label) from error
+        try:
+            connection.execute("BEGIN")
+        except BaseException as error:
+            self._end(error)
+            raise
+        return SqliteSession(connection)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with suppress(sqlite3.Error):
+            self._connection.execute("ROLLBACK")
+        self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        self._database.give_back(self._connection, error)
+        if isinstance(error, sqlite3.Error):
+            raise translate(error, self._database.label) from error
+
+
+class _Writing:
+    """A session that writes: the queue's lock, a transaction, and its end."""
+
+    __slots__ = ("_connection", "_database", "_durable", "_handle")
+
+    def __init__(self, database: SqliteDatabase, *, durable: bool) -> None:
+        self._database = database
+        self._durable = durable
+
+    def __enter__(self) -> Session:
+        self._handle = self._database.lock(_WRITE_LOCK)
+        try:
+            self._connection = connection = self._database.borrow()
+        except BaseException as error:
+            self._database.unlock(_WRITE_LOCK, self._handle)
+            self._raise(error)
+            raise
+        try:
+            connection.execute(_FULL if self._durable else _NORMAL)
+            connection.execute("BEGIN IMMEDIATE")
+            if self._durable:
+                self._database.is_busy = connection.has_changed()
+        except BaseException as error:
+            self._end(error)
+            raise
+        return SqliteSession(connection)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self._roll_back()
+            self._end(error)
+            return
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as failure:
+            self._roll_back()
+            what = f"The store {self._database.label} failed while it committed: {failure}."
+            doubt = OutcomeUnknown(what, hint="Free disk space or check the disk.")
+            self._end(doubt)
+            raise doubt from failure
+        except BaseException as failure:
+            self._end(failure)
+            raise
+        self._end(None)
+
+    def _roll_back(self) -> None:
+        with suppress(sqlite3.Error):
+            self._connection.execute("ROLLBACK")
+
+    def _end(self, error: BaseException | None) -> None:
+        self._database.give_back(self._connection, error)
+        self._database.unlock(_WRITE_LOCK, self._handle)
+        self._raise(error)
+
+    def _raise(self, error: BaseException | None) -> None:
+        """Errors of the driver leave as errors of our own."""
+        if isinstance(error, sqlite3.Error):
+            raise translate(error, self._database.label) from error
 
 
 def _close(idle: deque[Connection], handles: dict[str, deque[int]], pid: int) -> None:
