@@ -25,11 +25,10 @@ from lakeward.read.history import Version
 from lakeward.read.snapshot import TableSnapshot, Totals
 from lakeward.read.stats import Stats
 from lakeward.read.transactions import TransactionRecord
-from lakeward.stream.aio import AsyncSink, AsyncSinkGroup
 from lakeward.stream.consume import Consumed
-from lakeward.stream.metrics import SinkMetrics
-from lakeward.stream.result import EpochResult
-from lakeward.stream.sink import Sink, SinkGroup
+from lakeward.stream.epoch import EpochResult
+from lakeward.stream.queue import SinkMetrics
+from lakeward.stream.sink import AsyncSink, AsyncSinkGroup, Sink, SinkGroup
 from lakeward.write.branch.named import BranchDiff
 from lakeward.write.commit.outcome import Outcome
 from lakeward.write.transaction.hooks import Hooks

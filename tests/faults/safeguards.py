@@ -493,7 +493,7 @@ SAFEGUARDS: Final = (
         "R11: an epoch that is there is not committed again, as the sink and the store know",
         (
             Edit(
-                "stream/attempt.py",
+                "stream/committer.py",
                 "        if last is not None and number <= last:\n            continue\n",
                 "",
             ),

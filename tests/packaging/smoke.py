@@ -6,6 +6,7 @@ another one brings must name that one.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -43,7 +44,7 @@ def core(lake: lw.Lake) -> None:
     command = [*python, "-m", "lakeward", "--lake", "lake", "--json", "doctor"]
     check(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.startswith(b"{"))
     demo = [*python, "-m", "lakeward", "--json", "demo", "--embedded"]
-    check(b'"ok": true' in subprocess.run(demo, stdout=subprocess.PIPE, check=True).stdout)
+    check(json.loads(subprocess.run(demo, stdout=subprocess.PIPE, check=True).stdout)["ok"])
 
 
 def iceberg(lake: lw.Lake) -> None:

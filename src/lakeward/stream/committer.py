@@ -1,8 +1,8 @@
-"""Epochs of one or several tables, each committed by one transaction, once.
+"""Commits epochs of one or several tables, each by one transaction, exactly once.
 
 An epoch's rows, its number and the check that no newer instance of the writer took over are in one
 database transaction. So an epoch is in the lake with its number or not at all, and an epoch whose
-number is there is not committed again, whoever tries.
+number is in the log is never committed again.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from lakeward.context import LakeContext
@@ -22,15 +23,71 @@ from lakeward.errors import (
     LakewardError,
     OutcomeUnknown,
     SinkClosed,
+    UnsupportedFeature,
 )
+from lakeward.log.database import Session
 from lakeward.model import arguments
-from lakeward.stream.attempt import Attempt, check_progress, replayed, wanted
-from lakeward.stream.epoch import Epoch
-from lakeward.stream.identity import Replayed
-from lakeward.stream.inlet import Inlet
-from lakeward.stream.result import EpochResult
-from lakeward.stream.underway import Underway
+from lakeward.stream.epoch import CommitThread, Epoch, EpochResult
+from lakeward.stream.table import Replayed, SinkTable
+from lakeward.write.transaction.committing import CommitResult
 from lakeward.write.transaction.transaction import Transaction
+
+
+@dataclass(eq=False)
+class SealedEpoch:
+    """An epoch that takes no more rows, on its way into `tables`."""
+
+    number: int
+    epoch: Epoch
+    rows: int
+    progress: Any
+    tables: list[SinkTable] = field(default_factory=list)
+
+    def apply(self, tables: Sequence[SinkTable]) -> None:
+        """Add to the transaction the changes of the tables, the epoch's number, and the fence."""
+        transaction = self.epoch.transaction
+        self.tables.extend(tables)
+        for table in tables:
+            table.apply(self.epoch)
+            transaction.record(table.name, table.writer.writer_id, self.number)
+        # All writers lock the rows in one order.
+        ordered = sorted(tables, key=lambda t: t.writer.head.table_id)
+
+        def record(session: Session) -> None:
+            for table in ordered:
+                table.writer.advance(
+                    session, self.number, transaction.transaction_id, self.progress
+                )
+
+        transaction.on_ratify(record)
+
+    def committed(self, done: CommitResult) -> EpochResult:
+        """The result, once its transaction was committed."""
+        for table in self.tables:
+            table.writer.last = self.number
+            table.writer.progress = self.progress
+        return EpochResult(
+            self.number,
+            replayed=False,
+            transaction_id=done.transaction_id,
+            versions=done.versions,
+            rows=self.rows,
+            timestamp=done.timestamp,
+            published=done.published,
+        )
+
+    def replayed(self, context: LakeContext, tables: Sequence[SinkTable]) -> EpochResult:
+        """The result when all the tables had this epoch before."""
+        found = [t.writer.committed(context, self.number, self.rows) for t in tables]
+        versions = {name: v for result in found for name, v in result.versions.items()}
+        return EpochResult(
+            self.number,
+            replayed=True,
+            transaction_id=found[0].transaction_id,
+            versions=versions,
+            rows=self.rows,
+            timestamp=found[0].timestamp,
+        )
 
 
 class Committer:
@@ -40,79 +97,62 @@ class Committer:
         self,
         context: LakeContext,
         begin: Callable[[], Transaction],
-        inlets: Sequence[Inlet],
+        tables: Sequence[SinkTable],
         *,
         gaps: bool,
     ) -> None:
         self._context = context
         self._begin = begin
-        self._inlets = inlets
+        self._tables = tables
         self._gaps = gaps
         self._epoch = Epoch(begin)
-        self._doubtful: Attempt | None = None
+        self._unknown: SealedEpoch | None = None
+        """The epoch that was committed with an unknown outcome."""
         self._broken: BaseException | None = None
         self._submitted = 0
-        self._underway = Underway()
+        self._thread = CommitThread()
         self._stale = False
         self._closed = False
         self._reason: BaseException | None = None
-        # Who numbers epochs holds the order; who changes the lake for them, the turn.
+        # The first protects the order of epoch numbers, the second changes to the lake.
         self._order = threading.Lock()
         self._turn = threading.Lock()
-        for inlet in inlets:
-            inlet.queue.start(self._epoch)
+        for table in tables:
+            table.queue.start(self._epoch)
 
     @property
     def last(self) -> int | None:
         """The last epoch that is in all the tables."""
-        found = [i.identity.last for i in self._inlets]
+        found = [t.writer.last for t in self._tables]
         return None if None in found else min(n for n in found if n is not None)
 
     def commit(self, number: int, progress: Any) -> EpochResult:
-        """Commit what was written since the last epoch.
-
-        Raises:
-            EpochOutOfOrder: The number does not follow the last one. What was written is kept.
-            EpochFailed: Rows could not be staged. What was written is lost.
-            Fenced: A newer instance took over. What was written is lost.
-            OutcomeUnknown: The store stayed silent. Call it again with the same number.
-        """
+        """Commit what was written since the last epoch; see `Sink.commit_epoch`."""
         number = arguments.whole(number, "epoch")
         with self._order:
-            if self._underway.is_busy:
-                behind = self._submit(number, progress)
+            if self._thread.is_busy:
+                submitted = self._submit(number, progress)
             else:
                 with self._turn:
                     self._check(number, progress)
-                    return self._carry_out(self._attempt(number, progress))
-        return behind.result()
+                    return self._carry_out(self._seal(number, progress))
+        return submitted.result()
 
     def submit(self, number: int, progress: Any) -> Future[EpochResult]:
-        """The same behind the caller, after the epochs that were submitted before.
-
-        When one fails, those behind it fail too, and nothing is taken until `discard`.
-
-        Raises:
-            EpochOutOfOrder: The number does not follow the one before.
-            EpochFailed: An epoch that was submitted before failed.
-        """
+        """Commit in the background; see `Sink.submit_epoch`."""
         number = arguments.whole(number, "epoch")
         with self._order:
             return self._submit(number, progress)
 
     def discard(self) -> None:
-        """Throw away what was written since the last epoch, when none is under way.
-
-        Raises:
-            OutcomeUnknown: It is still not known what became of the last commit.
-        """
+        """Wait for submitted epochs, then throw away what was written since; see `Sink.discard`."""
         with self._order:
-            self._underway.wait()
+            self._thread.wait()
             with self._turn:
                 self.check_open()
-                if self._doubtful is not None:
+                if self._unknown is not None:
                     try:
-                        self._settle(self._doubtful)
+                        self._finish(self._unknown)
                     except OutcomeUnknown:
                         raise
                     except LakewardError:
@@ -121,52 +161,48 @@ class Committer:
                 self._broken = None
 
     def close(self, reason: BaseException | None = None) -> None:
-        """Throw away what was not committed or submitted, and take nothing any more."""
+        """Throw away what was not committed or submitted, and take no more rows."""
         with self._order:
-            self._underway.close()
+            self._thread.close()
             with self._turn:
                 self._close(reason)
 
     def check_open(self) -> None:
-        """Raise when it was closed.
-
-        Raises:
-            SinkClosed: It was; `Fenced` where that is why.
-        """
+        """Raise `SinkClosed`, or `Fenced` where that is the reason, when it was closed."""
         if not self._closed:
             return
-        names = ", ".join(i.name for i in self._inlets)
-        what = f"The sink for {names} is closed."
         if isinstance(self._reason, Fenced):
             raise Fenced(self._reason.what, hint=self._reason.hint, **self._reason.facts)
+        what = f"The sink for {self._names} is closed."
         raise SinkClosed(what, hint="Open a new one.") from self._reason
 
-    # With the order held.
+    @property
+    def _names(self) -> str:
+        return ", ".join(t.name for t in self._tables)
+
+    # Callers hold the lock `_order`.
 
     def _submit(self, number: int, progress: Any) -> Future[EpochResult]:
-        if not self._underway.is_busy:
+        if not self._thread.is_busy:
             with self._turn:
                 self._check(number, progress)
         else:
             self._check_next(number)
-            check_progress(self._inlets, progress)
-        attempt = self._attempt(number, progress, ahead=True)
-        return self._underway.add(lambda: self._behind(attempt))
+            _check_progress(self._tables, progress)
+        sealed = self._seal(number, progress, hand_on=True)
+        return self._thread.submit(lambda: self._carry_out_submitted(sealed))
 
-    def _attempt(self, number: int, progress: Any, *, ahead: bool = False) -> Attempt:
-        """End the epoch: what is written from now on belongs to the next.
-
-        One whose outcome is not known was ended before.
-        """
-        if self._doubtful is not None:
-            return self._doubtful
+    def _seal(self, number: int, progress: Any, *, hand_on: bool = False) -> SealedEpoch:
+        """End the epoch, unless its outcome is unknown: rows written later are in the next."""
+        if self._unknown is not None:
+            return self._unknown
         sealed, self._epoch = self._epoch, Epoch(self._begin)
-        rows = sum(i.queue.seal(self._epoch, hand_on=ahead) for i in self._inlets)
+        rows = sum(t.queue.seal(self._epoch, hand_on=hand_on) for t in self._tables)
         self._submitted = number
-        return Attempt(number, sealed, rows, progress)
+        return SealedEpoch(number, sealed, rows, progress)
 
     def _check_next(self, number: int) -> None:
-        """A number that follows one which is still under way."""
+        """Check the number of an epoch whose predecessor is not committed yet."""
         self._check_broken()
         before = self._submitted
         if number <= before or (number > before + 1 and not self._gaps):
@@ -177,117 +213,118 @@ class Committer:
 
     def _check_broken(self) -> None:
         if self._broken is not None:
-            names = ", ".join(i.name for i in self._inlets)
-            what = f"An epoch of {names} that was submitted before failed: {self._broken}"
+            what = f"An epoch of {self._names} that was submitted before failed: {self._broken}"
             hint = "Call discard(), and write again what comes after last_epoch."
             raise EpochFailed(what, hint=hint) from self._broken
 
-    # With the turn held.
+    # Callers hold the lock `_turn`.
 
     def _check(self, number: int, progress: Any) -> None:
         self.check_open()
         self._check_broken()
-        if self._doubtful is not None and number != self._doubtful.number:
-            what = f"It is not known yet whether epoch {self._doubtful.number} was committed."
-            hint = f"Call commit_epoch({self._doubtful.number}) again."
+        if self._unknown is not None and number != self._unknown.number:
+            what = f"It is not known yet whether epoch {self._unknown.number} was committed."
+            hint = f"Call commit_epoch({self._unknown.number}) again."
             raise EpochOutOfOrder(what, hint=hint, epoch=number, last=self.last)
         if self._stale:
-            for inlet in self._inlets:
-                inlet.identity.refresh(self._context)
+            for table in self._tables:
+                table.writer.refresh(self._context)
             self._stale = False
-        wanted(self._inlets, number, gaps=self._gaps)
-        check_progress(self._inlets, progress)
+        _without(self._tables, number, gaps=self._gaps)
+        _check_progress(self._tables, progress)
 
-    def _behind(self, attempt: Attempt) -> EpochResult:
-        """Carry out an attempt that was submitted; a failure stops those behind it."""
+    def _carry_out_submitted(self, sealed: SealedEpoch) -> EpochResult:
+        """Commit a submitted epoch; when it fails, those submitted after it fail too."""
         with self._turn:
             try:
                 self.check_open()
                 self._check_broken()
-                return self._carry_out(attempt)
+                return self._carry_out(sealed)
             except BaseException as error:
                 if self._broken is None:
                     self._broken = error
-                    for inlet in self._inlets:
-                        inlet.queue.fail(error)
-                if attempt is not self._doubtful:
-                    self._abandon(attempt.epoch)
+                    self._fail_queues(error)
+                if sealed is not self._unknown:
+                    self._abandon(sealed.epoch)
                 raise
 
-    def _carry_out(self, attempt: Attempt) -> EpochResult:
+    def _carry_out(self, sealed: SealedEpoch) -> EpochResult:
         started = time.perf_counter()
-        result = None if attempt is self._doubtful else self._composed(attempt)
+        result = None if sealed is self._unknown else self._apply(sealed)
         if result is None:
-            result = self._settle(attempt)
+            result = self._finish(sealed)
         taken = time.perf_counter() - started
-        for inlet in self._inlets:
+        for table in self._tables:
             if result.replayed:
-                inlet.meter.add(replays=1)
+                table.meter.add(replays=1)
             else:
-                inlet.meter.add(commits=1, commit_seconds=taken, commit_seconds_most=taken)
+                table.meter.add(commits=1, commit_seconds=taken, commit_seconds_most=taken)
         return result
 
-    def _composed(self, attempt: Attempt) -> EpochResult | None:
-        """Stage all of an epoch and say what it does; the result of one that is there already."""
-        sealed = attempt.epoch
+    def _apply(self, sealed: SealedEpoch) -> EpochResult | None:
+        """Stage all rows and change the tables; the result if all tables have the epoch already."""
         try:
-            missing = wanted(self._inlets, attempt.number, gaps=self._gaps)
-            for inlet in self._inlets:
-                if inlet in missing:
-                    inlet.queue.drain(sealed)
+            missing = _without(self._tables, sealed.number, gaps=self._gaps)
+            for table in self._tables:
+                if table in missing:
+                    table.queue.drain(sealed.epoch)
                 else:
-                    inlet.queue.drop(sealed)
+                    table.queue.drop(sealed.epoch)
             if missing:
-                attempt.compose(missing)
+                sealed.apply(missing)
                 return None
-            sealed.roll_back()
-            return replayed(self._context, self._inlets, attempt)
+            sealed.epoch.roll_back()
+            return sealed.replayed(self._context, self._tables)
         except BaseException as error:
-            self._failed(sealed, error)
+            self._failed(sealed.epoch, error)
             raise
 
-    def _settle(self, attempt: Attempt) -> EpochResult:
+    def _finish(self, sealed: SealedEpoch) -> EpochResult:
+        """Commit the epoch's transaction."""
         try:
-            done = attempt.epoch.transaction.commit()
+            done = sealed.epoch.transaction.commit()
         except OutcomeUnknown:
-            self._doubtful = attempt
+            self._unknown = sealed
             raise
         except Replayed:
-            self._doubtful, self._stale = None, True
-            return replayed(self._context, self._inlets, attempt)
+            self._unknown, self._stale = None, True
+            return sealed.replayed(self._context, self._tables)
         except BaseException as error:
-            self._doubtful = None
-            self._failed(attempt.epoch, error)
+            self._unknown = None
+            self._failed(sealed.epoch, error)
             raise
-        self._doubtful = None
-        return attempt.committed(done)
+        self._unknown = None
+        return sealed.committed(done)
 
     def _failed(self, epoch: Epoch, error: BaseException) -> None:
-        """What was written is lost; where later rows came in meanwhile, they are lost, too."""
-        for inlet in self._inlets:
-            inlet.meter.add(failures=1)
+        """Throw the epoch away, with rows that were written after it."""
+        for table in self._tables:
+            table.meter.add(failures=1)
         self._stale = True
         if isinstance(error, Fenced):
             self._close(error)
             return
         self._abandon(epoch)
-        if self._underway.is_busy or any(i.queue.fresh for i in self._inlets):
-            # Their producer has to learn that they cannot be committed before what was lost.
-            for inlet in self._inlets:
-                inlet.queue.fail(error)
+        if self._thread.is_busy or any(t.queue.fresh for t in self._tables):
+            # Their producer must learn that they cannot be committed before what was lost.
+            self._fail_queues(error)
         else:
             self._start_over()
 
+    def _fail_queues(self, error: BaseException) -> None:
+        for table in self._tables:
+            table.queue.fail(error)
+
     def _abandon(self, epoch: Epoch) -> None:
-        for inlet in self._inlets:
-            inlet.queue.drop(epoch)
+        for table in self._tables:
+            table.queue.drop(epoch)
         with suppress(LakewardError):
             epoch.roll_back()
 
     def _start_over(self) -> None:
         dropped, self._epoch = self._epoch, Epoch(self._begin)
-        for inlet in self._inlets:
-            inlet.queue.clear(self._epoch)
+        for table in self._tables:
+            table.queue.clear(self._epoch)
         with suppress(LakewardError):
             dropped.roll_back()
 
@@ -295,7 +332,41 @@ class Committer:
         if self._closed:
             return
         self._closed, self._reason = True, reason
-        for inlet in self._inlets:
-            inlet.queue.close()
+        for table in self._tables:
+            table.queue.close()
         with suppress(LakewardError):
             self._epoch.roll_back()
+
+
+def _without(tables: Sequence[SinkTable], number: int, *, gaps: bool) -> list[SinkTable]:
+    """The tables that do not have an epoch yet; `EpochOutOfOrder` where one would miss an epoch."""
+    found = []
+    for table in tables:
+        last = table.writer.last
+        if last is not None and number <= last:
+            continue
+        if last is not None and number > last + 1 and not gaps:
+            what = f"Epoch {number} does not follow epoch {last}, the last one of {table.name}."
+            hint = f"Commit epoch {last + 1} first, or open the sink with gaps=True."
+            raise EpochOutOfOrder(
+                what,
+                hint=hint,
+                table=table.name,
+                writer_id=table.writer.writer_id,
+                epoch=number,
+                last=last,
+                expected=last + 1,
+            )
+        found.append(table)
+    return found
+
+
+def _check_progress(tables: Sequence[SinkTable], progress: Any) -> None:
+    """Check that progress can be recorded: it is a mapping, and all tables are guarded."""
+    if progress is None:
+        return
+    unguarded = next((t.name for t in tables if not t.writer.head.guarded), None)
+    if unguarded is not None:
+        what = f"Table {unguarded} is not guarded, so nothing is recorded with its epochs."
+        raise UnsupportedFeature(what, hint="Adopt it with guard=True.", table=unguarded)
+    arguments.mapping(progress, "progress")

@@ -1,7 +1,7 @@
 """A loop that takes rows from a source into a sink, and commits an epoch now and then.
 
-The source's position is committed with the rows that led to it. A loop that is started again goes
-on behind the last epoch, so every row of a source that can be read again is in the table once.
+The source's position is committed with its rows. A restarted loop continues after the last epoch,
+so every row of a source that can be read again is in the table once.
 """
 
 from __future__ import annotations
@@ -9,17 +9,31 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+import pyarrow as pa
 import tenacity
 
 from lakeward.errors import LakewardError, OutcomeUnknown, SinkClosed
 from lakeward.model import arguments
-from lakeward.stream.result import EpochResult
+from lakeward.stream.epoch import EpochResult
 from lakeward.stream.source import Source
 
-if TYPE_CHECKING:
-    from lakeward.stream.sink import Sink
+
+class _EpochSink(Protocol):
+    """The part of a `Sink` that the loop uses."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def expected(self) -> pa.Schema: ...
+    @property
+    def last_epoch(self) -> int | None: ...
+    @property
+    def progress(self) -> Any: ...
+    def write(self, data: Any) -> None: ...
+    def discard(self) -> None: ...
+    def commit_epoch(self, epoch: int, *, progress: Any = None) -> EpochResult: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +59,7 @@ class Consumed:
 class Consumer:
     """The loop over one source."""
 
-    sink: Sink
+    sink: _EpochSink
     source: Source
     epoch_rows: int
     epoch_seconds: float
@@ -111,7 +125,7 @@ class Consumer:
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Whether going back to the last epoch may help. `discard` settles an unknown outcome."""
+    """Whether going back to the last epoch may help; `discard` finds out an unknown outcome."""
     if not isinstance(error, LakewardError) or isinstance(error, SinkClosed):
         return False
     return error.retryable or isinstance(error, OutcomeUnknown)

@@ -1,16 +1,49 @@
-"""An epoch under way: one transaction, begun when its first rows are staged."""
+"""An epoch: its transaction, the thread that commits submitted ones, and what came of it."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
 
 from lakeward.write.transaction.staging import Staging
 from lakeward.write.transaction.transaction import Transaction
 
+_MAX_SUBMITTED: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class EpochResult:
+    """An epoch that is in the lake.
+
+    Attributes:
+        epoch: Its number.
+        replayed: It had been committed before, and what was written now was thrown away.
+        transaction_id: The transaction that committed it; None where the log does not tell any
+            more which one it was.
+        versions: The version of each table that it is in.
+        rows: How many were written; of a replayed epoch, how many were thrown away.
+        timestamp: When it was committed.
+        published: False where a table's files could not be written yet; the commit stands.
+    """
+
+    epoch: int
+    replayed: bool
+    transaction_id: str | None
+    versions: Mapping[str, int]
+    rows: int
+    timestamp: datetime | None = None
+    published: bool = True
+
 
 class Epoch:
-    """What was written since the last epoch, of one table or several."""
+    """Rows of one table or several that one transaction will commit.
+
+    The transaction begins when the first rows are staged. Any thread may use it.
+    """
 
     def __init__(self, begin: Callable[[], Transaction]) -> None:
         self._begin = begin
@@ -20,12 +53,12 @@ class Epoch:
 
     @property
     def transaction(self) -> Transaction:
-        """The transaction, begun if it was not."""
+        """The transaction; begins it if necessary."""
         with self._lock:
             return self._begun()
 
     def staging(self, name: str) -> Staging:
-        """Where rows of a table go; from any thread."""
+        """The files of a table that were staged for this epoch."""
         with self._lock:
             found = self._stagings.get(name)
             if found is None:
@@ -33,7 +66,7 @@ class Epoch:
             return found
 
     def roll_back(self) -> None:
-        """Let go of everything; nothing may be staged meanwhile."""
+        """Roll the transaction back; no thread may stage rows meanwhile."""
         with self._lock:
             if self._transaction is not None:
                 self._transaction.rollback()
@@ -44,3 +77,41 @@ class Epoch:
         if self._transaction is None:
             self._transaction = self._begin()
         return self._transaction
+
+
+class CommitThread:
+    """Commits submitted epochs in a background thread, in order, with a bounded backlog."""
+
+    def __init__(self) -> None:
+        self._room = threading.BoundedSemaphore(_MAX_SUBMITTED)
+        self._thread: ThreadPoolExecutor | None = None
+        self._last: Future[EpochResult] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an epoch is not committed yet."""
+        return self._last is not None and not self._last.done()
+
+    def submit(self, commit: Callable[[], EpochResult]) -> Future[EpochResult]:
+        """Run a commit after those submitted before; waits while the backlog is full."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "lakeward-epochs")
+        self._room.acquire()
+        self._last = self._thread.submit(self._run, commit)
+        return self._last
+
+    def wait(self) -> None:
+        """Wait until all submitted commits have ended."""
+        if self._last is not None:
+            self._last.exception()
+
+    def close(self) -> None:
+        """Wait for all submitted commits, and end the thread."""
+        if self._thread is not None:
+            self._thread.shutdown()
+
+    def _run(self, commit: Callable[[], EpochResult]) -> EpochResult:
+        try:
+            return commit()
+        finally:
+            self._room.release()

@@ -19,11 +19,9 @@ from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
 from lakeward.stream.changes import check_key
-from lakeward.stream.identity import Identity
-from lakeward.stream.inlet import Inlet
-from lakeward.stream.mode import Mode
 from lakeward.stream.queue import Limits
 from lakeward.stream.sink import Sink
+from lakeward.stream.table import Mode, SinkTable, WriterInstance
 from lakeward.write.commit.drift import follow
 from lakeward.write.plan.change import Change
 from lakeward.write.stage.writable import check_deletable, check_writable
@@ -52,8 +50,8 @@ def opened_sink(
     _check_limits(limits)
     head, definition = _opened(context, table, schema, format=format, create=create)
     names = _check_mode(head, definition, wanted, key)
-    identity = Identity.take(context, head, writer_id)
-    return Sink(context, begin, Inlet(identity, definition, wanted, limits, names), gaps=gaps)
+    writer = WriterInstance.take(context, head, writer_id)
+    return Sink(context, begin, SinkTable(writer, definition, wanted, limits, names), gaps=gaps)
 
 
 def _opened(

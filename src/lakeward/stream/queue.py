@@ -1,8 +1,8 @@
-"""Rows between a producer and the threads that write them as files, bounded in bytes.
+"""A bounded queue of rows between a producer and the threads that write them as files.
 
-A producer is kept waiting only while there is no room. Rows are handed to the threads by number, by
-size and by age. What was put before `seal` belongs to one epoch, what is put later to the next. The
-first failure of a thread empties the queue; from then on it takes nothing until it is cleared.
+A producer waits only while there is no room. Rows go to the threads when there are enough of them,
+or when they are old. Rows put before `seal` belong to one epoch, later ones to the next. The first
+failure of a thread empties the queue, which then takes no rows until it is cleared.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
 import pyarrow as pa
 
 from lakeward.errors import EpochFailed, SinkClosed
 from lakeward.stream.epoch import Epoch
-from lakeward.stream.metrics import Meter
 
 _GIVE_UP_SECONDS: Final = 60.0
 """How long a queue that is closed waits for a thread that is still writing."""
@@ -28,16 +27,76 @@ Flush = Callable[[Epoch, Sequence[pa.Table]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """When rows are handed on, and how much may wait.
+class SinkMetrics:
+    """Counts since the sink was opened, and what waits in it now.
 
     Attributes:
-        rows: Hand on when so many have come.
-        bytes: Hand on when they have this size in memory.
-        seconds: Hand on when the first has waited for so long.
-        held_bytes: Let the producer wait when so much is waiting or being written.
-        threads: That write.
+        written_batches: Calls of `write` that were accepted.
+        written_rows: Rows in them.
+        written_bytes: Their size in memory.
+        refused_batches: Calls of `write` whose rows did not fit.
+        queued_rows: Rows that wait to be staged or are being staged now.
+        queued_bytes: Their size in memory.
+        queued_bytes_most: The most there ever was.
+        waits: How often `write` had to wait for room.
+        wait_seconds: For how long in all.
+        flushes: How often rows were written as files.
+        flushed_rows: Rows in them, those of discarded epochs too.
+        flushed_bytes: Their size in memory.
+        flush_seconds: Time spent on it, in all threads.
+        commits: Epochs that were committed.
+        commit_seconds: Time spent in `commit_epoch` for them.
+        commit_seconds_most: The longest of them.
+        replays: Epochs that had been committed before.
+        failures: Epochs that could not be committed, and `discard`s.
     """
+
+    written_batches: int = 0
+    written_rows: int = 0
+    written_bytes: int = 0
+    refused_batches: int = 0
+    queued_rows: int = 0
+    queued_bytes: int = 0
+    queued_bytes_most: int = 0
+    waits: int = 0
+    wait_seconds: float = 0.0
+    flushes: int = 0
+    flushed_rows: int = 0
+    flushed_bytes: int = 0
+    flush_seconds: float = 0.0
+    commits: int = 0
+    commit_seconds: float = 0.0
+    commit_seconds_most: float = 0.0
+    replays: int = 0
+    failures: int = 0
+
+
+class Meter:
+    """Counts for `SinkMetrics`, from any thread."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, float] = {f.name: f.default for f in fields(SinkMetrics)}  # type: ignore[misc]
+        self._lock = threading.Lock()
+
+    def add(self, **counts: float) -> None:
+        """Add to counts by their names in `SinkMetrics`; a `_most` keeps the largest value."""
+        with self._lock:
+            for name, count in counts.items():
+                if name.endswith("_most"):
+                    self._values[name] = max(self._values[name], count)
+                else:
+                    self._values[name] += count
+
+    def read(self, *, queued_rows: int, queued_bytes: int) -> SinkMetrics:
+        """The counts so far."""
+        with self._lock:
+            counted = SinkMetrics(**self._values)  # type: ignore[arg-type]
+        return replace(counted, queued_rows=queued_rows, queued_bytes=queued_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When rows go to the threads: after `rows`, `bytes` or `seconds`; the most that may wait."""
 
     rows: int
     bytes: int
@@ -56,7 +115,7 @@ class _Chunk:
 
 
 class Queue:
-    """One table's rows on their way to files."""
+    """Rows of one table that wait to be written as files."""
 
     def __init__(self, name: str, limits: Limits, flush: Flush, meter: Meter) -> None:
         self._name = name
@@ -75,11 +134,6 @@ class Queue:
         self._threads: list[threading.Thread] = []
 
     @property
-    def failure(self) -> BaseException | None:
-        """Why it takes nothing."""
-        return self._failure
-
-    @property
     def held(self) -> tuple[int, int]:
         """Rows and bytes that wait or are being written."""
         with self._changed:
@@ -91,16 +145,14 @@ class Queue:
         return self._fresh
 
     def start(self, epoch: Epoch) -> None:
-        """Begin with an epoch, before any row was put."""
+        """Set the first epoch, before any row was put."""
         with self._changed:
             self._open = _Chunk(epoch)
 
     def put(self, tables: Sequence[pa.Table], rows: int, size: int, *, wait: bool = True) -> bool:
-        """Take rows in; False where there is no room and the caller does not want to wait.
+        """Add rows; False where there is no room and the caller does not wait for it.
 
-        Raises:
-            EpochFailed: Rows that were put before could not be written.
-            SinkClosed: The queue was closed, perhaps while the caller was waiting.
+        Raises `EpochFailed` when earlier rows could not be written, `SinkClosed` after `close`.
         """
         with self._changed:
             if not self._has_room(size):
@@ -127,20 +179,15 @@ class Queue:
             if chunk.rows >= self._limits.rows or chunk.size >= self._limits.bytes:
                 self._hand_on()
             elif not self._threads:
-                # Somebody has to look at the rows' age.
+                # A thread must check the age of the rows.
                 self._start_threads()
             self._meter.add(queued_bytes_most=self._held)
         return True
 
     def seal(self, following: Epoch, *, hand_on: bool = False) -> int:
-        """End the epoch: rows that are put from now on belong to the following one.
+        """End the epoch and return its number of rows; later rows belong to the following one.
 
-        Args:
-            following: That one.
-            hand_on: Let the threads write what is left; otherwise whoever drains it does.
-
-        Returns:
-            How many rows the epoch has.
+        With `hand_on` the threads write the rest, otherwise the thread that calls `drain`.
         """
         with self._changed:
             rows, self._fresh = self._fresh, 0
@@ -152,11 +199,7 @@ class Queue:
             return rows
 
     def drain(self, epoch: Epoch) -> None:
-        """Write what is left of an epoch that was sealed, in this thread too.
-
-        Raises:
-            BaseException: What kept rows from being written, here or in another thread.
-        """
+        """Write the rest of a sealed epoch, in this thread too; raises what made a write fail."""
         while chunk := self._taken(epoch):
             self._write(chunk)
         with self._changed:
@@ -165,22 +208,22 @@ class Queue:
                 raise self._failure
 
     def drop(self, epoch: Epoch) -> None:
-        """Forget the rows of an epoch that was sealed; none of it is being written after that."""
+        """Drop the rows of a sealed epoch, after waiting for those being written."""
         with self._changed:
-            self._let_go([c for c in self._ready if c.epoch is epoch])
+            self._uncount([c for c in self._ready if c.epoch is epoch])
             self._ready = deque(c for c in self._ready if c.epoch is not epoch)
             self._changed.wait_for(lambda: not any(c.epoch is epoch for c in self._busy))
             self._changed.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """Forget all rows and take none until the queue is cleared."""
+        """Drop all rows and take none until the queue is cleared."""
         with self._changed:
             self._failure = self._failure or error
             self._empty()
             self._changed.notify_all()
 
     def clear(self, epoch: Epoch) -> None:
-        """Forget all rows, and a failure, and begin with an epoch."""
+        """Drop all rows and the failure, and start with an epoch."""
         with self._changed:
             self._empty()
             self._changed.wait_for(lambda: not self._busy)
@@ -190,7 +233,7 @@ class Queue:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Forget all rows and end the threads."""
+        """Drop all rows and end the threads."""
         with self._changed:
             self._closed = True
             self._empty()
@@ -200,10 +243,10 @@ class Queue:
             if thread is not threading.current_thread():
                 thread.join(_GIVE_UP_SECONDS)
 
-    # With the lock held.
+    # Callers hold the lock.
 
     def _has_room(self, size: int) -> bool:
-        # A batch that is larger than all the room passes when nothing else is there.
+        # A batch larger than the limit passes when the queue is empty.
         return not self._held or self._held + size <= self._limits.held_bytes
 
     def _wait_for_room(self, size: int) -> None:
@@ -223,8 +266,8 @@ class Queue:
         self._changed.notify_all()
 
     def _start_threads(self) -> None:
-        # The threads hold no reference to the queue while they wait, so that a sink that somebody
-        # forgot to close ends with its last reference.
+        # Waiting threads hold no reference to the queue, so a sink that nobody closed ends with
+        # its last reference.
         for number in range(self._limits.threads):
             thread = threading.Thread(
                 target=_work,
@@ -236,17 +279,17 @@ class Queue:
             thread.start()
 
     def _empty(self) -> None:
-        self._let_go([*self._ready, self._open])
+        self._uncount([*self._ready, self._open])
         self._ready.clear()
         self._open = _Chunk(self._open.epoch)
 
-    def _let_go(self, chunks: Sequence[_Chunk]) -> None:
+    def _uncount(self, chunks: Sequence[_Chunk]) -> None:
         for chunk in chunks:
             self._rows -= chunk.rows
             self._held -= chunk.size
 
     def _due(self) -> _Chunk | None:
-        """The next chunk to write, whose age may be what makes it due."""
+        """Take the next chunk to write; rows that are old enough become one."""
         if not self._ready and self._open.tables:
             age = time.monotonic() - self._open.since
             if age >= self._limits.seconds:
@@ -257,7 +300,7 @@ class Queue:
         self._busy.append(chunk)
         return chunk
 
-    # Without it.
+    # Callers do not hold the lock.
 
     def _taken(self, epoch: Epoch) -> _Chunk | None:
         with self._changed:
@@ -284,7 +327,7 @@ class Queue:
         )
         with self._changed:
             self._busy.remove(chunk)
-            self._let_go([chunk])
+            self._uncount([chunk])
             if failure is not None:
                 self._failure = self._failure or failure
                 self._empty()

@@ -1,7 +1,8 @@
-"""Sinks: services write rows, and commit them by epochs, each exactly once."""
+"""Sinks: a program writes rows and commits them by epochs, each exactly once; also for asyncio."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -10,15 +11,14 @@ import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
-from lakeward.model.closing import Closing
+from lakeward.model.closing import AsyncClosing, Closing
 from lakeward.model.schema import Schema
-from lakeward.stream.aio import AsyncSink, AsyncSinkGroup
 from lakeward.stream.committer import Committer
 from lakeward.stream.consume import Consumed, Consumer
-from lakeward.stream.inlet import Inlet
-from lakeward.stream.metrics import SinkMetrics
-from lakeward.stream.result import EpochResult
+from lakeward.stream.epoch import EpochResult
+from lakeward.stream.queue import SinkMetrics
 from lakeward.stream.source import Source
+from lakeward.stream.table import SinkTable
 from lakeward.write.transaction.transaction import Transaction
 
 
@@ -33,17 +33,22 @@ class Sink(Closing):
     """
 
     def __init__(
-        self, context: LakeContext, begin: Callable[[], Transaction], inlet: Inlet, *, gaps: bool
+        self,
+        context: LakeContext,
+        begin: Callable[[], Transaction],
+        table: SinkTable,
+        *,
+        gaps: bool,
     ) -> None:
         self._context = context
         self._begin = begin
-        self._inlet = inlet
+        self._table = table
         self._gaps = gaps
-        self._committer = Committer(context, begin, [inlet], gaps=gaps)
+        self._committer = Committer(context, begin, [table], gaps=gaps)
         self._group: SinkGroup | None = None
 
     def __repr__(self) -> str:
-        identity = self._inlet.identity
+        identity = self._table.writer
         return (
             f"Sink({self.name!r}, mode={self.mode!r}, writer_id={identity.writer_id!r},"
             f" generation={identity.generation})"
@@ -52,42 +57,42 @@ class Sink(Closing):
     @property
     def name(self) -> str:
         """The table."""
-        return self._inlet.name
+        return self._table.name
 
     @property
     def mode(self) -> str:
         """`append`, `upsert` or `overwrite`."""
-        return self._inlet.mode.value
+        return self._table.mode.value
 
     @property
     def writer_id(self) -> str:
         """By which the writer is known, in all its instances."""
-        return self._inlet.identity.writer_id
+        return self._table.writer.writer_id
 
     @property
     def generation(self) -> int:
         """How many instances of the writer opened the table so far, this one included."""
-        return self._inlet.identity.generation
+        return self._table.writer.generation
 
     @property
     def schema(self) -> Schema:
         """The table's, which rows must fit."""
-        return self._inlet.definition.schema
+        return self._table.definition.schema
 
     @property
     def expected(self) -> pa.Schema:
         """What rows may look like, in Arrow: the table's columns, and those that changes have."""
-        return self._inlet.expected
+        return self._table.expected
 
     @property
     def last_epoch(self) -> int | None:
         """The last epoch that was committed, by whichever instance; None before the first."""
-        return self._inlet.identity.last
+        return self._table.writer.last
 
     @property
     def progress(self) -> Any:
         """What was recorded with the last epoch, if anything was."""
-        return self._inlet.identity.progress
+        return self._table.writer.progress
 
     def write(self, data: Any) -> None:
         """Take rows for the current epoch; it returns as soon as they are buffered.
@@ -105,7 +110,7 @@ class Sink(Closing):
             SinkClosed: The sink was closed, or fenced off.
         """
         self._committer.check_open()
-        self._inlet.put(self._inlet.accept(data))
+        self._table.put(self._table.accept(data))
 
     def commit_epoch(self, epoch: int, *, progress: Any = None) -> EpochResult:
         """Commit everything written since the last epoch, as one version of the table.
@@ -175,11 +180,11 @@ class Sink(Closing):
 
     def metrics(self) -> SinkMetrics:
         """What happened so far, and what waits now."""
-        return self._inlet.metrics()
+        return self._table.metrics()
 
     def aio(self) -> AsyncSink:
         """The same sink for an event loop."""
-        return AsyncSink(self, self._inlet)
+        return AsyncSink(self)
 
     def close(self) -> None:
         """Throw away what was not committed, and end the threads."""
@@ -201,9 +206,9 @@ class SinkGroup(Closing):
         _check_group(sinks)
         self._sinks = {s.name: s for s in sinks}
         first = sinks[0]
-        inlets = [s._inlet for s in sinks]
+        tables = [s._table for s in sinks]
         gaps = all(s._gaps for s in sinks)
-        self._committer = Committer(first._context, first._begin, inlets, gaps=gaps)
+        self._committer = Committer(first._context, first._begin, tables, gaps=gaps)
         for sink in sinks:
             sink._committer = self._committer
             sink._group = self
@@ -262,6 +267,71 @@ class SinkGroup(Closing):
         self._committer.close()
 
 
+class AsyncSink(AsyncClosing):
+    """A `Sink` whose calls are awaited.
+
+    A task that writes goes on at once while there is room, and otherwise lets other tasks run.
+    Commits run in a thread. A commit whose task is cancelled goes on; commit the same epoch again
+    to learn its result.
+
+    Attributes:
+        sink: The sink itself, for what takes no time: `last_epoch`, `progress`, `schema`.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+
+    async def write(self, data: Any) -> None:
+        """Take rows for the current epoch; see `Sink.write`."""
+        # Converted once: a reader gives its rows only once.
+        table = self.sink._table
+        rows = table.accept(data)
+        if not table.put(rows, wait=False):
+            await asyncio.to_thread(table.put, rows)
+
+    async def commit_epoch(self, epoch: int, *, progress: Any = None) -> EpochResult:
+        """Commit everything written since the last epoch; see `Sink.commit_epoch`."""
+        return await asyncio.to_thread(self.sink.commit_epoch, epoch, progress=progress)
+
+    async def discard(self) -> None:
+        """Throw away what was written since the last epoch, to write it again."""
+        await asyncio.to_thread(self.sink.discard)
+
+    def metrics(self) -> SinkMetrics:
+        """What happened so far, and what waits now."""
+        return self.sink.metrics()
+
+    async def close(self) -> None:
+        """Throw away what was not committed, and end the threads."""
+        await asyncio.to_thread(self.sink.close)
+
+
+class AsyncSinkGroup(AsyncClosing):
+    """A `SinkGroup` whose calls are awaited; `group[name]` is the `AsyncSink` of a table."""
+
+    def __init__(self, group: SinkGroup) -> None:
+        self.group = group
+
+    def __getitem__(self, name: str) -> AsyncSink:
+        return self.group[name].aio()
+
+    async def write(self, name: str, data: Any) -> None:
+        """Take rows for a table; see `Sink.write`."""
+        await self[name].write(data)
+
+    async def commit_epoch(self, epoch: int, *, progress: Any = None) -> EpochResult:
+        """Commit everything written to the sinks since the last epoch, by one transaction."""
+        return await asyncio.to_thread(self.group.commit_epoch, epoch, progress=progress)
+
+    async def discard(self) -> None:
+        """Throw away what was written since the last epoch, to write it again."""
+        await asyncio.to_thread(self.group.discard)
+
+    async def close(self) -> None:
+        """Close the sinks."""
+        await asyncio.to_thread(self.group.close)
+
+
 def _check_group(sinks: Sequence[Sink]) -> None:
     if not sinks or not all(isinstance(s, Sink) for s in sinks):
         what = "A group is made of sinks, one or more."
@@ -279,6 +349,6 @@ def _check_group(sinks: Sequence[Sink]) -> None:
         if sink._context is not sinks[0]._context:
             what = f"The sink for {sink.name} is of another lake."
             raise InvalidInput(what, table=sink.name)
-        if not sink._inlet.identity.head.guarded and len(sinks) > 1:
+        if not sink._table.writer.head.guarded and len(sinks) > 1:
             what = f"Table {sink.name} is not guarded, so it cannot commit together with others."
             raise InvalidInput(what, hint="Adopt it with guard=True.", table=sink.name)

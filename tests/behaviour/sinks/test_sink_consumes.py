@@ -15,9 +15,9 @@ import pytest
 
 import lakeward as lw
 from lakeward.errors import Conflict, InvalidInput, SchemaMismatch, StorageError
+from lakeward.stream.epoch import EpochResult
 from lakeward.stream.ipc import ArrowFiles, ArrowStream
 from lakeward.stream.lines import JsonFiles, JsonStream
-from lakeward.stream.result import EpochResult
 from lakeward.stream.source import Portion, Source
 from tests.behaviour.lakes import ids
 

@@ -11,8 +11,7 @@ import pytest
 
 from lakeward.errors import EpochFailed, SinkClosed
 from lakeward.stream.epoch import Epoch
-from lakeward.stream.metrics import Meter
-from lakeward.stream.queue import Limits, Queue
+from lakeward.stream.queue import Limits, Meter, Queue
 
 ROW = pa.table({"n": [1]})
 SIZE = 10
@@ -187,7 +186,7 @@ def test_a_failure_reaches_the_producer_and_empties_the_queue(
     queue = queue_of(queues, disk, epoch, rows=1)
     disk.error = OSError("no space")
     put(queue)
-    while queue.failure is None:
+    while queue._failure is None:
         assert disk.waiting.wait(30)
     with pytest.raises(EpochFailed, match="no space"):
         put(queue)

@@ -1,0 +1,267 @@
+"""One table of a sink: its writer, the rows it takes, and what an epoch's rows do to it.
+
+A batch is taken whole or refused whole, before it is buffered: columns, types, values that do not
+fit, missing values, and rows that the table's checks refuse. After that only the disk and the store
+can fail.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+
+from lakeward.context import LakeContext
+from lakeward.engines.arrow.derived import completed
+from lakeward.engines.arrow.input import tables_of
+from lakeward.engines.arrow.spill import Spill
+from lakeward.errors import Conflict, Fenced, LakewardError, TableNotFound
+from lakeward.log import commits, heads, writers
+from lakeward.log.database import Session
+from lakeward.model.clock import now_ms, to_datetime
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
+from lakeward.stream.changes import Changes
+from lakeward.stream.epoch import Epoch, EpochResult
+from lakeward.stream.queue import Limits, Meter, Queue, SinkMetrics
+from lakeward.write.commit.outcome import patiently
+from lakeward.write.plan.validate import Checks
+from lakeward.write.transaction.staging import Staging
+
+
+class Mode(StrEnum):
+    """What an epoch's rows do to the table.
+
+    `append` adds them. `overwrite` replaces all rows of their partitions. `upsert` takes them for
+    changes and merges them by key.
+    """
+
+    APPEND = "append"
+    UPSERT = "upsert"
+    OVERWRITE = "overwrite"
+
+
+class Replayed(LakewardError):
+    """The epoch is in the log already, although this instance did not know."""
+
+
+@dataclass
+class WriterInstance:
+    """One instance of a writer of one table; the newest instance alone may commit.
+
+    `last` is the last epoch, which is the writer's application transaction in the table's log, and
+    `progress` was recorded with it. Both are read under the lock that a commit holds, after the
+    instance took its `generation`, so no older instance commits after that.
+    """
+
+    head: Head
+    writer_id: str
+    instance: str
+    generation: int
+    last: int | None
+    progress: Any
+
+    @classmethod
+    def take(cls, context: LakeContext, head: Head, writer_id: str) -> WriterInstance:
+        """Become the newest instance; commits of older ones are refused from now on."""
+        instance = secrets.token_hex(8)
+
+        def once() -> WriterInstance:
+            with context.database.write() as session:
+                row = writers.take(
+                    session,
+                    head.table_id,
+                    writer_id,
+                    instance=instance,
+                    actor=context.actor,
+                    now=now_ms(),
+                )
+                last = writers.last_epoch(session, head.table_id, writer_id)
+                # The row's progress belongs to the row's epoch.
+                progress = row.progress if row.epoch == last else None
+                writers.align(session, head.table_id, writer_id, epoch=last, progress=progress)
+            return cls(head, writer_id, instance, row.generation, last, progress)
+
+        return patiently(context, once)
+
+    def refresh(self, context: LakeContext) -> None:
+        """Read the last epoch again, after a failure."""
+        with context.database.read() as session:
+            self.last = writers.last_epoch(session, self.head.table_id, self.writer_id)
+
+    def advance(self, session: Session, epoch: int, transaction_id: str, progress: Any) -> None:
+        """Record an epoch, in the session that ratifies it.
+
+        Raises `Fenced` when a newer instance took over, `Replayed` when the epoch was committed.
+        """
+        own = (self.head.table_id, self.writer_id)
+        if writers.advance(
+            session,
+            *own,
+            instance=self.instance,
+            epoch=epoch,
+            transaction_id=transaction_id,
+            progress=progress,
+        ):
+            return
+        found = writers.get(session, *own)
+        if found is not None and found.instance == self.instance:
+            what = f"Epoch {epoch} of writer {self.writer_id} was committed before."
+            raise Replayed(what)
+        raise self._fenced(found)
+
+    def committed(self, context: LakeContext, epoch: int, rows: int) -> EpochResult:
+        """The result of an epoch that was committed before."""
+        table_id = self.head.table_id
+        with context.database.read() as session:
+            version = writers.version_of(session, table_id, self.writer_id, epoch)
+            found = None if version is None else commits.one(session, table_id, version)
+            head = heads.by_id(session, table_id)
+        if found is None or head is None:
+            return EpochResult(epoch, True, None, {}, rows)
+        return EpochResult(
+            epoch,
+            replayed=True,
+            transaction_id=found.info.transaction_id,
+            versions={str(head.name): found.version},
+            rows=rows,
+            timestamp=to_datetime(found.timestamp_ms),
+        )
+
+    def _fenced(self, newer: writers.Writer | None) -> Fenced:
+        name = str(self.head.name)
+        who = "Somebody" if newer is None else newer.actor
+        what = (
+            f"{who} opened a newer instance of writer {self.writer_id} for {name}; this one"
+            f" (generation {self.generation}) is fenced off, and committed nothing."
+        )
+        hint = "Let the newer one go on, or open the sink again to take over from it."
+        facts = {"table": name, "writer_id": self.writer_id, "generation": self.generation}
+        if newer is not None:
+            facts["newer_generation"] = newer.generation
+        return Fenced(what, hint=hint, **facts)
+
+
+class SinkTable:
+    """One table of a sink."""
+
+    def __init__(
+        self,
+        writer: WriterInstance,
+        definition: Definition,
+        mode: Mode,
+        limits: Limits,
+        key: Sequence[str] = (),
+    ) -> None:
+        self.name = str(writer.head.name)
+        self.writer = writer
+        self.mode = mode
+        self.meter = Meter()
+        self.queue = Queue(self.name, limits, self._stage, self.meter)
+        self._key = key
+        self._limit = limits.bytes
+        self._lock = threading.Lock()
+        self._records: WeakKeyDictionary[Epoch, list[pa.Table]] = WeakKeyDictionary()
+        self._use(definition)
+
+    def metrics(self) -> SinkMetrics:
+        """The counts so far."""
+        rows, size = self.queue.held
+        return self.meter.read(queued_rows=rows, queued_bytes=size)
+
+    def accept(self, data: Any) -> list[pa.Table]:
+        """Check rows and convert them to the table's schema; raises if any does not fit."""
+        try:
+            return self._accepted(data)
+        except LakewardError:
+            self.meter.add(refused_batches=1)
+            raise
+
+    def put(self, tables: Sequence[pa.Table], *, wait: bool = True) -> bool:
+        """Buffer rows; False where there is no room and the caller does not wait for it."""
+        rows = sum(t.num_rows for t in tables)
+        if not rows:
+            return True
+        size = sum(t.nbytes for t in tables)
+        if not self.queue.put(tables, rows, size, wait=wait):
+            return False
+        self.meter.add(written_batches=1, written_rows=rows, written_bytes=size)
+        return True
+
+    def apply(self, epoch: Epoch) -> None:
+        """Append, replace or merge the epoch's rows, as the mode says."""
+        staging = self._staging(epoch)
+        if self._changes is not None:
+            if staging.definition is not self.definition:
+                self._use(staging.definition)
+                what = f"Somebody changed the definition of {self.name} meanwhile."
+                raise Conflict(what, hint="Write the epoch again.", table=self.name)
+            merged = self._changes.merge(self._records.pop(epoch, []))
+            staging.merge(merged.rows, merged.keys)
+        elif self.mode is Mode.OVERWRITE:
+            staging.replace_partitions()
+        else:
+            staging.append()
+
+    def _accepted(self, data: Any) -> list[pa.Table]:
+        definition = self.definition
+        # The owner of a frame may change its values in place while they wait here.
+        owned = data.copy() if _is_pandas(data) else data
+        out = []
+        checks = self._checks.anew()
+        for table in tables_of(owned, self.expected, self.name):
+            if self._changes is not None:
+                out.extend(self._changes.accept(table, checks))
+                continue
+            rows = completed(table, definition, self.name)
+            checks.look_at(rows)
+            out.append(rows)
+        checks.settle()
+        return out
+
+    def _stage(self, epoch: Epoch, tables: Sequence[pa.Table]) -> None:
+        if self._changes is not None:
+            self._keep(epoch, self._changes.compact(tables))
+            return
+        staging = self._staging(epoch)
+        if staging.definition is not self.definition:
+            # Somebody changed the table: rows that come from now on must fit its new definition.
+            self._use(staging.definition)
+        # As one table: fewer calls block the producer's thread less.
+        staging.write([pa.concat_tables(tables)])
+
+    def _keep(self, epoch: Epoch, records: pa.Table) -> None:
+        """Keep changes until all of the epoch are there; beyond some size, on disk."""
+        with self._lock:
+            kept = self._records.setdefault(epoch, [])
+            if kept and sum(t.nbytes for t in kept) + records.nbytes > self._limit:
+                spill = Spill(records.schema)
+                spill.write(records)
+                records = spill.finish()
+            kept.append(records)
+
+    def _use(self, definition: Definition) -> None:
+        self.definition = definition
+        self._checks = Checks.of(definition, self.name)
+        self.expected = definition.schema.arrow
+        self._changes: Changes | None = None
+        if self.mode is Mode.UPSERT:
+            self._changes = Changes(definition, self.name, self._key)
+            self.expected = self._changes.expected
+
+    def _staging(self, epoch: Epoch) -> Staging:
+        found = epoch.staging(self.name)
+        if found.table_id != self.writer.head.table_id:
+            what = f"The table {self.name} was dropped and made anew."
+            raise TableNotFound(what, hint="Open the sink again.", table=self.name)
+        return found
+
+
+def _is_pandas(data: Any) -> bool:
+    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "copy")
