@@ -64,8 +64,8 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/commit/ratify.py",
-                "            insert(session, member, head)\n",
-                "            insert(session, member, head)\n"
+                "            members.append(record(session, head, draft, write))\n",
+                "            members.append(record(session, head, draft, write))\n"
                 '            session.script("COMMIT")\n'
                 '            session.script("BEGIN")\n'
                 '            reach("ratify.inserted")\n',
@@ -191,8 +191,8 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/commit/ratify.py",
-                "    version = head.version + 1\n",
-                "    version = change.head.version + 1\n",
+                "            members.append(record(session, head, draft, write))\n",
+                "            members.append(record(session, change.head, draft, write))\n",
             ),
         ),
         "test_many_writers.py",
@@ -239,11 +239,11 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/commit/ratify.py",
-                "            insert(session, member, head)\n",
+                "            members.append(record(session, head, draft, write))\n",
                 "            if members:\n"
-                "                halved = replace(member.commit, added=())\n"
-                "                member = replace(member, commit=halved)\n"
-                "            insert(session, member, head)\n",
+                "                from dataclasses import replace\n"
+                "                draft = replace(draft, added=())\n"
+                "            members.append(record(session, head, draft, write))\n",
             ),
         ),
         "isolation/test_isolation_delivered.py",
@@ -393,8 +393,11 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/commit/ratify.py",
-                "member_of(context, intent, change, head, timestamp)",
-                "member_of(context, intent, change, head, timestamp_after([head, head]))",
+                "            draft = draft_of(context, intent, change, timestamp)\n"
+                "            write = ",
+                "            late = timestamp_after([head, head])\n"
+                "            draft = draft_of(context, intent, change, late)\n"
+                "            write = ",
             ),
         ),
         "test_clock.py",

@@ -22,13 +22,13 @@ from lakeward.formats.iceberg.listing import vector_id as iceberg_vector_id
 from lakeward.log import audit, catalog, files, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
-from lakeward.model.commit import Commit, Head
+from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
 from lakeward.model.history import ForeignActions
 from lakeward.model.names import TableName
 from lakeward.write.commit import iceberg
-from lakeward.write.commit.record import Ratified, insert
+from lakeward.write.commit.record import Draft, record
 
 
 def has_drifted(context: LakeContext, head: Head) -> bool:
@@ -185,25 +185,20 @@ def _adopt_one(
     definition: Definition,
     found: ForeignActions,
 ) -> tuple[Head, Definition]:
-    changed = found.definition is not None
     after = found.definition or definition
-    advanced = replace(
-        head,
-        version=found.version,
-        timestamp_ms=found.timestamp_ms,
-        definition_id=head.definition_id + changed,
-    )
-    commit = Commit(
-        version=found.version,
+    draft = Draft(
         timestamp_ms=found.timestamp_ms,
         info=found.info,
+        definition=after,
+        redefines=found.definition is not None,
         added=found.added,
         removed=tuple(_removed(session, head, found)),
-        definition=found.definition,
         app_transactions=tuple(sorted(found.app_transactions, key=lambda a: a.app_id)),
         change_files=found.change_files,
     )
-    insert(session, Ratified(advanced, commit, after), head)
+    if record(session, head, draft).commit.version != found.version:
+        message = f"version {found.version} of {head.name} does not follow {head.version}"
+        raise AssertionError(message)
     ours = transactions.found_published(session, found.info.transaction_id, now_ms())
     current = heads.lock(session, head.table_id, head.name)
     if not ours:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import secrets
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 
 from lakeward.context import LakeContext
 from lakeward.errors import AlreadyExists
-from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_path
+from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_bytes, commit_path
 from lakeward.formats.iceberg.newest import Candidates
 from lakeward.log import audit, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import (
-    Commit,
     CommitInfo,
     Head,
     Isolation,
@@ -23,7 +23,7 @@ from lakeward.model.commit import (
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.write.commit import iceberg
-from lakeward.write.commit.record import Ratified, insert
+from lakeward.write.commit.record import Draft, Ratified, WriteCommit, record
 
 
 def new_head(
@@ -57,43 +57,76 @@ def new_head(
     )
 
 
-def enter(context: LakeContext, session: Session, new: Head, now_ms: int) -> Head:
-    """Insert a new table's head, and see that its log can be written.
+def begin_table(
+    context: LakeContext,
+    session: Session,
+    new: Head,
+    draft: Draft,
+    metadata_files: list[str],
+    note: Callable[[Session, Head], None] | None = None,
+) -> Ratified:
+    """Insert a new table's head and record its first version.
+
+    Iceberg has no snapshot in a table's first document, so version 0 of a table that begins with
+    files is empty, in a transaction of its own, and the files come with version 1.
+
+    Args:
+        context: The lake's.
+        session: The ratifying one.
+        new: The head, as `new_head` gives it.
+        draft: The first version.
+        metadata_files: Gets the names of metadata files that are written.
+        note: Called with the session and the inserted head before any version is recorded.
 
     Raises:
         AlreadyExists: The name, or the location, is taken.
         StorageError: The warehouse cannot be written.
     """
-    head = replace(new, table_id=heads.insert(session, new, now_ms))
-    if new.format != iceberg.FORMAT:
-        context.storage.make_directory(f"{new.location}/{LOG_DIRECTORY}")
-    return head
+    head = replace(new, table_id=heads.insert(session, new, draft.timestamp_ms))
+    if note is not None:
+        note(session, head)
+    write = writer(context, session, metadata_files)
+    if draft.added and head.format == iceberg.FORMAT:
+        head = _record_empty(context, session, head, draft, write)
+        return record(session, head, replace(draft, redefines=False), write)
+    return record(session, head, replace(draft, redefines=True), write)
 
 
-def make_empty(
-    context: LakeContext, session: Session, head: Head, definition: Definition, at_ms: int
+def writer(context: LakeContext, session: Session, metadata_files: list[str]) -> WriteCommit:
+    """Return the function that writes a commit's files while the commit is recorded."""
+
+    def write(member: Ratified) -> Ratified:
+        head, commit = member.head, member.commit
+        if head.format == iceberg.FORMAT:
+            if commit.version:
+                return iceberg.extend(context, session, member, metadata_files)
+            entered = iceberg.begin(context, session, head, member.definition, commit)
+            heads.set_published(session, head.table_id, 0)
+            return Ratified(entered, commit, member.definition)
+        if commit.version == 0:
+            context.storage.make_directory(f"{head.location}/{LOG_DIRECTORY}")
+        path = commit_path(head.location, commit.version)
+        prepared = context.storage.prepare(path, commit_bytes(head, commit, member.definition))
+        return Ratified(head, commit, member.definition, prepared)
+
+    return write
+
+
+def _record_empty(
+    context: LakeContext, session: Session, head: Head, draft: Draft, write: WriteCommit
 ) -> Head:
-    """Version 0 of an Iceberg table, without rows: its first document has no snapshot.
-
-    It is a transaction of its own within the session, so that the one that adds rows is told by a
-    snapshot.
-    """
+    """Record an empty version 0 just before a draft; return the locked head."""
     own_id = new_transaction_id()
     register(context, session, own_id)
     info = CommitInfo(
         transaction_id=own_id,
         operation="CREATE TABLE",
-        parameters=told(definition),
+        parameters=told(draft.definition),
         actor=context.actor,
         engine=context.engine,
     )
-    commit = Commit(version=0, timestamp_ms=at_ms, info=info, definition=definition)
-    entered = iceberg.begin(context, session, head, definition, commit)
-    member = Ratified(
-        replace(entered, version=0, timestamp_ms=at_ms, definition_id=0), commit, definition
-    )
-    insert(session, member, entered)
-    heads.set_published(session, head.table_id, 0)
+    at_ms = draft.timestamp_ms - 1
+    record(session, head, Draft(at_ms, info, draft.definition, redefines=True), write)
     transactions.end(session, own_id, TransactionState.RATIFIED, at_ms)
     return heads.lock(session, head.table_id, head.name)
 

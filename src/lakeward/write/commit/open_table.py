@@ -26,10 +26,10 @@ from lakeward.write.commit.ratify import (
     Intent,
     check_and_release_locks,
     close,
-    member_of,
+    draft_of,
     timestamp_after,
 )
-from lakeward.write.commit.record import Ratified, insert
+from lakeward.write.commit.record import Draft, Ratified, record
 
 _RACES: Final = 100
 
@@ -39,7 +39,7 @@ class _Lost(LakewardError):
 
 
 def ratify_open(context: LakeContext, intent: Intent) -> list[Ratified]:
-    """Make a one-table transaction on an open table true, and publish it in the same breath.
+    """Commit a transaction on one open table to the log, and publish it at the same time.
 
     Raises:
         Conflict: Others changed what it touched. Nothing was committed.
@@ -47,16 +47,16 @@ def ratify_open(context: LakeContext, intent: Intent) -> list[Ratified]:
         StorageError: The published file could not be written. Nothing was committed.
     """
     (change,) = intent.changes
-    intent.settle()
+    intent.sync()
 
-    def build(session: Session, head: Head) -> Ratified:
+    def build(session: Session, head: Head) -> Draft:
         check_and_release_locks(context, session, intent)
         conflict.check(session, change, head, intent.isolation)
         conflict.check_absent(session, intent.absent)
-        for record in intent.on_ratify:
-            record(session)
+        for on_ratify in intent.on_ratify:
+            on_ratify(session)
         reach("ratify.checked")
-        return member_of(context, intent, change, head, timestamp_after([head]))
+        return draft_of(context, intent, change, timestamp_after([head]))
 
     return [commit_open(context, intent.transaction_id, change.head, build)]
 
@@ -65,9 +65,9 @@ def commit_open(
     context: LakeContext,
     transaction_id: str,
     base: Head,
-    build: Callable[[Session, Head], Ratified],
+    build: Callable[[Session, Head], Draft],
 ) -> Ratified:
-    """Commit what `build` makes of the newest head, again until its file is the first."""
+    """Commit what `build` makes of the newest head; try again while others take the version."""
     for _ in range(_RACES):
         try:
             return _try(context, transaction_id, base, build)
@@ -81,7 +81,7 @@ def _try(
     context: LakeContext,
     transaction_id: str,
     base: Head,
-    build: Callable[[Session, Head], Ratified],
+    build: Callable[[Session, Head], Draft],
 ) -> Ratified:
     with context.database.write() as session:
         head = adopt_drift(context, session, heads.lock(session, base.table_id, base.name))
@@ -90,8 +90,7 @@ def _try(
             return recorded(session, transaction_id)[0]
         close(session, transaction_id)
         reach("ratify.locked")
-        member = build(session, head)
-        insert(session, member, head)
+        member = record(session, head, build(session, head))
         heads.set_published(session, head.table_id, member.commit.version)
         reach("ratify.inserted")
         _put(context, member)

@@ -1,14 +1,23 @@
-"""A member's commit recorded in the log, behind its locked head."""
+"""The one commit point: here every version of every table gets its number and its rows in the log.
+
+Creating, cloning, ratifying and taking over foreign commits call `record`, behind a locked head;
+adopting a table calls `record_history`, behind a new one. Nothing else inserts commits, definitions
+or files (`tests/unit/test_contracts.py`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from lakeward.log import audit, commits, definitions, files, heads
 from lakeward.log.database import Session
-from lakeward.model.commit import Commit, Head
+from lakeward.model.commit import AppTransaction, Commit, CommitInfo, Head
 from lakeward.model.definition import Definition
-from lakeward.model.file import LIVE, LoggedFile
+from lakeward.model.file import LIVE, DataFile, LoggedFile
+from lakeward.model.history import TableHistory
 from lakeward.storage.base import Prepared
 
 
@@ -29,27 +38,130 @@ class Ratified:
     prepared: Prepared | None = None
 
 
-def insert(session: Session, member: Ratified, before: Head) -> None:
-    """Insert a member's commit behind its locked head."""
-    commit, table_id = member.commit, before.table_id
-    version = commit.version
-    new = [LoggedFile(f, version, n, LIVE) for n, f in enumerate(commit.added)]
-    changed = None if commit.definition is None else member.head.definition_id
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A commit that has no version yet.
+
+    Attributes:
+        timestamp_ms: Later than the version before.
+        info: Who commits, what and why.
+        definition: The table's, after the commit.
+        redefines: Whether the commit changes the definition.
+        added: Files in order; the others are as in `Commit`.
+    """
+
+    timestamp_ms: int
+    info: CommitInfo
+    definition: Definition
+    redefines: bool = False
+    added: tuple[DataFile, ...] = ()
+    removed: tuple[LoggedFile, ...] = ()
+    app_transactions: tuple[AppTransaction, ...] = ()
+    change_files: tuple[DataFile, ...] = ()
+
+
+WriteCommit: TypeAlias = Callable[[Ratified], Ratified]
+"""Writes a commit's files in the table's format before the commit is inserted."""
+
+
+def record(
+    session: Session, before: Head, draft: Draft, write: WriteCommit | None = None
+) -> Ratified:
+    """Give a commit the version after a locked head, insert it and move the head.
+
+    `write` may add what only the files know, such as their pointer; without it nothing is written.
+    """
+    version = before.version + 1
+    commit = Commit(
+        version=version,
+        timestamp_ms=draft.timestamp_ms,
+        info=draft.info,
+        added=draft.added,
+        removed=draft.removed,
+        definition=draft.definition if draft.redefines else None,
+        app_transactions=draft.app_transactions,
+        change_files=draft.change_files,
+    )
+    head = before.advanced(version, draft.timestamp_ms, before.definition_id + draft.redefines)
+    member = Ratified(head, commit, draft.definition)
+    if write is not None:
+        member = write(member)
+    try:
+        _insert(session, member)
+    except BaseException:
+        discard([member])
+        raise
+    return member
+
+
+def record_history(session: Session, head: Head, history: TableHistory) -> None:
+    """Insert all versions of an adopted table behind its new head, under their own numbers."""
+    starts = {version: number for number, (version, _) in enumerate(history.definitions)}
+    for number, (version, definition) in enumerate(history.definitions):
+        definitions.insert(session, head.table_id, number, version, definition)
+    applications: dict[int, list[AppTransaction]] = {}
+    for version, application in history.app_transactions:
+        applications.setdefault(version, []).append(application)
+    told = (
+        replace(commit, app_transactions=tuple(applications.get(commit.version, ())))
+        for commit in history.commits
+    )
+    commits.insert_many(session, head.table_id, told, starts)
+    for indexed, group in _by_index(history):
+        files.insert(session, head.table_id, group, indexed)
+
+
+@contextmanager
+def discarding() -> Iterator[list[Ratified]]:
+    """Give a list of members; delete their prepared files if the block raises."""
+    members: list[Ratified] = []
+    try:
+        yield members
+    except BaseException:
+        discard(members)
+        raise
+
+
+def discard(members: Iterable[Ratified]) -> None:
+    """Delete the prepared files of members that were not ratified."""
+    for member in members:
+        if member.prepared is not None:
+            member.prepared.discard()
+
+
+def _insert(session: Session, member: Ratified) -> None:
+    head, commit = member.head, member.commit
+    table_id, version = head.table_id, commit.version
     if commit.definition is not None:
-        definitions.insert(session, table_id, member.head.definition_id, version, commit.definition)
+        definitions.insert(session, table_id, head.definition_id, version, commit.definition)
+    changed = None if commit.definition is None else head.definition_id
     commits.insert(session, table_id, commit, changed)
+    new = [LoggedFile(f, version, n, LIVE) for n, f in enumerate(commit.added)]
     files.insert(session, table_id, new, member.definition.indexed)
     if files.remove(session, table_id, version, commit.removed) != len(commit.removed):
-        # Conflict detection has seen to it that these files are live.
-        message = f"a file that version {version} of {before.name} removes is not live"
+        # Conflict detection has checked that these files are live.
+        message = f"a file that version {version} of {head.name} removes is not live"
         raise AssertionError(message)
     link = audit.add(
         session,
-        member.head,
+        head,
         at_ms=commit.timestamp_ms,
         actor=commit.info.actor,
         action=commit.info.operation,
         transaction_id=commit.info.transaction_id,
         version=version,
     )
-    heads.advance(session, member.head, link)
+    heads.advance(session, head, link)
+
+
+def _by_index(history: TableHistory) -> Iterator[tuple[Any, list[LoggedFile]]]:
+    """Group files by the definition under which they were added, with its indexed fields."""
+    bounds = [version for version, _ in history.definitions[1:]] + [LIVE]
+    start = 0
+    for (_, definition), until in zip(history.definitions, bounds, strict=True):
+        end = start
+        while end < len(history.files) and history.files[end].added < until:
+            end += 1
+        if end > start:
+            yield definition.indexed, history.files[start:end]
+        start = end

@@ -11,14 +11,14 @@ from lakeward.formats.delta.history import read_history
 from lakeward.formats.delta.protocol import ICT, ICT_PROPERTY, guarded, is_guarded, writer_features
 from lakeward.log import heads
 from lakeward.log.database import Session
-from lakeward.model.commit import Commit, CommitInfo, Head, new_transaction_id
+from lakeward.model.commit import CommitInfo, Head, new_transaction_id
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.write.commit.new_table import register
 from lakeward.write.commit.open_table import commit_open
 from lakeward.write.commit.publish import checkpoint_if_due
 from lakeward.write.commit.ratify import timestamp_after
-from lakeward.write.commit.record import Ratified
+from lakeward.write.commit.record import Draft
 from lakeward.write.tables.adopted_history import insert_adopted
 
 
@@ -59,35 +59,23 @@ def _guard(context: LakeContext, head: Head) -> Head:
     with context.database.write() as session:
         register(context, session, transaction_id)
 
-    def build(session: Session, current: Head) -> Ratified:
+    def build(session: Session, current: Head) -> Draft:
         timestamp = timestamp_after([current])
         before = context.definition(session, current)
-        definition = _guarded(before, current.version + 1, timestamp)
-        commit = Commit(
-            version=current.version + 1,
-            timestamp_ms=timestamp,
-            info=CommitInfo(
-                transaction_id=transaction_id,
-                operation="ADOPT TABLE",
-                parameters={"guard": "true"},
-                actor=context.actor,
-                engine=context.engine,
-            ),
-            definition=definition,
+        info = CommitInfo(
+            transaction_id=transaction_id,
+            operation="ADOPT TABLE",
+            parameters={"guard": "true"},
+            actor=context.actor,
+            engine=context.engine,
         )
         heads.set_guarded(session, current.table_id, guarded=True)
-        advanced = replace(
-            current,
-            version=commit.version,
-            timestamp_ms=timestamp,
-            definition_id=current.definition_id + 1,
-            guarded=True,
-        )
-        return Ratified(advanced, commit, definition)
+        definition = _guarded(before, current.version + 1, timestamp)
+        return Draft(timestamp, info, definition, redefines=True)
 
     member = commit_open(context, transaction_id, head, build)
     checkpoint_if_due(context, member)
-    return member.head
+    return replace(member.head, guarded=True)
 
 
 def _guarded(before: Definition, version: int, timestamp_ms: int) -> Definition:

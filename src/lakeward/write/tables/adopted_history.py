@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from lakeward.context import LakeContext
 from lakeward.errors import AlreadyExists
-from lakeward.log import audit, commits, definitions, files, heads
+from lakeward.log import audit, heads
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
-from lakeward.model.commit import Commit, Head
-from lakeward.model.file import LIVE
+from lakeward.model.commit import Head
 from lakeward.model.history import TableHistory
 from lakeward.model.names import TableName
+from lakeward.write.commit.record import record_history
 
 
 def insert_adopted(
@@ -76,7 +75,7 @@ def insert_adopted(
             pointer=pointer,
         )
         head = replace(head, table_id=heads.insert(session, head, now))
-        _insert_history(session, head.table_id, history)
+        record_history(session, head, history)
         head = audit.record(
             session,
             head,
@@ -88,38 +87,3 @@ def insert_adopted(
         )
         heads.advance(session, head)
         return head
-
-
-def _insert_history(session: Session, table_id: int, history: TableHistory) -> None:
-    starts = {version: number for number, (version, _) in enumerate(history.definitions)}
-    for number, (version, definition) in enumerate(history.definitions):
-        definitions.insert(session, table_id, number, version, definition)
-    applications: dict[int, list[Any]] = {}
-    for version, application in history.app_transactions:
-        applications.setdefault(version, []).append(application)
-    commits.insert_many(
-        session, table_id, _with_applications(history.commits, applications), starts
-    )
-    for indexed, group in _by_index(history):
-        files.insert(session, table_id, group, indexed)
-
-
-def _with_applications(
-    source: list[Commit], applications: dict[int, list[Any]]
-) -> Iterator[Commit]:
-    for commit in source:
-        yield replace(commit, app_transactions=tuple(applications.get(commit.version, ())))
-
-
-def _by_index(history: TableHistory) -> Iterator[tuple[Any, list[Any]]]:
-    """Files together with the fields that were indexed when they were added."""
-    bounds = [version for version, _ in history.definitions[1:]] + [LIVE]
-    start = 0
-    ordered = history.files
-    for (_, definition), until in zip(history.definitions, bounds, strict=True):
-        end = start
-        while end < len(ordered) and ordered[end].added < until:
-            end += 1
-        if end > start:
-            yield definition.indexed, ordered[start:end]
-        start = end

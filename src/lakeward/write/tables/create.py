@@ -24,7 +24,7 @@ from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
 from lakeward.write.commit import iceberg
-from lakeward.write.commit.lock_checks import check_locks
+from lakeward.write.commit.conflict import check_locks
 from lakeward.write.commit.ratify import timestamp_after
 from lakeward.write.plan import retry
 from lakeward.write.plan.options import (

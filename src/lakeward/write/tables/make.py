@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 
 from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
-from lakeward.log import heads, transactions
+from lakeward.log import transactions
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import (
-    Commit,
     CommitInfo,
     Head,
     Isolation,
@@ -22,12 +21,11 @@ from lakeward.model.commit import (
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 from lakeward.model.names import TableName
-from lakeward.write.commit import iceberg
-from lakeward.write.commit.new_table import enter, make_empty, new_head, register, told
+from lakeward.write.commit.new_table import begin_table, new_head, register, told
 from lakeward.write.commit.outcome import ratify_surely, recorded
 from lakeward.write.commit.publish import publish_member
 from lakeward.write.commit.ratify import Intent
-from lakeward.write.commit.record import Ratified, insert
+from lakeward.write.commit.record import Draft, Ratified, discarding
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,7 +44,7 @@ class Beginning:
     operation: str = "CREATE TABLE"
     parameters: Mapping[str, str] | None = None
     files: tuple[DataFile, ...] = ()
-    note: Callable[[Session, Head], None] = lambda _session, _head: None
+    note: Callable[[Session, Head], None] | None = None
 
 
 def make(
@@ -92,7 +90,7 @@ def _ratify(
     guard: bool,
     begin: Beginning,
 ) -> list[Ratified]:
-    with context.database.write() as session:
+    with discarding() as members, context.database.write() as session:
         context.database.lock_schema(session)
         context.check_bound(session)
         done = recorded(session, transaction_id)
@@ -100,62 +98,17 @@ def _ratify(
             # It happened, and the answer was lost.
             return done
         now = now_ms()
-        is_iceberg = format == iceberg.FORMAT
-        # Iceberg has no snapshot in a table's first document, so files come with the next version.
-        later = bool(begin.files) and is_iceberg
         definition = replace(definition, created_ms=now)
-        head = enter(context, session, new_head(context, session, name, format, guard=guard), now)
-        begin.note(session, head)
-        if later:
-            empty = make_empty(context, session, head, definition, now)
-            return [_add_files(context, session, empty, definition, transaction_id, begin)]
         register(context, session, transaction_id)
-        commit = Commit(
-            version=0,
-            timestamp_ms=now,
-            info=CommitInfo(
-                transaction_id=transaction_id,
-                operation=begin.operation,
-                parameters=begin.parameters or told(definition),
-                actor=context.actor,
-                engine=context.engine,
-            ),
-            added=begin.files,
-            definition=definition,
+        info = CommitInfo(
+            transaction_id=transaction_id,
+            operation=begin.operation,
+            parameters=begin.parameters or told(definition),
+            actor=context.actor,
+            engine=context.engine,
         )
-        if is_iceberg:
-            head = iceberg.begin(context, session, head, definition, commit)
-        member = Ratified(
-            replace(head, version=0, timestamp_ms=now, definition_id=0), commit, definition
-        )
-        insert(session, member, head)
-        if is_iceberg:
-            heads.set_published(session, head.table_id, 0)
+        draft = Draft(now, info, definition, added=begin.files)
+        new = new_head(context, session, name, format, guard=guard)
+        members.append(begin_table(context, session, new, draft, [], begin.note))
         transactions.end(session, transaction_id, TransactionState.RATIFIED, now)
-    return [member]
-
-
-def _add_files(
-    context: LakeContext,
-    session: Session,
-    head: Head,
-    definition: Definition,
-    transaction_id: str,
-    begin: Beginning,
-) -> Ratified:
-    """The first files of an Iceberg table that was made in the same session."""
-    register(context, session, transaction_id)
-    now = head.timestamp_ms + 1
-    info = CommitInfo(
-        transaction_id=transaction_id,
-        operation=begin.operation,
-        parameters=begin.parameters or {},
-        actor=context.actor,
-        engine=context.engine,
-    )
-    commit = Commit(version=1, timestamp_ms=now, info=info, added=begin.files)
-    advanced = replace(head, version=1, timestamp_ms=now)
-    member = iceberg.extend(context, session, Ratified(advanced, commit, definition), aside=[])
-    insert(session, member, head)
-    transactions.end(session, transaction_id, TransactionState.RATIFIED, now)
-    return member
+    return members

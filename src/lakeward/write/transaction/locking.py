@@ -24,7 +24,7 @@ from lakeward.log.database import Session
 from lakeward.model.commit import Head, TransactionState
 from lakeward.model.locks import Circle, Claim, Claims, LockMode, gives_way
 from lakeward.model.names import TableName
-from lakeward.write.commit.lock_checks import locked
+from lakeward.write.commit.conflict import locked
 from lakeward.write.commit.outcome import patiently
 
 PATIENCE_SECONDS: Final = 30.0
