@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lakeward.lake.lake import Lake
     from lakeward.lake.moving import relocate
     from lakeward.lake.table import Table
+    from lakeward.model.events import CommitEvent
     from lakeward.model.expressions.when import When
     from lakeward.write.plan.retry import Retry
     from lakeward.write.plan.row_changes import RowChanges
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Collision",
+    "CommitEvent",
     "CommitResult",
     "Lake",
     "LastWriterWins",
@@ -51,6 +53,7 @@ __all__ = [
 
 _HOMES = {
     "Collision": "lakeward.write.transaction.collision",
+    "CommitEvent": "lakeward.model.events",
     "CommitResult": "lakeward.write.transaction.committing",
     "Lake": "lakeward.lake.lake",
     "LastWriterWins": "lakeward.write.transaction.strategy",

@@ -14,6 +14,7 @@ from lakeward.log.database import Database, Session
 from lakeward.model.commit import Head
 from lakeward.model.counters import Counters
 from lakeward.model.definition import Definition
+from lakeward.model.events import Events
 from lakeward.storage.base import Storage
 
 _T = TypeVar("_T")
@@ -31,6 +32,7 @@ class LakeContext:
         merge_memory: Bytes that the data of a merge may take in memory.
         bound: The warehouse that the store recorded when the lake was opened.
         counters: Counts of what this lake object did so far.
+        events: The listeners of this lake object.
     """
 
     database: Database
@@ -40,6 +42,7 @@ class LakeContext:
     merge_memory: int
     bound: Binding | None = None
     counters: Counters = field(default_factory=Counters)
+    events: Events = field(default_factory=Events, repr=False)
     _definitions: dict[tuple[int, int], Definition] = field(default_factory=dict, repr=False)
     _caches: dict[object, Any] = field(default_factory=dict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False, compare=False)

@@ -47,13 +47,14 @@ _PARTS: Final[dict[str, tuple[Any, ...]]] = {
     "What you begin with": (lw.Lake, lw.Table, lw.Transaction, lw.CommitResult, lw.Retry),
     "Branches": (Branch, BranchTable, BranchDiff),
     "Streams": (Sink, SinkGroup, AsyncSink, AsyncSinkGroup, EpochResult, SinkMetrics, Consumed),
-    "Conflicts and hooks": (
+    "Conflicts, hooks and events": (
         lw.LastWriterWins,
         lw.Collision,
         lw.Replace,
         Hooks,
         lw.StagedCommit,
         StagedTable,
+        lw.CommitEvent,
     ),
     "Reading": (TableSnapshot, LakeSnapshot, Totals, LoggedFile, Schema, Field, Definition),
     "History": (Version, Diff, SchemaChange, AuditEntry),

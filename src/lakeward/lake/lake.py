@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from lakeward.errors import LakewardError
 from lakeward.lake import opening
@@ -43,6 +43,7 @@ from lakeward.write.transaction.locking import PATIENCE_SECONDS
 from lakeward.write.transaction.strategy import OnConflict
 from lakeward.write.transaction.transaction import Transaction
 
+F = TypeVar("F", bound=Callable[[Any], object])
 T = TypeVar("T")
 
 
@@ -522,6 +523,38 @@ class Lake(Closing):
     def rebuild(self) -> Rebuilt:
         """Fill this lake's empty store from what is published in its warehouse."""
         return rebuild(self._context)
+
+    @overload
+    def on(self, event: str, fn: None = None) -> Callable[[F], F]: ...
+    @overload
+    def on(self, event: str, fn: F) -> F: ...
+    def on(self, event: str, fn: Any = None) -> Any:
+        """Call a function after each event of this lake object.
+
+        `commit` is delivered once for every transaction that this object commits and that changed
+        a table, after it is ratified and publishing was tried; the function gets a `CommitEvent`.
+        Without `fn` it is a decorator: `@lake.on("commit")`.
+
+        Functions run in the committing thread, in the order in which they were registered, before
+        `commit` returns. What one of them raises is logged as a warning and changes nothing: the
+        commit stands and the others are called. A function may begin transactions of its own, and
+        gets their events too, after the one that it is called with.
+
+        Args:
+            event: `commit`.
+            fn: Called with the event; what it returns is ignored.
+
+        Raises:
+            InvalidInput: There is no such event, or `fn` cannot be called.
+        """
+        if fn is None:
+            return partial(self.on, event)
+        self._context.events.add(event, fn)
+        return fn
+
+    def off(self, event: str, fn: Callable[[Any], object]) -> None:
+        """Stop calling a function that `on` registered; one that was not is ignored."""
+        self._context.events.remove(event, fn)
 
     def counters(self) -> dict[str, int]:
         """What happened through this object so far.

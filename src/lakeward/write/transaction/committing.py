@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import Conflict, LakewardError, Locked, UnsupportedFeature
 from lakeward.model.clock import to_datetime
 from lakeward.model.commit import Isolation
+from lakeward.model.events import CommitEvent
 from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
@@ -55,6 +57,20 @@ class CommitResult:
     timestamp: datetime | None = None
     attempts: int = 1
     published: bool = True
+
+
+def commit_event(result: CommitResult, ratified: Sequence[Ratified]) -> CommitEvent:
+    """The event that listeners get of a commit that changed at least one table."""
+    first = ratified[0].commit
+    return CommitEvent(
+        transaction_id=result.transaction_id,
+        versions=MappingProxyType(dict(result.versions)),
+        timestamp=to_datetime(first.timestamp_ms),
+        actor=first.info.actor,
+        message=first.info.message,
+        operations=MappingProxyType({str(m.head.name): m.commit.info.operation for m in ratified}),
+        published=result.published,
+    )
 
 
 @dataclass(slots=True)

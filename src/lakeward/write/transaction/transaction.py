@@ -46,7 +46,7 @@ from lakeward.write.plan.merge_source import source_of
 from lakeward.write.plan.row_changes import RowChanges, merge_told
 from lakeward.write.plan.row_plan import merge_plan, update_plan
 from lakeward.write.stage import added_files as adding
-from lakeward.write.transaction.committing import CommitResult, Committing
+from lakeward.write.transaction.committing import CommitResult, Committing, commit_event
 from lakeward.write.transaction.hooks import Hooks
 from lakeward.write.transaction.leases import LeaseKeeper
 from lakeward.write.transaction.locking import PATIENCE_SECONDS, TableLocks
@@ -409,6 +409,8 @@ class Transaction:
         self._committing.discard_unused(ratified)
         self._result = self._committing.publish(ratified)
         self._ended(committed=True)
+        if ratified and self._context.events:
+            self._context.events.committed(commit_event(self._result, ratified))
         reach("commit.acknowledged")
         return self._result
 
