@@ -190,7 +190,7 @@ def _many_files(lake: lw.Lake, spark: Any, place: Path, versions: int, rounds: i
             head = heads.get(session, TableName.parse("many"))
             definition = parts.definition(session, head)
         started = perf_counter()
-        branch = DeltaBranch.open_whole(parts, own, head, definition)
+        branch = DeltaBranch.open(parts, own, head, definition)
         branch.net()
         with lake.transaction() as tx:
             tx.record("many", "bench", int(own.rpartition("-")[2]))

@@ -15,11 +15,11 @@ from lakeward.model.clock import to_datetime
 from lakeward.model.expressions.where import parse
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
-from lakeward.read.scan import check_columns, read_published
+from lakeward.read.scan import check_columns
+from lakeward.write.branch import base
 from lakeward.write.branch import named as named_branch
-from lakeward.write.branch.catalog import CatalogBranch
-from lakeward.write.branch.change_feed import Differ
-from lakeward.write.branch.named import BranchDiff, NamedBranch, Working
+from lakeward.write.branch.base import Differ
+from lakeward.write.branch.named import BranchDiff, NamedBranch
 
 if TYPE_CHECKING:
     from lakeward.write.transaction.committing import CommitResult
@@ -33,7 +33,7 @@ class BranchTable:
     `catalog` names, in the same store as the lake's own.
     """
 
-    def __init__(self, context: LakeContext, branch: Working) -> None:
+    def __init__(self, context: LakeContext, branch: base.Branch) -> None:
         self._context = context
         self._branch = branch
 
@@ -58,14 +58,12 @@ class BranchTable:
     @property
     def catalog(self) -> str | None:
         """The catalog by which engines open an Iceberg table; None for a Delta table."""
-        return self._branch.catalog if isinstance(self._branch, CatalogBranch) else None
+        return self._branch.catalog
 
     @property
     def metadata_location(self) -> str | None:
         """The newest metadata document of an Iceberg table; None for a Delta table."""
-        if isinstance(self._branch, CatalogBranch):
-            return self._branch.metadata_location
-        return None
+        return self._branch.newest_document
 
     @property
     def base_version(self) -> int:
@@ -93,16 +91,8 @@ class BranchTable:
         """
         definition = self._branch.current
         check_columns(columns, definition, self.name)
-        if isinstance(self._branch, CatalogBranch):
-            return self._branch.read(columns, where)
-        return read_published(
-            self._context.storage,
-            self.location,
-            self.version,
-            definition,
-            columns=columns,
-            where=None if where is None else parse(where, definition.schema),
-        ).read_all()
+        condition = None if where is None else parse(where, definition.schema)
+        return self._branch.read(columns, condition)
 
 
 class Branch:

@@ -105,7 +105,7 @@ def test_an_id_that_is_used_again_gets_another_directory(lake: lw.Lake) -> None:
     tx, first = begin(lake, "t")
     head, definition = first.head, first.definition
 
-    second = type(first).open(context_of(lake), tx.transaction_id, head, definition, None)
+    second = type(first).open(context_of(lake), tx.transaction_id, head, definition, whole=False)
 
     assert second.directory != first.directory
     assert second.directory.startswith(first.directory)

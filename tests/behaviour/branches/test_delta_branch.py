@@ -314,7 +314,7 @@ def test_the_quick_way_to_branch_many_files_writes_the_same_log(
         tx, slow = begin(lake, name)
         head, definition = slow.head, slow.definition
 
-        quick = DeltaBranch.open_whole(context_of(lake), tx.transaction_id, head, definition)
+        quick = DeltaBranch.open(context_of(lake), tx.transaction_id, head, definition)
 
         first, second = (_checkpoint(b.location) for b in (slow, quick))
         assert first == second

@@ -43,7 +43,12 @@ def begin(
     base = None if blind else member.files()
     change = member.change
     branch = DeltaBranch.open(
-        context_of(lake), tx.transaction_id, change.head, change.definition, base
+        context_of(lake),
+        tx.transaction_id,
+        change.head,
+        change.definition,
+        whole=not blind,
+        base=base,
     )
     return tx, branch
 

@@ -1,58 +1,26 @@
-"""What several commits on a working copy come to, against the version that it was made from.
+"""Folds the commits of a Delta working copy into one commit against the copy's base version.
 
-Files that were added and removed again on the copy never were. A file of the base that comes again
-with another deletion vector ends, and begins anew under its own path. What is left is one commit on
-the table.
+Files that were added and removed again on the copy are left out. A file of the base that got
+another deletion vector is removed, and added again under its own path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from lakeward.errors import CorruptTable
 from lakeward.formats.delta.branch import BRANCHED
 from lakeward.formats.delta.values import vector_id
 from lakeward.formats.delta.vectors import absolute_vector, moved_vector
-from lakeward.model.commit import AppTransaction
-from lakeward.model.definition import Definition
+from lakeward.formats.net import Net
 from lakeward.model.file import DataFile, LoggedFile, is_full
 from lakeward.model.history import ForeignActions
 
 Key = tuple[str, str | None]
-"""A file on a copy: its path as it is read there, and the identity of its deletion vector."""
-
-
-@dataclass(frozen=True, slots=True)
-class Net:
-    """One commit that does what several did.
-
-    Attributes:
-        added: Files as the table's log names them.
-        removed: Files of the base.
-        change_files: The rows that changed, where the one statement that changed some tells them.
-        definition: Of the copy at its end, where it changed.
-        app_transactions: How far applications got.
-        statements: The commits of the copy, in order.
-        data_change: False where rows only moved.
-        is_told: Whether readers of the change feed learn the right rows from `change_files`, or
-            from the files added and removed where there are none. If not, the difference of rows
-            must be told.
-    """
-
-    added: tuple[DataFile, ...] = ()
-    removed: tuple[LoggedFile, ...] = ()
-    change_files: tuple[DataFile, ...] = ()
-    definition: Definition | None = None
-    app_transactions: tuple[AppTransaction, ...] = ()
-    statements: tuple[ForeignActions, ...] = ()
-    data_change: bool = True
-    is_told: bool = True
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is left of what was done."""
-        return not (self.added or self.removed or self.definition or self.app_transactions)
+"""A file on a copy: its path as the copy names it, and the identity of its deletion vector."""
+_MERGE: Final = "MERGE"
 
 
 def net_of(
@@ -79,19 +47,20 @@ def net_of(
         replay.take(commit)
     changing = [c for c in statements if c.info.data_change and _touches(c)]
     moving = [c for c in statements if not c.info.data_change and _touches(c)]
-    told = len(changing) == 1 and (bool(changing[0].change_files) or not moving)
-    implied = not any(c.removed or c.change_files for c in changing) and not moving
+    has_files = len(changing) == 1 and (bool(changing[0].change_files) or not moving)
+    only_adds = not any(c.removed or c.change_files for c in changing) and not moving
     definitions = [c.definition for c in statements if c.definition is not None]
     applications = {a.app_id: a for c in statements for a in c.app_transactions}
     return Net(
         added=tuple(replay.added(directory)),
         removed=tuple(replay.removed()),
-        change_files=moved_all(changing[0].change_files, directory) if told else (),
+        change_files=moved_all(changing[0].change_files, directory) if has_files else (),
         definition=definitions[-1] if definitions else None,
         app_transactions=tuple(applications[i] for i in sorted(applications)),
         statements=tuple(statements),
         data_change=bool(changing) or not moving,
-        is_told=told or implied or not changing,
+        looks=any(_looks(c) for c in statements),
+        has_feed=has_files or only_adds or not changing,
     )
 
 
@@ -112,7 +81,7 @@ def moved_all(files: Iterable[DataFile], directory: str) -> tuple[DataFile, ...]
 
 @dataclass
 class _Replay:
-    """The copy's files, as far as they are not the base's."""
+    """The copy's files that are not the base's, and the base's files that it removed."""
 
     root: str
     base: Callable[[str], Sequence[LoggedFile]]
@@ -163,8 +132,13 @@ def _touches(commit: ForeignActions) -> bool:
     return bool(commit.added or commit.removed or commit.change_files)
 
 
+def _looks(commit: ForeignActions) -> bool:
+    """A merge that only inserted has looked, too: the keys that it inserted were not there."""
+    return commit.info.data_change and (bool(commit.removed) or commit.info.operation == _MERGE)
+
+
 def _again(found: DataFile, known: DataFile, root: str, directory: str) -> DataFile:
-    """A file of the base with another deletion vector: its own path, spelled as it was."""
+    """A file of the base with another deletion vector, under the base's own path."""
     vector = found.deletion_vector
     if vector_id(vector) == vector_id(absolute_vector(known.deletion_vector, root)):
         vector = known.deletion_vector

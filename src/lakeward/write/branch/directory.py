@@ -1,7 +1,7 @@
-"""The directories of branches: noted in the store before they are made, and cleaned up by that.
+"""Directories of branches: recorded in the store before they are made, cleaned up by these rows.
 
-Nothing is guessed by age. The directory of a transaction's branch goes when the transaction is
-over: all of it, or all but what its commit needs. Who opens the lake does so for those who died.
+Nothing is deleted by age. When the transaction of a branch is over, its directory is deleted, but
+for the files that its commit needs. For processes that died the next one to open the lake does so.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from lakeward.write.commit.drift import follow
 
 _LOG = logging.getLogger(__name__)
 PREFIX: Final = "txn-"
-"""What the directory of a transaction's branch begins with; its id follows."""
+"""Prefix of the directory of a transaction's branch; the transaction's id follows."""
 NAMED_PREFIX: Final = "branch-"
-"""What the directory of a named branch begins with; an id follows."""
+"""Prefix of the directory of a named branch; an id follows."""
 
 
 def note(context: LakeContext, owner: str, head: Head) -> str:
-    """Note a transaction's branch of a table before it is made; the directory for it."""
+    """Record a transaction's branch of a table before it is made; returns its directory."""
     plain = f"{PREFIX}{owner}"
     with context.database.write(durable=context.database.is_remote) as session:
-        # Somebody may have died under the same, self-chosen, id.
+        # A process may have died under the same id, if users choose ids.
         for directory in (plain, f"{plain}-{secrets.token_hex(4)}"):
             if branches.insert(session, _row(context, owner, head, directory, None)):
                 return directory
@@ -42,42 +42,27 @@ def note(context: LakeContext, owner: str, head: Head) -> str:
     raise AssertionError(message)
 
 
-def note_named(context: LakeContext, session: Session, name: str, owner: str, head: Head) -> str:
-    """Note a table of a named branch, whose name is free; the directory for it."""
-    directory = f"{NAMED_PREFIX}{owner}"
-    branches.insert(session, _row(context, owner, head, directory, name))
-    return directory
-
-
-def forget(context: LakeContext, head: Head, directory: str) -> None:
-    """Forget a branch whose directory is cleaned up."""
-    with context.database.write(durable=False) as session:
-        branches.delete(session, head.table_id, _noted(head, directory))
+def note_named(context: LakeContext, session: Session, name: str, owner: str, head: Head) -> None:
+    """Record a table of a named branch, whose name is free."""
+    branches.insert(session, _row(context, owner, head, f"{NAMED_PREFIX}{owner}", name))
 
 
 def needed(
-    head: Head, directory: str, added: Iterable[DataFile], told: Iterable[DataFile]
+    head: Head, directory: str, added: Iterable[DataFile], changes: Iterable[DataFile]
 ) -> list[str]:
-    """The files of a branch's directory that a commit needs.
-
-    Args:
-        head: The table.
-        directory: Of the branch.
-        added: The files that the commit adds.
-        told: Its change files.
-    """
+    """The files of a branch's directory that a commit needs: added ones, vectors, change files."""
     inside, paths = f"{directory}/", dict[str, None]()
     for file in added:
         paths[file.path] = None
         vector = file.deletion_vector or {}
         if vector.get("storageType") == "u":
             paths[vector_file(vector)] = None
-    paths.update(dict.fromkeys(file.path for file in told))
+    paths.update(dict.fromkeys(file.path for file in changes))
     return [f"{head.location}/{path}" for path in paths if path.startswith(inside)]
 
 
 def clear(context: LakeContext, head: Head, directory: str, keep: Collection[str] = ()) -> None:
-    """Delete all that is in a branch's directory, but for some files, and forget the branch."""
+    """Delete all files in a branch's directory, except for `keep`, and the branch's row."""
     place, storage = f"{head.location}/{directory}", context.storage
     if keep:
         inside = f"/{directory}/"
@@ -85,11 +70,12 @@ def clear(context: LakeContext, head: Head, directory: str, keep: Collection[str
         storage.delete([p for p in (f"{place}/{name}" for name in listed) if p not in keep])
     else:
         storage.discard(place)
-    forget(context, head, directory)
+    with context.database.write(durable=False) as session:
+        branches.delete(session, head.table_id, _noted(head, directory))
 
 
 def sweep(context: LakeContext) -> None:
-    """Clean up after transactions that are over; what cannot be now is left for the next one."""
+    """Clean up branches of transactions that are over; what fails is left for the next call."""
     with context.database.read() as session:
         left = branches.ended(session)
     for branch in left:
@@ -110,24 +96,27 @@ def _sweep(context: LakeContext, branch: LoggedBranch) -> None:
         follow(context, head)
     with context.database.read() as session:
         head = heads.ever_by_id(session, branch.table_id)
-        found = transactions.get(session, branch.owner)
-        if found is not None and found.state is TransactionState.OPEN:
+        if _is_open(session, branch):
             return
-        keep: list[str] = []
-        if found is not None and found.state is TransactionState.RATIFIED:
-            keep = _kept(session, head, branch)
+        keep = _kept(session, head, branch)
     if branch.name is not None:
         with context.database.write() as session:
             catalog.leave_branch(session, branch.name)
     clear(context, head, branch.directory, keep)
 
 
+def _is_open(session: Session, branch: LoggedBranch) -> bool:
+    found = transactions.get(session, branch.owner)
+    return found is not None and found.state is TransactionState.OPEN
+
+
 def _kept(session: Session, head: Head, branch: LoggedBranch) -> list[str]:
+    """The files that the branch's commit needs; none where its transaction has no commit."""
     for _, table_id, version in commits.members(session, branch.owner):
         if table_id == branch.table_id:
             added = [f.file for f in files.added_at(session, table_id, version)]
-            told = change_files.of(session, table_id, version)
-            return needed(head, branch.directory, added, told)
+            changes = change_files.of(session, table_id, version)
+            return needed(head, branch.directory, added, changes)
     return []
 
 
@@ -146,16 +135,15 @@ def _row(
 
 
 def _noted(head: Head, directory: str) -> str:
-    """A directory as it is noted: in full where the table is not in the log yet."""
+    """A directory as its row has it: with the location where the table is not in the log yet."""
     return f"{head.location}/{directory}" if head.table_id == 0 else directory
 
 
 def _sweep_made(context: LakeContext, branch: LoggedBranch) -> None:
-    """Clean up the branch of a table that its transaction made, or did not."""
+    """Clean up the branch of a table that its transaction was to make."""
     location, _, directory = branch.directory.rpartition("/")
     with context.database.read() as session:
-        found = transactions.get(session, branch.owner)
-        if found is not None and found.state is TransactionState.OPEN:
+        if _is_open(session, branch):
             return
         made = [
             heads.ever_by_id(session, table_id)

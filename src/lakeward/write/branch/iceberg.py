@@ -1,39 +1,39 @@
-"""A branch of an Iceberg table: any engine works on it, and one commit takes what it did.
+"""A branch of an Iceberg table: a metadata document that begins with the current snapshot.
 
-The branch is a metadata document of its own, which begins with the table's current snapshot and
-sends all that is written, data and metadata, into one directory below the table. No catalog of the
-lake names it, and the table's own metadata and pointer know nothing of it: whoever works on the
-branch keeps its newest document. Files are rewritten rather than marked as deleted there, because
-what a branch comes to is told in files added and files removed.
+The document sends all data and metadata that is written into the branch's directory. The table's
+own metadata and pointer do not change. Engines open a named branch by a catalog `branch_<name>` in
+the same database as the lake's catalog, and move the pointer there; the document of a transaction's
+branch is kept by whoever runs the statements. Files are rewritten rather than marked as deleted,
+because a branch's net effect is files added and files removed.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import orjson
+import pyarrow as pa
 
-from lakeward.context import LakeContext
-from lakeward.errors import UnsupportedFeature
-from lakeward.formats.delta.net import Net
+from lakeward.errors import CorruptTable, UnsupportedFeature
 from lakeward.formats.iceberg.definition import FORMAT_VERSION, new_document
-from lakeward.formats.iceberg.document import Document, parse
+from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document, parse
 from lakeward.formats.iceberg.listing import Source, difference, vector_id
-from lakeward.log import files
+from lakeward.formats.net import Net
+from lakeward.log import catalog, files, heads
+from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
-from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
+from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.steps import reach
-from lakeward.write.branch.directory import clear, needed, note
+from lakeward.read.scan import read_files
+from lakeward.write.branch.base import Branch, Differ
 from lakeward.write.commit import iceberg
-from lakeward.write.plan.change import Change
+from lakeward.write.plan.change import Change, Operation
 
-_DATA: Final = "data"
-_METADATA: Final = "metadata"
 _WRITABLE: Final = 2
 _SETTINGS: Final = {
     "write.delete.mode": "copy-on-write",
@@ -44,137 +44,168 @@ _SETTINGS: Final = {
     "write.wap.enabled": "false",
     "write.metadata.delete-after-commit.enabled": "false",
 }
-_KEPT: Final = ("schemas", "current-schema-id", "partition-specs", "default-spec-id")
-"""What of a document may not change on a branch."""
+_UNCHANGED: Final = ("schemas", "current-schema-id", "partition-specs", "default-spec-id")
+"""The parts of a document that may not change on a branch."""
 
 
 @dataclass
-class IcebergBranch:
-    """A zero-copy working copy of one version of one Iceberg table.
+class IcebergBranch(Branch):
+    """A working copy of one version of one Iceberg table; it always has the base's files."""
 
-    Attributes:
-        context: The lake's.
-        head: The table at the version that the branch was made from.
-        definition: Of the table at that version.
-        directory: Of the branch, below the table's location.
-        document: The branch's first.
-    """
-
-    context: LakeContext
-    head: Head
-    definition: Definition
-    directory: str
-    document: Document
+    _first: Document | None = field(default=None, init=False)
 
     @classmethod
-    def open(
-        cls, context: LakeContext, owner: str, head: Head, definition: Definition
-    ) -> IcebergBranch:
-        """Make a branch of a table, on which no column requires a value.
+    def check(cls, definition: Definition, table: str) -> None:
+        """Raise UnsupportedFeature for a version of the format that the lake cannot commit."""
+        version = definition.protocol[FORMAT_VERSION]
+        if version != _WRITABLE:
+            what = f"Table {table} has Iceberg's format version {version}."
+            hint = "Transactions write version 2; write this one through Spark's catalog lakeward."
+            raise UnsupportedFeature(what, hint=hint, table=table)
 
-        The transaction that it is for must be registered before: from here on there are files of
-        it. It checks what columns require when it commits.
+    def _write_first(self, owner: str, base: Iterable[LoggedFile] | None) -> None:  # noqa: ARG002
+        # No column requires a value here: the transaction checks that when it commits.
+        self._put(optional=True)
+        self.is_whole = True
 
-        Raises:
-            UnsupportedFeature: The table has a version of the format that the lake cannot commit.
-        """
-        check_branchable(definition, str(head.name))
-        return cls.make(context, head, definition, note(context, owner, head), optional=True)
+    def begin(self, session: Session) -> None:
+        """Write the first document and enter the table into the named branch's catalog."""
+        catalog.enter_branch(session, str(self.name), self.head.name, self._put().location)
 
-    @classmethod
-    def make(
-        cls,
-        context: LakeContext,
-        head: Head,
-        definition: Definition,
-        directory: str,
-        *,
-        optional: bool = False,
-    ) -> IcebergBranch:
-        """Write a branch's first document into its directory, which is noted.
+    @property
+    def is_made(self) -> bool:
+        """Whether engines find the table in the branch's catalog."""
+        return self._pointer() is not None
 
-        Args:
-            context: The lake's.
-            head: The table at the version to branch from.
-            definition: At that version.
-            directory: Of the branch, below the table's location.
-            optional: Whether columns that require a value take none on the branch.
-        """
-        is_new = head.version < 0
-        base = _new(context, head, definition) if is_new else iceberg.document_of(context, head)
-        place = f"{head.location}/{directory}"
-        document = _first(base, context.storage.uri(place))
-        if optional:
-            document = replace(document, body=_optional(document.body))
-        name = document.location.rpartition("/")[2]
-        context.storage.make_directory(f"{place}/{_METADATA}")
-        context.storage.put(f"{place}/{_METADATA}/{name}", document.encode())
-        reach("branch.opened")
-        return cls(context, head, definition, directory, document)
+    def make(self, owner: str) -> None:  # noqa: ARG002
+        """Finish a named branch whose maker did not, if the table has not changed since."""
+        with self.context.database.write() as session:
+            newest = heads.ever_by_id(session, self.head.table_id).version
+            if newest != self.head.version:
+                what = f"The branch {self.name!r} of table {self.head.name} was never finished."
+                raise CorruptTable(what, hint="Drop it, and make it anew.", branch=self.name)
+            self.begin(session)
 
-    def net(self, pointer: str) -> Net:
-        """What the branch's commits come to, as one commit on the table.
+    @property
+    def catalog(self) -> str | None:
+        """The catalog by which engines open a named branch."""
+        return None if self.name is None else catalog.branch_catalog(self.name)
 
-        The files that it adds are safe on disk when this returns.
+    @property
+    def newest_document(self) -> str | None:
+        """The newest metadata document: of a named branch, where its catalog points to."""
+        if self.name is None:
+            return self.document
+        found = self._pointer()
+        if found is None:
+            what = f"Somebody took table {self.head.name} out of the branch {self.name!r}."
+            raise CorruptTable(what, hint="Drop the branch.", branch=self.name)
+        return found
 
-        Args:
-            pointer: The branch's newest document.
+    @property
+    def version(self) -> int:
+        """How many documents the branch has had after its first."""
+        name = str(self.newest_document).rpartition("/")[2]
+        return int(name.partition("-")[0])
+
+    def read(self, columns: Sequence[str] | None, where: Expression | None) -> pa.Table:
+        """The rows on the branch now."""
+        net = self.look()
+        removed = {(f.added, f.ordinal) for f in net.removed}
+        with self.context.database.read() as session:
+            base = files.at(session, self.head.table_id, self.head.version)
+            kept = [f for f in base if (f.added, f.ordinal) not in removed]
+        new = [LoggedFile(f, self.head.version + 1, n) for n, f in enumerate(net.added)]
+        return read_files(
+            self.context.storage,
+            self.head,
+            self.definition,
+            [*kept, *new],
+            columns=columns,
+            where=where,
+        ).read_all()
+
+    def new_rows(self, new: Sequence[DataFile]) -> tuple[str, list[str]]:
+        """The files themselves: Spark writes every column into them, partition columns too."""
+        return "parquet", [f"{self.root}/{f.path}" for f in new]
+
+    def look(self) -> Net:
+        """The net effect of the branch's commits so far.
 
         Raises:
             UnsupportedFeature: The branch changed the table's columns or partitioning.
-            CorruptTable: Its metadata cannot be understood.
         """
-        read = iceberg.reader(self.context)
-        newest = parse(pointer, read(pointer))
-        self._check_same(newest)
-        source = Source(read, self.context.storage.uri(self.head.location))
-        before, after = (source.manifests(d.current) for d in (self.document, newest))
+        read, location = iceberg.reader(self.context), str(self.newest_document)
+        first, newest = self._first_document(), parse(location, read(location))
+        self._check_same(first, newest)
+        source = Source(read, self.root)
+        before, after = (source.manifests(d.current) for d in (first, newest))
         added, gone = difference(source, newest, self.definition, before, after)
-        removed = self._logged(gone)
-        self.context.storage.harden([f"{self.head.location}/{f.path}" for f in added])
+        removed, changed = self._logged(gone), _changes_rows(first, newest)
+        return Net(
+            added=tuple(added),
+            removed=tuple(removed),
+            data_change=changed,
+            looks=bool(removed) and changed,
+        )
+
+    def net(self, *, evolve: bool = False, differ: Differ | None = None) -> Net:  # noqa: ARG002
+        """The net effect of the branch's commits; the files that it adds are synced to disk."""
+        net = self.look()
+        self.context.storage.harden([f"{self.head.location}/{f.path}" for f in net.added])
         reach("branch.netted")
-        changed = self._changes_rows(newest)
-        return Net(added=tuple(added), removed=tuple(removed), data_change=changed)
+        return net
 
-    def fill(self, change: Change, found: Net) -> None:
-        """Make the branch's net effect part of a change of its table.
+    def fill(self, change: Change, net: Net, operations: Sequence[Operation] = ()) -> None:
+        """Make the branch's net effect part of a change of its table."""
+        if self.name is not None:
+            operations = [Operation("PUBLISH BRANCH", {"branch": self.name})]
+        super().fill(change, net, operations)
 
-        Scopes that the change has already are taken for all that the branch's statements looked at;
-        where it has none and rows went, that is the whole table. The change is fixed to its base
-        version: nothing here can run the branch's statements again.
+    def _put(self, *, optional: bool = False) -> Document:
+        """Write the branch's first document.
+
+        Args:
+            optional: Whether columns that require a value accept nulls on the branch.
         """
-        change.added.extend(found.added)
-        for file in found.removed:
-            change.remove(file)
-        change.data_change = found.data_change
-        change.fixed = True
-        if found.removed and found.data_change and not change.scopes:
-            change.scopes.append(None)
+        base = (
+            self._new() if self.head.version < 0 else iceberg.document_of(self.context, self.head)
+        )
+        document = _first(base, self.location)
+        if optional:
+            document = replace(document, body=_optional(document.body))
+        storage, directory = self.context.storage, f"{self._place}/{METADATA_DIRECTORY}"
+        storage.make_directory(directory)
+        storage.put(f"{directory}/{document.location.rpartition('/')[2]}", document.encode())
+        reach("branch.opened")
+        self._first, self.document = document, document.location
+        return document
 
-    def tidy(self, found: Net) -> None:
-        """Delete what the commit does not need: the branch's metadata, and files that went."""
-        kept = needed(self.head, self.directory, found.added, ())
-        clear(self.context, self.head, self.directory, kept)
+    def _new(self) -> Document:
+        """The document of a table that its transaction makes."""
+        return new_document(self.head, self.definition, self.root, at_ms=now_ms(), told={})
 
-    def discard(self) -> None:
-        """Delete the branch with all that was written on it."""
-        clear(self.context, self.head, self.directory)
+    def _first_document(self) -> Document:
+        """The document that the branch began with, whose name begins with a zero."""
+        if self._first is None:
+            listed = self.context.storage.listing(f"{self._place}/{METADATA_DIRECTORY}")
+            names = (f.path.rpartition("/")[2] for f in listed)
+            name = next((n for n in names if n.startswith("00000-")), None)
+            if name is None:
+                what = f"The first metadata document of the branch {self.name!r} is missing."
+                raise CorruptTable(what, hint="Drop the branch.", branch=self.name)
+            full = f"{self.location}/{METADATA_DIRECTORY}/{name}"
+            self._first = parse(full, iceberg.reader(self.context)(full))
+        return self._first
 
-    def _changes_rows(self, newest: Document) -> bool:
-        """Whether any commit of the branch did more than move rows into other files."""
-        first, last = (_number(d.current) for d in (self.document, newest))
-        known, number = newest.all_snapshots(), last
-        while number != first and number in known:
-            if (known[number].get("summary") or {}).get("operation") != "replace":
-                return True
-            number = _number(known[number], "parent-snapshot-id")
-        # Where the trail ends before the first commit, nobody knows what that was.
-        return number != first or first == last
+    def _pointer(self) -> str | None:
+        with self.context.database.read() as session:
+            return catalog.branch_pointer(session, str(self.name), self.head.name)
 
-    def _check_same(self, newest: Document) -> None:
-        before = self.document.body
-        changed = [k for k in _KEPT if _told(newest.body.get(k)) != _told(before.get(k))]
-        if changed or newest.properties != self.document.properties:
+    def _check_same(self, first: Document, newest: Document) -> None:
+        before, after = first.body, newest.body
+        changed = [k for k in _UNCHANGED if _nonempty(after.get(k)) != _nonempty(before.get(k))]
+        if changed or newest.properties != first.properties:
             name = str(self.head.name)
             what = f"A statement changed the columns, partitioning or properties of table {name}."
             raise UnsupportedFeature(
@@ -194,17 +225,18 @@ class IcebergBranch:
         return out
 
 
-def check_branchable(definition: Definition, table: str) -> None:
-    """Refuse a table that the lake cannot commit.
-
-    Raises:
-        UnsupportedFeature: It has another version of the format.
-    """
-    version = definition.protocol[FORMAT_VERSION]
-    if version != _WRITABLE:
-        what = f"Table {table} has Iceberg's format version {version}."
-        hint = "Transactions write version 2; write this one through Spark's catalog lakeward."
-        raise UnsupportedFeature(what, hint=hint, table=table)
+def _changes_rows(first: Document, newest: Document) -> bool:
+    """Whether any commit of the branch did more than move rows into other files."""
+    start, number = (_number(d.current) for d in (first, newest))
+    if number == start:
+        return True
+    known = newest.all_snapshots()
+    while number != start and number in known:
+        if (known[number].get("summary") or {}).get("operation") != "replace":
+            return True
+        number = _number(known[number], "parent-snapshot-id")
+    # If snapshots are missing before the first commit, assume that rows changed.
+    return number != start
 
 
 def _number(snapshot: Mapping[str, Any] | None, key: str = "snapshot-id") -> int:
@@ -212,17 +244,11 @@ def _number(snapshot: Mapping[str, Any] | None, key: str = "snapshot-id") -> int
     return 0 if found is None else int(found)
 
 
-def _told(value: Any) -> Any:
-    """What a part of a document says; some engines spell out what is empty, others leave it out."""
+def _nonempty(value: Any) -> Any:
+    """A part of a document without empty lists and nulls, which some engines leave out."""
     if isinstance(value, dict):
-        return {k: _told(v) for k, v in value.items() if v not in ([], None)}
-    return [_told(v) for v in value] if isinstance(value, list) else value
-
-
-def _new(context: LakeContext, head: Head, definition: Definition) -> Document:
-    """The document that a table which is not there yet would have."""
-    place = context.storage.uri(head.location)
-    return new_document(head, definition, place, at_ms=now_ms(), told={})
+        return {k: _nonempty(v) for k, v in value.items() if v not in ([], None)}
+    return [_nonempty(v) for v in value] if isinstance(value, list) else value
 
 
 def _optional(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -242,7 +268,8 @@ def _first(base: Document, place: str) -> Document:
     """A branch's first document: the table's newest snapshot alone."""
     current = base.current
     number = None if current is None else current["snapshot-id"]
-    own = {"write.data.path": f"{place}/{_DATA}", "write.metadata.path": f"{place}/{_METADATA}"}
+    metadata = f"{place}/{METADATA_DIRECTORY}"
+    own = {"write.data.path": f"{place}/data", "write.metadata.path": metadata}
     refs: dict[str, Any] = {}
     if number is not None:
         refs["main"] = {"type": "branch", "snapshot-id": number}
@@ -253,7 +280,7 @@ def _first(base: Document, place: str) -> Document:
         "statistics": [],
         "partition-statistics": [],
     }
-    location = f"{place}/{_METADATA}/00000-{uuid.uuid4()}.metadata.json"
+    location = f"{metadata}/00000-{uuid.uuid4()}.metadata.json"
     if current is None:
         return replace(base, location=location, body=body, snapshots=b"", snapshot_log=b"")
     entry = {"timestamp-ms": current["timestamp-ms"], "snapshot-id": number}

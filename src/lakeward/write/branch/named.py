@@ -1,56 +1,40 @@
 """Named branches: working copies of tables that outlive the process that made them.
 
-A branch is made from one cut over its tables, worked on by any engine at their locations, compared
-with the lake, and published as one transaction or dropped. The transaction that publishes it has
-the branch's own id, so however often publishing is tried, and whoever dies meanwhile, it happens
-once.
+A branch is made from one cut over its tables, worked on by any engine, compared with the lake, and
+published as one transaction or dropped. The transaction that publishes it has the branch's own id,
+so it commits once, however often and by whomever publishing is tried.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from lakeward.context import LakeContext
 from lakeward.engines.datafusion import write_difference
-from lakeward.errors import (
-    AlreadyExists,
-    Conflict,
-    InvalidInput,
-    InvalidName,
-    NotFound,
-)
-from lakeward.formats.delta import protocol
-from lakeward.formats.delta.branch import check_branchable
+from lakeward.errors import AlreadyExists, Conflict, InvalidInput, InvalidName, NotFound
 from lakeward.formats.delta.changes import Difference
-from lakeward.formats.delta.net import Net
-from lakeward.log import audit, branches, catalog, commits, definitions, files, heads
+from lakeward.formats.net import Net
+from lakeward.log import audit, branches, catalog, commits, definitions, heads
 from lakeward.log.branches import LoggedBranch
 from lakeward.log.database import Session
 from lakeward.model import arguments
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head, Isolation, new_transaction_id
-from lakeward.model.definition import Definition
-from lakeward.model.file import DataFile
 from lakeward.model.names import TableName
+from lakeward.read.scan import needs_engine
 from lakeward.storage.base import Storage
-from lakeward.write.branch.catalog import CatalogBranch
-from lakeward.write.branch.change_feed import Differ
-from lakeward.write.branch.delta import DeltaBranch
-from lakeward.write.branch.directory import clear, note_named, sweep
-from lakeward.write.branch.iceberg import IcebergBranch
-from lakeward.write.branch.iceberg import check_branchable as check_iceberg
-from lakeward.write.commit import conflict, drift, iceberg
+from lakeward.write.branch.base import Branch, Differ
+from lakeward.write.branch.classes import branch_class
+from lakeward.write.branch.directory import note_named, sweep
+from lakeward.write.commit import conflict, drift
 from lakeward.write.commit.drift import follow_all
 from lakeward.write.plan.change import Change
 from lakeward.write.stage.added_files import check_rows
 from lakeward.write.transaction.committing import CommitResult
 from lakeward.write.transaction.transaction import Transaction
-
-Working: TypeAlias = DeltaBranch | CatalogBranch
-"""The working copy of one table."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -69,7 +53,7 @@ class BranchDiff:
         rows_added: Rows in the files that would come, deleted ones not counted.
         rows_removed: Rows in the files that would go.
         is_evolved: Whether columns or properties would change.
-        conflict: What others did meanwhile that stands in the way; None where nothing does.
+        conflict: The conflicting change of others since then; None where there is none.
     """
 
     table: str
@@ -92,7 +76,7 @@ class NamedBranch:
     owner: str
     actor: str
     created_ms: int
-    tables: Mapping[TableName, Working]
+    tables: Mapping[TableName, Branch]
 
 
 def create(context: LakeContext, name: str, tables: Iterable[TableName]) -> NamedBranch:
@@ -122,10 +106,10 @@ def create(context: LakeContext, name: str, tables: Iterable[TableName]) -> Name
             raise AlreadyExists(what, hint=hint, branch=name)
         for table in wanted:
             head = heads.get(session, table)
-            _check(head, context.definition(session, head))
+            branch_class(head.format).check(context.definition(session, head), str(head.name))
             note_named(context, session, name, owner, head)
     with context.database.write() as session:
-        # Noted before, whatever is made now is known to be the branch's.
+        # The rows exist by now, so a crash leaves no directory that nobody cleans up.
         for row in branches.named(session, name):
             found = heads.ever_by_id(session, row.table_id)
             _begin(context, session, row, heads.lock(session, row.table_id, found.name))
@@ -133,7 +117,7 @@ def create(context: LakeContext, name: str, tables: Iterable[TableName]) -> Name
 
 
 def get(context: LakeContext, name: str) -> NamedBranch:
-    """A named branch; what its maker did not finish is finished.
+    """A named branch; tables that its maker did not finish are finished first.
 
     Raises:
         NotFound: There is none of this name, or it was published.
@@ -145,21 +129,15 @@ def get(context: LakeContext, name: str) -> NamedBranch:
             raise NotFound(what, hint="`lakeward branch list` lists what it has.", branch=name)
         found = [_working(context, session, row) for row in rows]
     for branch in found:
-        if branch.is_made:
-            continue
-        if isinstance(branch, CatalogBranch):
-            branch.make()
-            continue
-        with context.database.read() as session:
-            base = list(files.at(session, branch.head.table_id, branch.head.version))
-        branch.make(rows[0].owner, base)
+        if not branch.is_made:
+            branch.make(rows[0].owner)
     return NamedBranch(
         name, rows[0].owner, rows[0].actor, rows[0].created_ms, {b.head.name: b for b in found}
     )
 
 
 def diff(context: LakeContext, branch: NamedBranch) -> list[BranchDiff]:
-    """What publishing the branch would do to each of its tables, and what stands in the way."""
+    """What publishing the branch would do to each of its tables, and what conflicts with it."""
     follow_all(context)
     return [_diff(context, table) for table in branch.tables.values()]
 
@@ -167,16 +145,17 @@ def diff(context: LakeContext, branch: NamedBranch) -> list[BranchDiff]:
 def stage(
     context: LakeContext, tx: Transaction, branch: NamedBranch, differ: Differ | None
 ) -> dict[TableName, Net]:
-    """Make all that was done on a branch part of a transaction, checked like appended rows are.
+    """Make the changes on a branch part of a transaction; new rows are checked like appends.
 
     Args:
         context: The lake's.
         tx: A new one, of the branch's own id.
         branch: The branch.
-        differ: The engine that tells the change feed of several statements; delta-rs when None.
+        differ: The engine that compares rows for the change feed of several statements; delta-rs
+            when None.
 
     Raises:
-        ConstraintViolation: Rows that a check of their table refuses.
+        ConstraintViolation: Rows violate a check of their table.
     """
     out: dict[TableName, Net] = {}
     differ = differ or _delta_rs_differ(context.storage)
@@ -185,21 +164,14 @@ def stage(
         if not net.is_empty:
             change = tx._begin_at(table.head, table.definition)
             table.fill(change, net)
-            _check_new(context, change, net.added)
+            _check_new(context, change, net)
     return out
 
 
 def publish(
     context: LakeContext, tx: Transaction, branch: NamedBranch, differ: Differ | None
 ) -> CommitResult:
-    """Commit all that was done on a branch, and clean up after it.
-
-    Args:
-        context: The lake's.
-        tx: A new one, of the branch's own id.
-        branch: The branch.
-        differ: As in `stage`.
-    """
+    """Commit all changes on a branch, and clean up after it; the arguments are those of `stage`."""
     if tx._is_replay():
         return tx.commit()
     try:
@@ -225,10 +197,10 @@ def drop(context: LakeContext, branch: NamedBranch) -> None:
         catalog.leave_branch(session, branch.name)
         branches.unname(session, branch.owner)
     for table in branch.tables.values():
-        clear(context, table.head, table.directory)
+        table.discard()
 
 
-def _diff(context: LakeContext, table: Working) -> BranchDiff:
+def _diff(context: LakeContext, table: Branch) -> BranchDiff:
     net = table.look()
     change = Change(table.head, table.definition)
     table.fill(change, net)
@@ -246,44 +218,30 @@ def _diff(context: LakeContext, table: Working) -> BranchDiff:
         operations=tuple(s.info.operation for s in net.statements),
         files_added=len(net.added),
         files_removed=len(net.removed),
-        rows_added=sum(map(_rows, net.added)),
-        rows_removed=sum(_rows(f.file) for f in net.removed),
+        rows_added=sum(f.told_rows for f in net.added),
+        rows_removed=sum(f.file.told_rows for f in net.removed),
         is_evolved=net.definition is not None,
         conflict=reason,
     )
 
 
-def _rows(file: DataFile) -> int:
-    return file.told_rows
-
-
 def _begin(context: LakeContext, session: Session, row: LoggedBranch, head: Head) -> None:
-    """Let a table's branch begin with its locked head: so all of them are from one cut."""
+    """Begin a table's branch at its locked head, so that all tables are at one cut."""
     head = drift.settled(context, session, head)
     branches.rebase(session, row.table_id, row.directory, head.version)
-    if head.format == iceberg.FORMAT:
-        definition = context.definition(session, head)
-        made = IcebergBranch.make(context, head, definition, row.directory)
-        catalog.enter_branch(session, str(row.name), head.name, made.document.location)
+    definition = context.definition(session, head)
+    branch_class(head.format)(context, head, definition, row.directory, row.name).begin(session)
     _audit(context, session, head, "CREATE BRANCH", {"branch": row.name, "version": head.version})
 
 
-def _check(head: Head, definition: Definition) -> None:
-    if head.format == iceberg.FORMAT:
-        check_iceberg(definition, str(head.name))
-    else:
-        check_branchable(definition, str(head.name))
-
-
-def _check_new(context: LakeContext, change: Change, added: Sequence[DataFile]) -> None:
-    """Look at rows that another engine wrote; mapped ones that engine has looked at itself."""
+def _check_new(context: LakeContext, change: Change, net: Net) -> None:
+    """Check rows that another engine wrote; rows mapped by ids that engine has checked itself."""
     after = replace(change, definition=change.new_definition or change.definition)
-    ours = change.head.format == iceberg.FORMAT or not protocol.needs_engine(after.definition)
-    if ours:
-        check_rows(context.storage, after, [f for f in added if f.deletion_vector is None])
+    if not needs_engine(after.definition):
+        check_rows(context.storage, after, [f for f in net.added if f.deletion_vector is None])
 
 
-def _working(context: LakeContext, session: Session, row: LoggedBranch) -> Working:
+def _working(context: LakeContext, session: Session, row: LoggedBranch) -> Branch:
     """A table of a named branch, with its head as it was when the branch was made."""
     now = heads.ever_by_id(session, row.table_id)
     made = commits.one(session, row.table_id, row.base_version)
@@ -294,9 +252,7 @@ def _working(context: LakeContext, session: Session, row: LoggedBranch) -> Worki
         definition_id=number,
         timestamp_ms=now.timestamp_ms if made is None else made.timestamp_ms,
     )
-    if head.format == iceberg.FORMAT:
-        return CatalogBranch(context, head, definition, row.directory, str(row.name), now.version)
-    return DeltaBranch(context, head, definition, row.directory)
+    return branch_class(head.format)(context, head, definition, row.directory, row.name)
 
 
 def _audit(
@@ -309,7 +265,7 @@ def _audit(
 
 
 def _delta_rs_differ(storage: Storage) -> Differ:
-    """A differ that runs in delta-rs and opens files with the lake's own storage options."""
+    """A differ that runs in delta-rs with the lake's own storage options."""
 
     def write(task: Difference) -> None:
         options = storage.delta_options()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from lakeward.context import LakeContext
 from lakeward.engines.spark.changes import write_difference
@@ -19,15 +19,15 @@ from lakeward.engines.spark.quoting import identifier
 from lakeward.engines.spark.workspace import NAMESPACE, Workspace
 from lakeward.errors import LakewardError
 from lakeward.formats.delta.changes import Difference
-from lakeward.formats.delta.net import Net
 from lakeward.formats.delta.publication import commit_path
+from lakeward.formats.net import Net
 from lakeward.log import heads
 from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.names import TableName
-from lakeward.write.branch.delta import DeltaBranch
-from lakeward.write.branch.iceberg import IcebergBranch
+from lakeward.write.branch.base import Branch
+from lakeward.write.branch.classes import branch_class
 from lakeward.write.commit import iceberg
 from lakeward.write.commit.new_table import new_head
 from lakeward.write.commit.publish import publish_backlog
@@ -40,8 +40,6 @@ from lakeward.write.transaction.view import View
 if TYPE_CHECKING:
     from lakeward.engines.spark.workspace import DataFrame
 
-Branch: TypeAlias = DeltaBranch | IcebergBranch
-
 
 @dataclass
 class _Written:
@@ -50,7 +48,6 @@ class _Written:
     Attributes:
         member: Its part of the transaction.
         branch: Where statements work.
-        is_whole: Whether the branch has the table's own files.
         operations: What was asked for, of formats whose branches do not tell.
         net: What it came to, once that is known.
         made: What made the table, where the transaction did.
@@ -59,7 +56,6 @@ class _Written:
 
     member: Member
     branch: Branch
-    is_whole: bool
     operations: list[Operation]
     net: Net | None = None
     made: Operation | None = None
@@ -143,7 +139,7 @@ class SparkTables:
             space, own = self.workspace.pin_iceberg(name.namespace, name.name, document)
             return Relation(own, identifier(space, name.name))
         found = self.live(name)
-        if written is None or not isinstance(written.branch, DeltaBranch):
+        if written is None:
             # What it is called may mean the branch later; whoever reads it now keeps the version.
             return found
         target = self.workspace.target(name.namespace, name.name, "delta")
@@ -181,7 +177,7 @@ class SparkTables:
             UnsupportedFeature: It cannot be written on a branch.
         """
         written = self._to_change(name, operation, reads=False)
-        if isinstance(written.branch, DeltaBranch) and not written.is_entered:
+        if not written.is_entered:
             return identifier("delta", written.branch.location)
         return self.workspace.target(name.namespace, name.name, self.format(name))
 
@@ -192,9 +188,7 @@ class SparkTables:
     def added(self, name: TableName) -> DataFrame | None:
         """The rows that one statement added to a table that nothing has looked at, read back."""
         written = self._written.get(name)
-        if written is None or written.is_whole or len(written.operations) != 1:
-            return None
-        if not isinstance(written.branch, DeltaBranch):
+        if written is None or written.branch.is_whole or len(written.operations) != 1:
             return None
         # By its version: what is added to the branch later is not meant.
         reader = self.workspace.session.read.format("delta")
@@ -291,12 +285,10 @@ class SparkTables:
                     check_deletable(change)
                 session = self.workspace.session
                 self.workspace.set_utc()
-                check_rows(self._context, session, branch, change.definition, net.added)
+                check_rows(session, branch, change.definition, net.added)
             written.net = net
             if not net.is_empty:
-                branch.fill(change, net)
-                if isinstance(branch, IcebergBranch):
-                    change.operations.extend(written.operations)
+                branch.fill(change, net, written.operations)
             if written.made is not None:
                 change.operations = [written.made]
 
@@ -332,9 +324,9 @@ class SparkTables:
         write_difference(session, task.before, task.after, task.target, task.columns)
 
     def _net(self, branch: Branch) -> Net:
-        if isinstance(branch, IcebergBranch):
+        if branch.document is not None:
             name = branch.head.name
-            return branch.net(self.workspace.document(name.namespace, name.name))
+            branch.document = self.workspace.document(name.namespace, name.name)
         return branch.net(differ=self._tell)
 
     def _open(self, name: TableName, member: Member, *, whole: bool) -> _Written:
@@ -344,24 +336,21 @@ class SparkTables:
         # Checks run on the rows as they are to be committed, whatever came before: all violations
         # are counted then, and one that is mended before is none.
         definition = _unchecked(member.change.definition)
-        branch: Branch
-        if head.format == iceberg.FORMAT:
-            branch = IcebergBranch.open(self._context, self._owner, head, definition)
-            self.workspace.enter_iceberg(name.namespace, name.name, branch.document.location)
-            return _Written(member, branch, True, [])
-        if whole and not member.change.removed:
-            branch = DeltaBranch.open_whole(self._context, self._owner, head, definition)
-        else:
-            base = member.files() if whole else None
-            branch = DeltaBranch.open(self._context, self._owner, head, definition, base)
-        out = _Written(member, branch, whole, [], is_entered=False)
+        base = member.files() if whole and member.change.removed else None
+        branch = branch_class(head.format).open(
+            self._context, self._owner, head, definition, whole=whole, base=base
+        )
+        out = _Written(member, branch, [], is_entered=branch.document is not None)
+        if branch.document is not None:
+            self.workspace.enter_iceberg(name.namespace, name.name, branch.document)
+            return out
         if was_pinned:
             # Views and frames that were made of the table meanwhile go on by its name.
             self._enter(out)
         return out
 
     def _enter(self, written: _Written) -> None:
-        if written.is_entered or not isinstance(written.branch, DeltaBranch):
+        if written.is_entered:
             return
         name = written.branch.head.name
         self.workspace.enter_delta(name.namespace, name.name, written.branch.location)
@@ -383,13 +372,14 @@ class SparkTables:
         return written
 
     def _complete(self, written: _Written) -> None:
-        if written.is_whole or not isinstance(written.branch, DeltaBranch):
+        if written.branch.is_whole:
             return
         # Joined without a look, so its base may have moved to the cut since.
         written.branch.head = written.member.change.head
-        if not written.member.change.is_new:
+        if written.member.change.is_new:
+            written.branch.is_whole = True
+        else:
             written.branch.complete(written.member.files())
-        written.is_whole = True
 
     def _pin(self, name: TableName, member: Member) -> None:
         head, storage = member.change.head, self._context.storage

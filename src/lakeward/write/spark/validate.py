@@ -14,13 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lakeward.context import LakeContext
 from lakeward.engines.spark.quoting import identifier
 from lakeward.engines.spark.rows import sample, violations
 from lakeward.errors import ConstraintViolation
-from lakeward.formats.delta.changes import difference
 from lakeward.formats.delta.generated import expression
-from lakeward.formats.delta.publication import commit_path
 from lakeward.model.definition import Definition
 from lakeward.model.derived_values import agrees
 from lakeward.model.expressions.nodes import Expression
@@ -29,8 +26,7 @@ from lakeward.model.expressions.where import parse
 from lakeward.model.file import DataFile
 from lakeward.model.types import Field
 from lakeward.read.plan import file_always_matches
-from lakeward.write.branch.delta import DeltaBranch
-from lakeward.write.branch.iceberg import IcebergBranch
+from lakeward.write.branch.base import Branch
 from lakeward.write.plan.validate import SAMPLE
 
 if TYPE_CHECKING:
@@ -41,9 +37,8 @@ _ZONE: Final = "Write with a session whose spark.sql.session.timeZone is UTC, or
 
 
 def check_rows(
-    context: LakeContext,
     session: Any,
-    branch: DeltaBranch | IcebergBranch,
+    branch: Branch,
     definition: Definition,
     added: Sequence[DataFile],
 ) -> None:
@@ -52,7 +47,6 @@ def check_rows(
     Derived partition values must be those of the rows, too.
 
     Args:
-        context: The lake's.
         session: Of Spark.
         branch: Where the rows are.
         definition: The table's, with its required columns and checks.
@@ -70,7 +64,8 @@ def check_rows(
     }
     derived = _derived(definition, new, str(branch.head.name))
     if open_checks or required or derived:
-        rows = _rows(context, session, branch, new)
+        source, addresses = branch.new_rows(new)
+        rows = session.read.format(source).load(addresses)
         checks = _checks(open_checks, definition) | _present(required) | derived
         _refuse(rows, checks, str(branch.head.name))
 
@@ -196,25 +191,3 @@ def _refuse(rows: DataFrame, checks: Mapping[str, _Check], table: str) -> None:
         sample=shown,
         **({} if check.column is None else {"column": check.column}),
     )
-
-
-def _rows(
-    context: LakeContext,
-    session: Any,
-    branch: DeltaBranch | IcebergBranch,
-    new: Sequence[DataFile],
-) -> DataFrame:
-    """The rows of new files alone, as the table's columns."""
-    head, storage = branch.head, context.storage
-    root = storage.uri(head.location)
-    if isinstance(branch, IcebergBranch):
-        # Spark writes every column into the files, partition columns too.
-        return session.read.parquet(*(f"{root}/{f.path}" for f in new))
-    place = f"{head.location}/{branch.directory}/_check"
-    # A log of the new files alone, so that mapped columns and deletion vectors are honoured.
-    # As the branch has them: Spark would take a required column's word for it.
-    task, tables = difference(head, branch.definition, (), new, root=root, place=place)
-    for where, data in tables:
-        if where == task.after:
-            storage.put(commit_path(where, 0), data)
-    return session.read.format("delta").load(storage.uri(task.after))
