@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakeward.write.plan.retry import Retry
     from lakeward.write.plan.row_changes import RowChanges
     from lakeward.write.transaction.collision import Collision
-    from lakeward.write.transaction.committing import CommitResult
+    from lakeward.write.transaction.lifecycle import CommitResult
     from lakeward.write.transaction.staged import StagedCommit
     from lakeward.write.transaction.strategy import LastWriterWins, Replace
     from lakeward.write.transaction.transaction import Transaction
@@ -54,7 +54,7 @@ __all__ = [
 _HOMES = {
     "Collision": "lakeward.write.transaction.collision",
     "CommitEvent": "lakeward.model.events",
-    "CommitResult": "lakeward.write.transaction.committing",
+    "CommitResult": "lakeward.write.transaction.lifecycle",
     "Lake": "lakeward.lake.lake",
     "LastWriterWins": "lakeward.write.transaction.strategy",
     "Replace": "lakeward.write.transaction.strategy",

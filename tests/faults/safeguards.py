@@ -128,7 +128,7 @@ SAFEGUARDS: Final = (
         "R1: files of deletion vectors that a commit names are kept",
         (
             Edit(
-                "write/transaction/committing.py",
+                "write/transaction/lifecycle.py",
                 "            for path in stored_paths(f)\n",
                 "            for path in [f.path]\n",
             ),
@@ -140,7 +140,7 @@ SAFEGUARDS: Final = (
         "R1: vectors of rows that an update, a delete or a merge marked are kept",
         (
             Edit(
-                "write/transaction/committing.py",
+                "write/transaction/lifecycle.py",
                 "            for path in stored_paths(f)\n",
                 "            for path in [f.path]\n",
             ),
@@ -259,7 +259,7 @@ SAFEGUARDS: Final = (
         "R3: what a serializable transaction read is compared, in the tables it only reads",
         (
             Edit(
-                "write/transaction/committing.py",
+                "write/transaction/lifecycle.py",
                 "        if self.isolation is not Isolation.SERIALIZABLE:\n            return {}\n",
                 "        if self.isolation:\n            return {}\n",
             ),
@@ -282,10 +282,10 @@ SAFEGUARDS: Final = (
         "R4: an unknown outcome deletes no file",
         (
             Edit(
-                "write/transaction/transaction.py",
+                "write/transaction/lifecycle.py",
                 "        except OutcomeUnknown:\n",
                 "        except OutcomeUnknown:\n"
-                "            for member in self._view.members.values():\n"
+                "            for member in self.view.members.values():\n"
                 "                member.stager.discard()\n",
             ),
         ),
@@ -553,9 +553,9 @@ SAFEGUARDS: Final = (
         "P1: a change that Spark made is not replayed on a newer version",
         (
             Edit(
-                "write/spark/transaction.py",
-                "_replays: ClassVar[bool] = False",
-                "_replays: ClassVar[bool] = True",
+                "engines/base.py",
+                "            Capability.RUN_SQL,\n",
+                "            Capability.RUN_SQL,\n            Capability.REPLAY,\n",
             ),
             Edit(
                 "write/plan/change.py",

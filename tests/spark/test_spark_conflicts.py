@@ -118,7 +118,7 @@ def test_a_change_made_by_spark_is_never_replayed(
 ) -> None:
     """Also where a strategy that would replay it got past the refusal."""
     tx = lake.transaction(spark=spark)
-    tx._committing.resolver = Resolver(
+    tx._lifecycle.resolver = Resolver(
         context_of(lake), tx.transaction_id, tx._view, Strategies(strategy)
     )
     tx.sql(INSERT_ONLY.format(table=table))

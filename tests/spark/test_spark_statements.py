@@ -15,7 +15,7 @@ from pyspark.sql.pandas.functions import pandas_udf
 import lakeward as lw
 from lakeward.errors import InvalidInput, LakewardError, SchemaMismatch, UnsupportedFeature
 from lakeward.spark import sink
-from lakeward.write.spark.transaction import SparkTransaction
+from lakeward.write.transaction.transaction import Transaction
 
 BOTH = pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 
@@ -137,7 +137,7 @@ def test_the_usual_function_for_each_batch_names_its_rows_by_a_view(
     source = tmp_path / "source"
     spark.range(1, 5).write.parquet(str(source))
 
-    def upsert(tx: SparkTransaction, batch: Any) -> None:
+    def upsert(tx: Transaction, batch: Any) -> None:
         assert tx.read("t").count() == 3
         batch.createOrReplaceTempView("updates")
         tx.sql(

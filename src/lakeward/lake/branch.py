@@ -22,7 +22,7 @@ from lakeward.write.branch.base import Differ
 from lakeward.write.branch.named import BranchDiff, NamedBranch
 
 if TYPE_CHECKING:
-    from lakeward.write.transaction.committing import CommitResult
+    from lakeward.write.transaction.lifecycle import CommitResult
     from lakeward.write.transaction.transaction import Transaction
 
 

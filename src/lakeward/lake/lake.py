@@ -36,9 +36,9 @@ from lakeward.write.plan.retry import Retry
 from lakeward.write.tables import create as tables
 from lakeward.write.tables.adopt import adopt
 from lakeward.write.tables.clone import clone
-from lakeward.write.transaction.committing import CommitResult
 from lakeward.write.transaction.hooks import Hooks
 from lakeward.write.transaction.leases import LeaseKeeper
+from lakeward.write.transaction.lifecycle import CommitResult
 from lakeward.write.transaction.locking import PATIENCE_SECONDS
 from lakeward.write.transaction.strategy import OnConflict
 from lakeward.write.transaction.transaction import Transaction
@@ -248,7 +248,7 @@ class Lake(Closing):
         Args:
             isolation: `read_committed`, `snapshot` or `serializable`.
             spark: A session of Spark to read and write with; then it has SQL, and its frames are
-                Spark's: see `SparkTransaction`.
+                Spark's: see `Transaction.sql`.
             message: Why; kept with the commit.
             transaction_id: An id of your own choice, by which a replay is known.
             on_conflict: What to do where others were faster: `fail`; a `LastWriterWins`; a function

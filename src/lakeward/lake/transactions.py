@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
 from lakeward.write.commit.background import BackgroundWorker
 from lakeward.write.plan.retry import Retry
-from lakeward.write.transaction.committing import CommitResult
 from lakeward.write.transaction.hooks import Hooks
 from lakeward.write.transaction.leases import LeaseKeeper
+from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle
 from lakeward.write.transaction.locking import PATIENCE_SECONDS
+from lakeward.write.transaction.registration import checked_isolation
 from lakeward.write.transaction.rerun import reruns as attempts_of
 from lakeward.write.transaction.strategy import OnConflict, Strategies
-from lakeward.write.transaction.transaction import Transaction, checked_isolation
+from lakeward.write.transaction.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Transactions:
             locks: Tables to hold from the start.
             lock_timeout: How many seconds to wait for each of them.
         """
-        begun = _kind(spark)(
+        lifecycle = Lifecycle(
             self.context,
             self.keeper,
             self.background,
@@ -74,7 +74,9 @@ class Transactions:
             reruns=reruns,
             hooks=self.hooks,
             lock_timeout=lock_timeout,
+            **_engine(spark),
         )
+        begun = Transaction(lifecycle)
         if not locks:
             return begun
         try:
@@ -121,10 +123,10 @@ class Transactions:
         raise AssertionError(message)
 
 
-def _kind(spark: Any) -> Callable[..., Transaction]:
-    """What makes a transaction: one that Spark works in, or one that needs no Spark."""
+def _engine(spark: Any) -> dict[str, Any]:
+    """What has a transaction carried out by Spark, where a session is given."""
     if spark is None:
-        return Transaction
-    from lakeward.write.spark.transaction import SparkTransaction
+        return {}
+    from lakeward.write.spark.executor import SparkExecutor
 
-    return partial(SparkTransaction, spark=spark)
+    return {"executor": SparkExecutor, "spark": spark}

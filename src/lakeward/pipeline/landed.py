@@ -15,7 +15,7 @@ from typing import Any, Final
 from lakeward.errors import InvalidInput, SchemaMismatch
 from lakeward.pipeline.notices import SAMPLE, Notice, counted, named
 from lakeward.pipeline.plan import NewFiles
-from lakeward.write.spark.transaction import SparkTransaction
+from lakeward.write.transaction.transaction import Transaction
 
 _WIDER: Final = ("tinyint", "smallint", "int", "bigint")
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
@@ -35,7 +35,7 @@ class _Alike:
     fields: dict[str, Any]
 
 
-def landed(tx: SparkTransaction, found: NewFiles, table: str) -> tuple[Any, list[Notice]]:
+def landed(tx: Transaction, found: NewFiles, table: str) -> tuple[Any, list[Notice]]:
     """The rows of new files, and what a user must know of their columns.
 
     Where there are no new files, no rows, with the columns that files have.
@@ -66,7 +66,7 @@ def landed(tx: SparkTransaction, found: NewFiles, table: str) -> tuple[Any, list
     return reader.schema(whole).parquet(*paths), notices
 
 
-def _nothing(tx: SparkTransaction, found: NewFiles) -> Any:
+def _nothing(tx: Transaction, found: NewFiles) -> Any:
     if found.schema is not None:
         return tx.spark.createDataFrame([], found.schema)
     example = found.directory.example()
@@ -76,7 +76,7 @@ def _nothing(tx: SparkTransaction, found: NewFiles) -> Any:
     return tx.spark.read.parquet(example).limit(0)
 
 
-def _kinds(tx: SparkTransaction, found: NewFiles) -> list[_Alike]:
+def _kinds(tx: Transaction, found: NewFiles) -> list[_Alike]:
     """The new files by their columns."""
     by_columns: dict[str, list[str]] = {}
     for file in found.files:

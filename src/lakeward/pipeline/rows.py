@@ -21,14 +21,15 @@ from lakeward.pipeline.declaration import Mode, Step
 from lakeward.pipeline.notices import SAMPLE, Notice, named
 from lakeward.pipeline.plan import NewVersions, check_readable
 from lakeward.write.commit.publish import publish_backlog
-from lakeward.write.spark.transaction import SparkTransaction
+from lakeward.write.spark.executor import append_once
+from lakeward.write.transaction.transaction import Transaction
 
 _DELETE: Final = "_lakeward_delete"
 _INTEGERS: Final = ("int8", "int16", "int32", "int64")
 _FEED: Final = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
-def fresh(tx: SparkTransaction, context: LakeContext, found: NewVersions) -> Any:
+def fresh(tx: Transaction, context: LakeContext, found: NewVersions) -> Any:
     """The rows that others brought into a table since a step looked last, by the planned version.
 
     Nothing that the transaction itself does to the table is among them.
@@ -67,7 +68,7 @@ def fresh(tx: SparkTransaction, context: LakeContext, found: NewVersions) -> Any
     return own.filter(own["_lakeward_file"].isin(names)).drop("_lakeward_file")
 
 
-def _fresh_iceberg(tx: SparkTransaction, context: LakeContext, found: NewVersions) -> Any:
+def _fresh_iceberg(tx: Transaction, context: LakeContext, found: NewVersions) -> Any:
     """Append scans over each range of new versions: what lies between them was seen before."""
     head = found.head
     versions = found.versions
@@ -110,15 +111,15 @@ def _ranges(versions: Sequence[int]) -> Iterator[tuple[int, int]]:
     yield low, high
 
 
-def put_once(tx: SparkTransaction, step: Step, rows: Any) -> Any:
+def put_once(tx: Transaction, step: Step, rows: Any) -> Any:
     """Write the rows of a step that can be read back from its table; None where they cannot.
 
     Written first and looked at then, they are computed once and need not be kept.
     """
-    return tx.append_once(str(step.target), rows) if step.mode is Mode.APPEND else None
+    return append_once(tx, str(step.target), rows) if step.mode is Mode.APPEND else None
 
 
-def put(tx: SparkTransaction, step: Step, rows: Any) -> None:
+def put(tx: Transaction, step: Step, rows: Any) -> None:
     """Bring the rows of a step into its table."""
     target = str(step.target)
     if step.mode is Mode.APPEND:
@@ -129,7 +130,7 @@ def put(tx: SparkTransaction, step: Step, rows: Any) -> None:
         _merge(tx, step, rows)
 
 
-def _merge(tx: SparkTransaction, step: Step, rows: Any) -> None:
+def _merge(tx: Transaction, step: Step, rows: Any) -> None:
     view = f"_lakeward_{step.target.namespace or 'default'}_{step.target.name}"
     rows.createOrReplaceTempView(view)
     on = " AND ".join(f"t.{identifier(k)} <=> s.{identifier(k)}" for k in step.key)
@@ -154,7 +155,7 @@ def _merge(tx: SparkTransaction, step: Step, rows: Any) -> None:
     tx.sql(f"MERGE INTO {target} AS t USING {view} AS s ON {on} {' '.join(clauses)}")
 
 
-def written(tx: SparkTransaction, step: Step, rows: Any) -> Any:
+def written(tx: Transaction, step: Step, rows: Any) -> Any:
     """The rows that a step brought into its table, as they are there now, for a later step.
 
     Rows that delete theirs are not among them. Where a row that was older than the table's changed

@@ -28,8 +28,8 @@ from lakeward.pipeline.notices import Notice
 from lakeward.pipeline.outcome import RunResult, StepResult
 from lakeward.pipeline.plan import PlannedStep, plan
 from lakeward.pipeline.sources import Landing, Whole
-from lakeward.write.spark.transaction import SparkTransaction
 from lakeward.write.tables import create as tables
+from lakeward.write.transaction.transaction import Transaction
 
 _ATTEMPTS: Final = 5
 
@@ -128,7 +128,7 @@ def _attempt(
         seconds = time.monotonic() - progress.began
         return RunResult(pipeline.name, None, seconds=seconds, notices=found.notices)
     reach("pipeline.planned")
-    tx: SparkTransaction = lake.transaction(spark=spark, message=f"pipeline {pipeline.name}")
+    tx: Transaction = lake.transaction(spark=spark, message=f"pipeline {pipeline.name}")
     progress.run_id = tx.transaction_id
     engines = bundle.engines(spark)
     kept: list[Any] = []
@@ -167,7 +167,7 @@ def _attempt(
 
 def _steps(
     progress: Progress,
-    tx: SparkTransaction,
+    tx: Transaction,
     context: LakeContext,
     observe: Observer | None,
     kept: list[Any],
@@ -214,7 +214,7 @@ def _steps(
 
 def _frame(
     progress: Progress,
-    tx: SparkTransaction,
+    tx: Transaction,
     context: LakeContext,
     planned: PlannedStep,
     name: str,
@@ -248,7 +248,7 @@ def _definition(context: LakeContext, step: Step) -> Definition:
         return context.definition(session, heads.get(session, step.target))
 
 
-def _record(session: Session, progress: Progress, tx: SparkTransaction) -> None:
+def _record(session: Session, progress: Progress, tx: Transaction) -> None:
     """Record what was taken in: refused where another run took some of it meanwhile."""
     consumer = progress.pipeline.name
     for planned in progress.planned:

@@ -29,7 +29,7 @@ from lakeward.log.database import Session
 from lakeward.model import arguments
 from lakeward.stream.epoch import CommitThread, Epoch, EpochResult
 from lakeward.stream.table import Replayed, SinkTable
-from lakeward.write.transaction.committing import CommitResult
+from lakeward.write.transaction.lifecycle import CommitResult
 from lakeward.write.transaction.transaction import Transaction
 
 

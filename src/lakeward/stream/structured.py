@@ -25,13 +25,13 @@ from lakeward.model import arguments
 from lakeward.model.inputs import Cursor
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
-from lakeward.write.spark.transaction import SparkTransaction
+from lakeward.write.transaction.transaction import Transaction
 
 _SOURCE: Final = "micro-batches"
 _QUERY_ID: Final = "sql.streaming.queryId"
 """Where Spark tells the code that it calls for a batch which query that is."""
 
-Writer: TypeAlias = Callable[[SparkTransaction, Any], None]
+Writer: TypeAlias = Callable[[Transaction, Any], None]
 """Writes the rows of a micro-batch into any tables, by a transaction."""
 
 

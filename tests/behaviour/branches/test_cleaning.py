@@ -51,7 +51,7 @@ def test_the_branch_of_a_dead_transaction_goes_when_the_lake_is_opened(
     before = sorted(place.rglob("*"))
     tx, branch = begin(lake, "t")
     upsert(branch.location, _rows(0, 9, v="new"))
-    tx._registered.let_go()
+    tx._lifecycle.registered.let_go()
     _expire(lake)
 
     other = make_lake()

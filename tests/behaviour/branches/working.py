@@ -39,7 +39,7 @@ def begin(
     """A transaction with a branch of a table in it."""
     tx = lake.transaction(**options)
     member = tx._view.member(TableName.parse(name), reads=not blind)
-    tx._registered.ensure()
+    tx._lifecycle.registered.ensure()
     base = None if blind else member.files()
     change = member.change
     branch = DeltaBranch.open(

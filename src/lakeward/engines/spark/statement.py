@@ -168,6 +168,11 @@ class Statement:
     zorder: tuple[str, ...] = ()
     asks: bool = False
 
+    @property
+    def changes(self) -> bool:
+        """Whether it changes something, if only the session's views."""
+        return self.kind is not Kind.QUERY
+
     def rewritten(
         self,
         name: Callable[[TableRef], str | None],

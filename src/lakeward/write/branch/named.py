@@ -33,7 +33,7 @@ from lakeward.write.commit import conflict, drift
 from lakeward.write.commit.drift import follow_all
 from lakeward.write.plan.change import Change
 from lakeward.write.stage.added_files import check_rows
-from lakeward.write.transaction.committing import CommitResult
+from lakeward.write.transaction.lifecycle import CommitResult
 from lakeward.write.transaction.transaction import Transaction
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lakeward.context import LakeContext
 from lakeward.engines.spark.changes import write_difference
 from lakeward.engines.spark.quoting import identifier
 from lakeward.engines.spark.workspace import NAMESPACE, Workspace
@@ -79,21 +78,14 @@ class SparkTables:
     """What a transaction on Spark works with.
 
     Args:
-        context: The lake's.
-        owner: The transaction's id.
         view: At which version it sees each table.
-        register: Called before a file is written.
         spark: The user's session.
     """
 
-    def __init__(
-        self, context: LakeContext, owner: str, view: View, register: Callable[[], None], spark: Any
-    ) -> None:
-        self._context = context
-        self._owner = owner
+    def __init__(self, view: View, spark: Any) -> None:
+        self._context = view.context
         self._view = view
-        self._register = register
-        self.workspace = Workspace(spark, owner)
+        self.workspace = Workspace(spark, view.transaction_id)
         self._pinned: dict[TableName, int] = {}
         self._written: dict[TableName, _Written] = {}
 
@@ -330,7 +322,7 @@ class SparkTables:
         return branch.net(differ=self._tell)
 
     def _open(self, name: TableName, member: Member, *, whole: bool) -> _Written:
-        self._register()
+        self._view.register()
         was_pinned = self._pinned.pop(name, None) is not None
         head = member.change.head
         # Checks run on the rows as they are to be committed, whatever came before: all violations
@@ -338,7 +330,7 @@ class SparkTables:
         definition = _unchecked(member.change.definition)
         base = member.files() if whole and member.change.removed else None
         branch = branch_class(head.format).open(
-            self._context, self._owner, head, definition, whole=whole, base=base
+            self._context, self._view.transaction_id, head, definition, whole=whole, base=base
         )
         out = _Written(member, branch, [], is_entered=branch.document is not None)
         if branch.document is not None:

@@ -32,7 +32,7 @@ from lakeward.write.rows.removal import InScope, WithKeys
 from lakeward.write.transaction.member import Member
 
 
-def settle(member: Member, head: Head) -> None:
+def resolve(member: Member, head: Head) -> None:
     """Make the change again on top of a newer version, with the last say over its keys.
 
     Raises:

@@ -40,6 +40,7 @@ from lakeward.write.rows import feed, rewrite
 from lakeward.write.rows.apply import Done, carried_out
 from lakeward.write.rows.removal import Going, InScope, Removal, WithKeys
 from lakeward.write.rows.work import RowWork
+from lakeward.write.stage import added_files
 from lakeward.write.stage.stager import Stager
 from lakeward.write.stage.writable import check_deletable, check_writable
 
@@ -133,6 +134,13 @@ class Member:
         self.change.operations.append(operation)
         return self._carry_out(RowsChanged(plan, len(self.change.operations) - 1))
 
+    def add_files(self, paths: Sequence[str]) -> None:
+        """Add Parquet files that lie below the table's location, checked like appended rows."""
+        found = added_files.entries(self.context, self.change, paths)
+        self.add(found)
+        self.change.claims.extend(f.path for f in found)
+        self.change.operations.append(Operation("ADD FILES", {"files": str(len(found))}))
+
     def remove_files(self, paths: Sequence[str]) -> None:
         """Take whole files out.
 
@@ -149,6 +157,7 @@ class Member:
         for path in paths:
             self.change.remove(live[path])
         self.change.fixed = True
+        self.change.operations.append(Operation("REMOVE FILES", {"files": str(len(paths))}))
 
     def move(self, head: Head) -> None:
         """See the table at another version, on which the change can be made as it is."""

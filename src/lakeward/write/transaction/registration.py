@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from lakeward.context import LakeContext
-from lakeward.errors import LakewardError, TransactionClosed
+from lakeward.errors import InvalidInput, LakewardError, TransactionClosed
 from lakeward.log import locks, transactions
 from lakeward.log.database import Session
-from lakeward.model.commit import Isolation, TransactionState
+from lakeward.model.commit import Isolation, TransactionState, new_transaction_id
 from lakeward.model.steps import reach
 from lakeward.write.commit.outcome import patiently
 from lakeward.write.transaction.leases import LeaseKeeper
@@ -18,6 +19,8 @@ from lakeward.write.transaction.leases import LeaseKeeper
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_ISOLATIONS: Final = ", ".join(i.value for i in Isolation)
 
 
 class Registered:
@@ -130,3 +133,30 @@ class Registered:
 
 def _at_nothing(_: Session) -> None:
     pass
+
+
+def checked_isolation(text: str) -> Isolation:
+    """The isolation level of this name, in small letters or capitals.
+
+    Raises:
+        InvalidInput: There is none.
+    """
+    try:
+        return Isolation(str(text).lower())
+    except ValueError as error:
+        what = f"{text!r} is not an isolation level."
+        raise InvalidInput(what, hint=f"Use one of {_ISOLATIONS}.") from error
+
+
+def checked_id(text: object) -> str:
+    """The id that a user chose, or a new one where none is given.
+
+    Raises:
+        InvalidInput: It has other characters than ids have.
+    """
+    if text is None:
+        return new_transaction_id()
+    if not isinstance(text, str) or not _ID.fullmatch(text):
+        what = f"{text!r} is not a transaction id."
+        raise InvalidInput(what, hint="Use up to 128 letters, digits, '-' and '_'.")
+    return text

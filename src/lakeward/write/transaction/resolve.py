@@ -1,4 +1,4 @@
-"""Settling a conflict in the table where it arose, so that the rest of the transaction is kept."""
+"""Resolving a conflict in the table where it arose, so that the rest of the transaction is kept."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from lakeward.write.transaction.strategy import (
 )
 from lakeward.write.transaction.view import View
 
-_SETTLED: Final = frozenset({Kind.ADDED, Kind.REMOVED})
+_RESOLVABLE: Final = frozenset({Kind.ADDED, Kind.REMOVED})
 """Conflicts over rows. A new definition, or a file that is there already, asks for a new start."""
 
 
 class Resolver:
-    """Settles the conflicts of one transaction, as its isolation level and strategies say."""
+    """Resolves the conflicts of one transaction, as its isolation level and strategies say."""
 
     def __init__(
         self, context: LakeContext, transaction_id: str, view: View, strategies: Strategies
@@ -39,9 +39,9 @@ class Resolver:
         self._context = context
         self._transaction_id = transaction_id
         self._view = view
-        self._strategies = strategies
+        self.strategies = strategies
 
-    def settle(self, error: Conflict) -> bool:
+    def resolve(self, error: Conflict) -> bool:
         """Make the table's change fit the newest version; False when the conflict stands.
 
         A function of the user that answers `fail` or `retry` leaves its answer on the error.
@@ -49,13 +49,13 @@ class Resolver:
         Raises:
             InvalidInput: A function of the user gave no answer.
         """
-        if error.facts.get("kind") not in _SETTLED:
+        if error.facts.get("kind") not in _RESOLVABLE:
             return False
         name = TableName.parse(error.table)
         member = self._view.members[name]
         if self._view.catch_up(name):
             return True
-        strategy = self._strategies.for_table(name)
+        strategy = self.strategies.for_table(name)
         if isinstance(strategy, str):
             return False
         head = self._newest(member)
@@ -64,7 +64,7 @@ class Resolver:
         if isinstance(strategy, LastWriterWins):
             if not member.change.is_replayable:
                 return False
-            last_writer.settle(member, head)
+            last_writer.resolve(member, head)
             return True
         found = strategy(collision(error, self._transaction_id, member, head))
         return _apply(check_answer(found, member.change.definition), error, member, head)

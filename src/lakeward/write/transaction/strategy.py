@@ -17,7 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from lakeward.errors import Conflict, InvalidInput, UnsupportedFeature
+from lakeward.engines.base import ARROW, Capability, Engine, unsupported
+from lakeward.errors import Conflict, InvalidInput
 from lakeward.model import arguments
 from lakeward.model.commit import Isolation
 from lakeward.model.definition import Definition
@@ -115,24 +116,24 @@ class Strategies:
         isolation: Isolation,
         *,
         reruns: bool,
-        replays: bool = True,
+        engine: Engine = ARROW,
     ) -> Strategies:
-        """What a user asked for.
+        """The strategies that a user asked for.
 
         Args:
             wanted: A strategy, or one per table.
             isolation: The level of the transaction.
             reruns: Whether somebody can run the transaction's function again.
-            replays: Whether the transaction can make its changes again on a newer version.
+            engine: What makes the changes.
 
         Raises:
             InvalidInput: It is no strategy, or makes no sense here.
-            UnsupportedFeature: It makes changes again, and the transaction cannot.
+            UnsupportedFeature: It makes changes again, and the engine cannot.
         """
         found = cls._of(wanted, isolation, reruns=reruns)
-        if not replays:
+        if Capability.REPLAY not in engine.can:
             for strategy in (found.default, *found.named.values()):
-                _check_needs_no_replay(strategy)
+                _check_needs_no_replay(strategy, engine)
         return found
 
     @classmethod
@@ -179,18 +180,19 @@ def check_answer(answer: object, definition: Definition) -> Answer:
     raise InvalidInput(what, hint=f"Answer {words}, or lakeward.Replace(rows, where=...).")
 
 
-def _check_needs_no_replay(strategy: Strategy) -> None:
+def _check_needs_no_replay(strategy: Strategy, engine: Engine) -> None:
     if isinstance(strategy, str):
         return
+    name = engine.name
     what = (
-        f"on_conflict={strategy!r:.60} does not work in a transaction on Spark: it makes changes"
-        " again on a newer version, and what Spark has done is not done again."
+        f"on_conflict={strategy!r:.60} does not work in a transaction on {name}: it makes changes"
+        f" again on a newer version, and what {name} has done is not done again."
     )
     hint = (
-        "Use on_conflict='fail', or lake.run(fn, spark=spark) with 'retry', its default, which runs"
-        " fn again on the newest version. Without spark= every strategy works."
+        "Or use on_conflict='fail', or lake.run(fn, spark=spark) with 'retry', its default, which"
+        " runs fn again on the newest version."
     )
-    raise UnsupportedFeature(what, hint=hint, parameter="on_conflict")
+    raise unsupported(engine, Capability.REPLAY, what, hint=hint, parameter="on_conflict")
 
 
 def _checked(wanted: object, isolation: Isolation, *, reruns: bool) -> Strategy:

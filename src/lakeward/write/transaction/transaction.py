@@ -2,63 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, ClassVar, Final, Self
+from typing import Any, Self, cast
 
-import pyarrow as pa
-
-from lakeward.context import LakeContext
-from lakeward.errors import (
-    InvalidInput,
-    LakewardError,
-    Locked,
-    OutcomeUnknown,
-    TransactionClosed,
-    UnsupportedFeature,
-)
-from lakeward.log import heads
-from lakeward.log.database import Session
+from lakeward.engines.base import Capability, unsupported
+from lakeward.errors import TransactionClosed
 from lakeward.model import arguments
-from lakeward.model.commit import (
-    AppTransaction,
-    Head,
-    Isolation,
-    TransactionState,
-    new_transaction_id,
-)
+from lakeward.model.commit import AppTransaction, Head
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.when import Actions, Clauses
-from lakeward.model.expressions.where import parse
 from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
-from lakeward.model.steps import reach
-from lakeward.read.scan import check_columns
-from lakeward.write.commit.background import BackgroundWorker
-from lakeward.write.commit.drift import take_over
-from lakeward.write.commit.outcome import Outcome, happened, outcome, recorded
+from lakeward.write.commit.outcome import Outcome, outcome
 from lakeward.write.commit.ratify import OnRatify
-from lakeward.write.plan.change import Change, Operation, progress_operation, write_operation
-from lakeward.write.plan.merge_source import source_of
-from lakeward.write.plan.row_changes import RowChanges, merge_told
-from lakeward.write.plan.row_plan import merge_plan, update_plan
-from lakeward.write.stage import added_files as adding
-from lakeward.write.transaction.committing import CommitResult, Committing, commit_event
-from lakeward.write.transaction.hooks import Hooks
-from lakeward.write.transaction.leases import LeaseKeeper
-from lakeward.write.transaction.locking import PATIENCE_SECONDS, TableLocks
+from lakeward.write.plan.change import Change, progress_operation
+from lakeward.write.plan.row_changes import RowChanges
+from lakeward.write.transaction.executor import SqlExecutor
+from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle, Operating
+from lakeward.write.transaction.locking import PATIENCE_SECONDS
 from lakeward.write.transaction.member import Member
-from lakeward.write.transaction.registration import Registered
-from lakeward.write.transaction.resolve import Resolver
 from lakeward.write.transaction.staging import Staging
-from lakeward.write.transaction.strategy import LastWriterWins, OnConflict, Strategies
-from lakeward.write.transaction.view import View
-
-_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_ISOLATIONS: Final = ", ".join(i.value for i in Isolation)
 
 
 class Transaction:
@@ -66,57 +31,18 @@ class Transaction:
 
     Used as a context manager it commits at the end of the block and rolls back on an error. A
     violation or any other failure of an operation ends the transaction.
+
+    In a transaction on Spark, `lake.transaction(spark=…)`, Spark reads and writes the rows: data
+    may be its frames, rows that are read are one, and conditions and values are its expressions.
     """
 
-    _replays: ClassVar[bool] = True
-    """Whether its changes can be made again on a newer version."""
-
-    def __init__(
-        self,
-        context: LakeContext,
-        keeper: LeaseKeeper,
-        background: BackgroundWorker,
-        *,
-        isolation: str = "snapshot",
-        message: str | None = None,
-        transaction_id: str | None = None,
-        attempts: int = 1,
-        on_conflict: OnConflict | None = None,
-        reruns: bool = False,
-        hooks: Hooks | None = None,
-        lock_timeout: float = PATIENCE_SECONDS,
-    ) -> None:
-        self._context = context
-        self.transaction_id = _checked_id(transaction_id)
-        self.isolation = checked_isolation(isolation)
-        self._strategies = Strategies.of(
-            on_conflict, self.isolation, reruns=reruns, replays=self._replays
-        )
-        self.message = arguments.optional_text(message, "message")
-        self._chosen_id = transaction_id is not None
-        self._registered = Registered(
-            context, keeper, self.transaction_id, isolation=self.isolation, message=self.message
-        )
-        self._view = View(context, self.transaction_id, self.isolation, self._registered)
-        self._lock_timeout = arguments.number(lock_timeout, "lock_timeout")
-        self._locks = TableLocks(context, self.transaction_id, self._registered.ensure)
-        self._committing = Committing(
-            context=context,
-            background=background,
-            transaction_id=self.transaction_id,
-            isolation=self.isolation,
-            message=self.message,
-            attempts=attempts,
-            lock_timeout=self._lock_timeout,
-            view=self._view,
-            registered=self._registered,
-            locks=self._locks,
-            resolver=Resolver(context, self.transaction_id, self._view, self._strategies),
-            hooks=hooks,
-        )
-        self._state = TransactionState.OPEN
-        self._result: CommitResult | None = None
-        self._failure: BaseException | None = None
+    def __init__(self, lifecycle: Lifecycle) -> None:
+        self._lifecycle = lifecycle
+        self._executor = lifecycle.executor
+        self._view = lifecycle.view
+        self.transaction_id = lifecycle.transaction_id
+        self.isolation = lifecycle.isolation
+        self.message = lifecycle.message
 
     # What a user does.
 
@@ -125,34 +51,28 @@ class Transaction:
 
         Args:
             name: The table.
-            data: An Arrow table, batches or reader, a pandas or Polars frame, or a list of dicts.
+            data: An Arrow table, batches or reader, a pandas or Polars frame, or a list of dicts;
+                in a transaction on Spark a frame of Spark too.
 
         Raises:
             SchemaMismatch: The data does not fit the table's schema.
             ConstraintViolation: Rows that the table's checks refuse.
         """
-        if self._is_replay():
-            return
-        with self._operation(name) as member:
-            change = member.change
-            member.add(member.stage(data))
-            change.operations.append(write_operation("Append", change))
+        if not self._is_replay():
+            with self._operation(name) as member:
+                self._executor.append(member, data)
 
     def overwrite(self, name: str, data: Any, *, where: str | None = None) -> None:
         """Replace all rows, or those for which `where` is true, which new rows must satisfy too."""
-        if self._is_replay():
-            return
-        with self._operation(name, reads=True) as member:
-            member.overwrite(data, where)
+        if not self._is_replay():
+            with self._operation(name, reads=True) as member:
+                self._executor.overwrite(member, data, where)
 
     def delete(self, name: str, *, where: str) -> None:
         """Delete the rows for which `where` is true."""
-        if self._is_replay():
-            return
-        with self._operation(name, reads=True) as member:
-            scope = parse(where, member.change.definition.schema)
-            member.remove_rows(scope)
-            member.change.operations.append(Operation("DELETE", {"predicate": where}))
+        if not self._is_replay():
+            with self._operation(name, reads=True) as member:
+                self._executor.delete(member, where)
 
     def update(
         self,
@@ -179,9 +99,7 @@ class Transaction:
         if self._is_replay():
             return RowChanges()
         with self._operation(name, reads=True) as member:
-            plan = update_plan(member.change.definition.schema, name, set, where)
-            told = {} if where is None else {"predicate": where}
-            return member.change_rows(plan, Operation("UPDATE", told))
+            return self._executor.update(member, set, where)
 
     def merge(
         self,
@@ -223,33 +141,24 @@ class Transaction:
         if self._is_replay():
             return RowChanges()
         with self._operation(name, reads=True) as member:
-            schema = member.change.definition.schema
-            source = source_of(data, schema, name, self._context.merge_memory)
-            plan = merge_plan(schema, name, source, on, clauses)
-            return member.change_rows(plan, Operation("MERGE", merge_told(on, clauses)))
+            return self._executor.merge(member, data, on, clauses)
 
     def add_files(self, name: str, paths: Sequence[str]) -> None:
         """Add Parquet files that lie below the table's location already.
 
         Each is checked like appended rows are: schema, required columns and checks.
         """
-        if self._is_replay():
-            return
-        with self._operation(name) as member:
-            change = member.change
-            found = adding.entries(self._context, change, paths)
-            member.add(found)
-            change.claims.extend(f.path for f in found)
-            change.operations.append(Operation("ADD FILES", {"files": str(len(found))}))
+        self._require(Capability.ADD_FILES)
+        if not self._is_replay():
+            with self._operation(name) as member:
+                member.add_files(paths)
 
     def remove_files(self, name: str, paths: Iterable[str]) -> None:
         """Remove files from the table by their paths; the files themselves stay for time travel."""
-        if self._is_replay():
-            return
-        with self._operation(name, reads=True) as member:
-            wanted = list(dict.fromkeys(arguments.texts(paths, "paths")))
-            member.remove_files(wanted)
-            member.change.operations.append(Operation("REMOVE FILES", {"files": str(len(wanted))}))
+        self._require(Capability.ADD_FILES)
+        if not self._is_replay():
+            with self._operation(name, reads=True) as member:
+                member.remove_files(list(dict.fromkeys(arguments.texts(paths, "paths"))))
 
     def record(self, name: str, app_id: str, version: int) -> None:
         """Record an application's own progress with the table's commit (Delta's `txn`)."""
@@ -268,7 +177,7 @@ class Transaction:
         """Begin to write rows of a table as files, in any threads, ahead of their operation."""
         with self._operation(name) as member:
             member.check_writable()
-            self._registered.ensure()
+            self._view.register()
         return Staging(member, partial(self._operation, name))
 
     def on_ratify(self, record: OnRatify) -> None:
@@ -279,50 +188,82 @@ class Transaction:
                 transaction, and nothing is committed.
         """
         if not self._is_replay():
-            self._check_open()
-            self._committing.on_ratify.append(record)
+            self._lifecycle.check_open()
+            self._lifecycle.on_ratify.append(record)
 
     def read(
         self, name: str, *, columns: Sequence[str] | None = None, where: str | None = None
-    ) -> pa.Table:
-        """The rows as this transaction sees them: its base versions with its own changes."""
+    ) -> Any:
+        """The rows as this transaction sees them: its base versions with its own changes.
+
+        An Arrow table; in a transaction on Spark a frame of its session, which later changes of
+        the transaction do not change.
+        """
         with self._operation(name, reads=True) as member:
-            change = member.change
-            check_columns(columns, change.definition, str(change.head.name))
-            scope = None if where is None else parse(where, change.definition.schema)
-            change.reads.append(scope)
-            return member.read(columns, scope)
+            return self._executor.read(member, columns, where)
 
     @property
     def spark(self) -> Any:
-        """The session of a transaction on Spark; see `SparkTransaction.spark`.
+        """The Spark session of the transaction: a copy of the one given, which knows its tables.
 
         Raises:
-            UnsupportedFeature: The transaction has none.
+            UnsupportedFeature: The transaction was begun without Spark.
         """
-        raise _needs_spark()
+        return self._sql().session
 
     def name(self, name: str) -> str:
-        """What a table is called in that session; see `SparkTransaction.name`.
+        """What a table is called in the Spark session, for writers that take a name.
+
+        `frame.write.insertInto(tx.name("sales.orders"))`, with a frame of the session that the
+        transaction was given or of `tx.spark`. What is done by that name is committed with the
+        transaction, and taken to be about the whole table. Columns and properties must stay.
 
         Raises:
-            UnsupportedFeature: The transaction has no session of Spark.
+            UnsupportedFeature: The transaction was begun without Spark.
         """
-        raise _needs_spark(name)
+        executor = self._sql()
+        with self._operation(name, reads=True) as member:
+            return executor.name(member)
 
     def sql(
         self,
         text: str,
         /,
-        args: Mapping[str, Any] | Sequence[Any] | None = None,  # noqa: ARG002  needs Spark
-        **values: Any,  # noqa: ARG002  needs Spark
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        **values: Any,
     ) -> Any:
-        """Run a statement of Spark SQL by plain table names; see `SparkTransaction.sql`.
+        """Run a statement of Spark SQL, with the lake's tables by their plain names.
+
+        Tables that it reads are seen at the transaction's cut, with what the transaction did to
+        them; tables that it writes are changed on a branch that nobody else sees. Temporary views
+        of the session that the transaction was given are known, those that were made since too.
+
+        A query gives a frame that shows the tables as they are now, whenever it is run.
+
+        A statement that Spark refuses before it runs it, because it cannot be parsed or names a
+        column that is not there, raises Spark's own error. It has changed nothing, and the
+        transaction stays open.
+
+        Args:
+            text: SELECT, INSERT, UPDATE, DELETE, MERGE, OPTIMIZE, CREATE TABLE, with or without AS
+                SELECT, or CREATE TEMPORARY VIEW. A table that is made appears with the commit.
+            args: Values for parameters as in `spark.sql`: a mapping for `:name`, a list for `?`.
+            **values: Frames, columns of frames, texts and numbers that replace `{name}` in the
+                text, as in `spark.sql`.
 
         Raises:
-            UnsupportedFeature: The transaction has no session of Spark.
+            InvalidInput: It cannot be understood, or names a value that was not given.
+            AlreadyExists: It makes a table that is there.
+            UnsupportedFeature: The transaction was begun without Spark, or the statement would or
+                might change something outside it; says why. The transaction stays open.
+            TableNotFound: It names a table that is not there.
         """
-        raise _needs_spark(text)
+        executor = self._sql()
+        statement = executor.statement(text, values)
+        if statement.changes and self._is_replay():
+            return executor.nothing()
+        with self._lifecycle.running():
+            return executor.run(statement, args)
 
     def lock(self, name: str, *, mode: str = "write", timeout: float = PATIENCE_SECONDS) -> None:
         """Keep others from changing a table until this transaction ends.
@@ -345,19 +286,8 @@ class Transaction:
         """
         table, wanted = TableName.parse(name), LockMode.of(mode)
         patience = arguments.number(timeout, "timeout")
-        if self._is_replay():
-            return
-        self._check_open()
-        try:
-            head = self._locks.take(table, wanted, patience)
-            if head is not None:
-                self._view.locked(head)
-        except Locked:
-            raise
-        except BaseException as error:
-            self.rollback()
-            self._failure = error
-            raise
+        if not self._is_replay():
+            self._lifecycle.take_lock(table, wanted, patience)
 
     def lock_all(self, locks: Mapping[str, str]) -> None:
         """Lock several tables, by the order of their names: who all do so never deadlock.
@@ -374,7 +304,7 @@ class Transaction:
             for name, mode in arguments.mapping(locks, "locks").items()
         }
         for name in sorted(wanted):
-            self.lock(str(name), mode=wanted[name], timeout=self._lock_timeout)
+            self.lock(str(name), mode=wanted[name], timeout=self._lifecycle.lock_timeout)
 
     def commit(self) -> CommitResult:
         """Make every change true at once, and publish it.
@@ -387,48 +317,11 @@ class Transaction:
             Locked: Another transaction held a table to the end. Nothing was committed.
             OutcomeUnknown: The store stayed silent. Ask `lake.outcome` by the transaction's id.
         """
-        if self._result is not None:
-            return self._result
-        self._check_open()
-        try:
-            self._prepare()
-            ratified = self._committing.ratify()
-        except OutcomeUnknown:
-            # It stays open: `commit` may be called again and settles it, by its id.
-            raise
-        except BaseException:
-            self.rollback()
-            raise
-        if not ratified and not self._committing.on_ratify:
-            self.rollback()
-            self._result = CommitResult(self.transaction_id, {}, attempts=self.attempts)
-            return self._result
-        self._context.counters.add("commits")
-        self._state = TransactionState.RATIFIED
-        self._registered.let_go()
-        self._committing.discard_unused(ratified)
-        self._result = self._committing.publish(ratified)
-        self._ended(committed=True)
-        if ratified and self._context.events:
-            self._context.events.committed(commit_event(self._result, ratified))
-        reach("commit.acknowledged")
-        return self._result
+        return self._lifecycle.commit()
 
     def rollback(self) -> None:
         """Undo everything: no table changed, and the files staged so far are deleted."""
-        self._failure = None
-        if self._state is not TransactionState.OPEN:
-            return
-        self._state = TransactionState.ROLLED_BACK
-        if not self._registered.roll_back(self._before_rolled_back):
-            # Ratified after all, or nobody knows: then every file stays.
-            self._ended(committed=None)
-            return
-        for member in self._view.members.values():
-            with suppress(LakewardError):
-                member.stager.discard()
-                self._context.storage.delete(member.change.aside)
-        self._ended(committed=False)
+        self._lifecycle.rollback()
 
     def __enter__(self) -> Self:
         return self
@@ -441,19 +334,19 @@ class Transaction:
     ) -> None:
         if kind is not None:
             self.rollback()
-        elif self._failure is not None:
+        elif self._lifecycle.failure is not None:
             what = f"Transaction {self.transaction_id} was rolled back: an operation in it failed."
             hint = "Let the error end the block, or call rollback() to give up."
             raise TransactionClosed(
-                what, hint=hint, transaction_id=self.transaction_id, state=self._state
-            ) from self._failure
-        elif self._state is TransactionState.OPEN and self._result is None:
+                what, hint=hint, transaction_id=self.transaction_id, state=self._lifecycle.state
+            ) from self._lifecycle.failure
+        elif self.is_open:
             self.commit()
 
     @property
     def attempts(self) -> int:
         """How often it was tried, this time included."""
-        return self._committing.attempts
+        return self._lifecycle.attempts
 
     @property
     def bases(self) -> dict[str, int]:
@@ -463,120 +356,31 @@ class Transaction:
     @property
     def is_open(self) -> bool:
         """Whether it can still be changed."""
-        return self._state is TransactionState.OPEN and self._result is None
-
-    # How it is done.
-
-    def _prepare(self) -> None:
-        """Bring together what shall be committed, where that is not done as it is asked for."""
-
-    def _ended(self, *, committed: bool | None) -> None:  # noqa: ARG002  Spark asks for it
-        """Let go of what the transaction worked with; None where nobody knows how it ended."""
-        for member in self._view.members.values():
-            # They have the data of merges, and nothing is done again from here on.
-            member.change.steps.clear()
-
-    def _is_replay(self) -> bool:
-        """Whether a transaction of this, self-chosen, id was ratified before: then all is done."""
-        if not self._chosen_id or self._registered.is_registered:
-            return False
-        if self._result is None:
-            if not happened(self._context, self.transaction_id):
-                return False
-            with self._context.database.read() as session:
-                done = recorded(session, self.transaction_id)
-            self._state = TransactionState.RATIFIED
-            self._result = self._committing.publish(done)
-        return True
-
-    def _operation(self, name: str, *, reads: bool = False) -> _Guarded:
-        self._check_open()
-        table = TableName.parse(name)
-        strategy = self._strategies.for_table(table)
-        keyed = isinstance(strategy, LastWriterWins)
-        # What others do to a key counts from the cut on, so that must be taken before rows are.
-        member = self._view.member(table, reads=reads or keyed)
-        if isinstance(strategy, LastWriterWins) and not member.key:
-            schema = member.change.definition.schema
-            strategy.check(schema, name)
-            member.key = tuple(schema.by_name[column] for column in strategy.key)
-        return _Guarded(self, member)
-
-    def _begin_at(self, head: Head, definition: Definition) -> Change:
-        """The change of a table from a version of the caller's choice."""
-        self._check_open()
-        self._registered.ensure()
-        return self._view.begin_at(head, definition).change
-
-    def _before_rolled_back(self, session: Session) -> None:
-        self._find_published(session)
-        self._locks.release(session)
-
-    def _find_published(self, session: Session) -> None:
-        """On an open table its file may be there already: then it happened, whatever came after."""
-        for member in self._view.members.values():
-            head = member.change.head
-            if not head.guarded and heads.by_id(session, head.table_id) is not None:
-                locked = heads.lock(session, head.table_id, head.name)
-                take_over(self._context, session, locked)
-
-    def _check_open(self) -> None:
-        if self.is_open:
-            return
-        state = self._state.value.replace("_", " ")
-        what = f"Transaction {self.transaction_id} is {state}."
-        raise TransactionClosed(
-            what, hint="Begin a new one.", transaction_id=self.transaction_id, state=self._state
-        )
+        return self._lifecycle.is_open
 
     def outcome(self) -> Outcome:
         """What became of it, asked of the store."""
-        return outcome(self._context, self.transaction_id)
+        return outcome(self._view.context, self.transaction_id)
 
+    # How it is done.
 
-class _Guarded:
-    """An operation in progress: when it fails, the transaction is rolled back."""
+    def _is_replay(self) -> bool:
+        return self._lifecycle.is_replay()
 
-    def __init__(self, transaction: Transaction, member: Member) -> None:
-        self._transaction = transaction
-        self._member = member
+    def _operation(self, name: str, *, reads: bool = False) -> Operating[Member]:
+        self._lifecycle.check_open()
+        return self._lifecycle.operation(TableName.parse(name), reads=reads)
 
-    def __enter__(self) -> Member:
-        return self._member
+    def _begin_at(self, head: Head, definition: Definition) -> Change:
+        """The change of a table from a version of the caller's choice."""
+        self._lifecycle.check_open()
+        self._view.register()
+        return self._view.begin_at(head, definition).change
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is not None:
-            self._transaction.rollback()
-            self._transaction._failure = error
+    def _require(self, needed: Capability) -> None:
+        if needed not in self._executor.engine.can:
+            raise unsupported(self._executor.engine, needed)
 
-
-def checked_isolation(text: str) -> Isolation:
-    """The level of this name, in small letters or capitals.
-
-    Raises:
-        InvalidInput: There is none.
-    """
-    try:
-        return Isolation(str(text).lower())
-    except ValueError as error:
-        what = f"{text!r} is not an isolation level."
-        raise InvalidInput(what, hint=f"Use one of {_ISOLATIONS}.") from error
-
-
-def _needs_spark(*_: object) -> UnsupportedFeature:
-    what = "SQL needs a transaction on Spark."
-    return UnsupportedFeature(what, hint="Begin it with lake.transaction(spark=spark).")
-
-
-def _checked_id(text: object) -> str:
-    if text is None:
-        return new_transaction_id()
-    if not isinstance(text, str) or not _ID.fullmatch(text):
-        what = f"{text!r} is not a transaction id."
-        raise InvalidInput(what, hint="Use up to 128 letters, digits, '-' and '_'.")
-    return text
+    def _sql(self) -> SqlExecutor:
+        self._require(Capability.RUN_SQL)
+        return cast(SqlExecutor, self._executor)

@@ -43,14 +43,18 @@ class View:
         isolation: Isolation,
         registered: Registered,
     ) -> None:
+        self.context = context
+        self.transaction_id = transaction_id
         self.members: dict[TableName, Member] = {}
         self.missed: set[TableName] = set()
         """Tables that were asked for and not seen."""
-        self._context = context
-        self._transaction_id = transaction_id
         self._isolation = isolation
         self._registered = registered
         self._cut: dict[TableName, Head] | None = None
+
+    def register(self) -> None:
+        """Register the transaction, before a file of it is written."""
+        self._registered.ensure()
 
     def member(self, name: TableName, *, reads: bool) -> Member:
         """A table in the transaction.
@@ -102,7 +106,7 @@ class View:
             return
         if self._cut is not None or member is None:
             raise _looked_before(base, head)
-        with self._context.database.read() as session:
+        with self.context.database.read() as session:
             conflict.check(session, member.change, head, self._isolation)
         member.move(head)
 
@@ -119,8 +123,8 @@ class View:
         return True
 
     def _take_cut(self) -> None:
-        follow_all(self._context)
-        with self._context.database.read() as session:
+        follow_all(self.context)
+        with self.context.database.read() as session:
             self._cut = {h.name: h for h in heads.all_heads(session)}
             for name, member in self.members.items():
                 if member.change.is_new:
@@ -149,7 +153,7 @@ class View:
         if head.version == base.version:
             return member
         try:
-            with self._context.database.read() as session:
+            with self.context.database.read() as session:
                 conflict.check(session, member.change, head, self._isolation)
         except Conflict as error:
             if not _replannable(error, member):
@@ -176,23 +180,23 @@ class View:
             if head is None:
                 self.missed.add(name)
                 raise heads.missing(name)
-            definition = self._context.definition(session, head)
+            definition = self.context.definition(session, head)
             return head, definition, cut is None and (newest or may_have_drifted(session, head))
 
         head, definition, stale = (ask or self._ask)(question)
         if stale:
-            head = follow(self._context, head)
-            with self._context.database.read() as session:
-                definition = self._context.definition(session, head)
+            head = follow(self.context, head)
+            with self.context.database.read() as session:
+                definition = self.context.definition(session, head)
         return head, definition
 
     def _ask(self, question: Question) -> Answer:
-        with self._context.database.read() as session:
+        with self.context.database.read() as session:
             return question(session)
 
     def _add(self, head: Head, definition: Definition) -> Member:
         member = self.members[head.name] = Member.of(
-            self._context, self._transaction_id, head, definition, self._registered.ensure
+            self.context, self.transaction_id, head, definition, self._registered.ensure
         )
         return member
 

@@ -1,0 +1,98 @@
+"""What each engine can do with rows, and the error that names one which can."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from lakeward.errors import UnsupportedFeature
+
+
+class Capability(Enum):
+    """Something that an engine may be able to do; the value says it in words."""
+
+    READ_FILES = "read the rows of data files"
+    READ_MAPPED_IDS = "read columns that are mapped by ids"
+    READ_NEWEST = "read the newest version with every operation (isolation='read_committed')"
+    WRITE_ROWS = "write rows as data files"
+    WRITE_FOREIGN_FEATURES = "write tables with features that the lake itself does not implement"
+    CHECK_CONSTRAINTS = "check constraints"
+    WRITE_CHANGE_ROWS = "write the rows by which two versions differ"
+    REPLAY = "make changes again on a newer version"
+    ADD_FILES = "add and remove files by name"
+    RUN_SQL = "run SQL"
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An engine and its capabilities.
+
+    Attributes:
+        name: As errors name it.
+        how: What a user calls to work with it.
+        can: Its capabilities.
+    """
+
+    name: str
+    how: str
+    can: frozenset[Capability]
+
+
+ARROW: Final = Engine(
+    "the embedded engine",
+    "lake.transaction() without spark=",
+    frozenset(
+        {
+            Capability.READ_FILES,
+            Capability.READ_NEWEST,
+            Capability.WRITE_ROWS,
+            Capability.CHECK_CONSTRAINTS,
+            Capability.WRITE_CHANGE_ROWS,
+            Capability.REPLAY,
+            Capability.ADD_FILES,
+        }
+    ),
+)
+DATAFUSION: Final = Engine(
+    "DataFusion",
+    "table.to_arrow(), outside the transaction",
+    frozenset(
+        {Capability.READ_FILES, Capability.READ_MAPPED_IDS, Capability.WRITE_CHANGE_ROWS},
+    ),
+)
+SPARK: Final = Engine(
+    "Spark",
+    "lake.transaction(spark=spark)",
+    frozenset(
+        {
+            Capability.READ_FILES,
+            Capability.READ_MAPPED_IDS,
+            Capability.WRITE_ROWS,
+            Capability.WRITE_FOREIGN_FEATURES,
+            Capability.CHECK_CONSTRAINTS,
+            Capability.WRITE_CHANGE_ROWS,
+            Capability.RUN_SQL,
+        }
+    ),
+)
+ENGINES: Final = (ARROW, DATAFUSION, SPARK)
+
+
+def unsupported(
+    engine: Engine, needed: Capability, what: str | None = None, *, hint: str = "", **facts: Any
+) -> UnsupportedFeature:
+    """The error for something that an engine cannot do, naming an engine that can.
+
+    Args:
+        engine: The one that was asked.
+        needed: What it cannot do.
+        what: What happened, where more is known than that.
+        hint: What to do besides.
+        **facts: Attributes of the error.
+    """
+    said = what or f"{engine.name[0].upper()}{engine.name[1:]} cannot {needed.value}."
+    able = [other for other in ENGINES if needed in other.can]
+    ways = "; or ".join(f"{other.name} can: {other.how}" for other in able)
+    advice = f"{ways[0].upper()}{ways[1:]}. {hint}".strip() if able else hint
+    return UnsupportedFeature(said, hint=advice, **facts)

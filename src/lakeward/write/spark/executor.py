@@ -1,0 +1,323 @@
+"""The operations of a transaction on Spark: SQL and frames, on branches that nobody else sees.
+
+Before the commit each branch becomes one change of its table, whose new rows Spark validates. All
+tables, of both formats, are then ratified together, as in any other transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+
+from lakeward.engines.base import SPARK, Engine
+from lakeward.engines.spark.failures import NotRun, translated
+from lakeward.engines.spark.parameters import with_values
+from lakeward.engines.spark.quoting import identifier
+from lakeward.engines.spark.statement import (
+    Kind,
+    Statement,
+    query_of,
+    read_statement,
+)
+from lakeward.errors import AlreadyExists, LakewardError
+from lakeward.model.expressions.render import render
+from lakeward.model.expressions.when import Clauses
+from lakeward.model.expressions.where import parse
+from lakeward.model.names import TableName
+from lakeward.model.steps import reach
+from lakeward.read.scan import check_columns
+from lakeward.write.commit.new_table import told
+from lakeward.write.plan.change import Operation
+from lakeward.write.plan.row_changes import RowChanges, merge_told
+from lakeward.write.spark.frames import frame_of
+from lakeward.write.spark.merge import merge_sql, update_sql
+from lakeward.write.spark.names import created_name
+from lakeward.write.spark.sources import Found, Reader
+from lakeward.write.spark.sql import found_tables, spelled
+from lakeward.write.spark.tables import SparkTables
+from lakeward.write.spark.validate import refuse
+from lakeward.write.tables.create import define
+from lakeward.write.transaction.executor import NothingDone
+from lakeward.write.transaction.member import Member
+from lakeward.write.transaction.transaction import Transaction
+from lakeward.write.transaction.view import View
+
+if TYPE_CHECKING:
+    from lakeward.engines.spark.workspace import DataFrame, SparkSession
+
+_CHANGED: Final = "num_affected_rows"
+
+
+class SparkExecutor:
+    """Carries out the operations of a transaction by SQL in a session of Spark.
+
+    Tables are seen at one cut, with what the transaction itself did on top.
+    """
+
+    engine: ClassVar[Engine] = SPARK
+
+    def __init__(self, view: View, *, spark: SparkSession) -> None:
+        self._context = view.context
+        self.tables = SparkTables(view, spark)
+        self._reader = Reader(self.tables)
+
+    @property
+    def session(self) -> SparkSession:
+        """The transaction's own session: a copy of the one given, which knows its tables."""
+        return self.tables.workspace.session
+
+    def statement(self, text: str, values: Mapping[str, Any]) -> Statement:
+        """Read a statement, with values in the place of `{name}`."""
+        workspace = self.tables.workspace
+        text = with_values(self.session, text, values, lambda f: identifier(workspace.named(f)))
+        return read_statement(text)
+
+    def nothing(self) -> DataFrame:
+        """A frame without rows."""
+        return self.session.range(0).toDF("id")
+
+    def run(self, statement: Statement, args: Any) -> DataFrame:
+        """Run a statement with the names that its tables have here."""
+        # Looked up first, so that a statement that is refused has changed nothing.
+        with _unchanged():
+            found = found_tables(self._context, self.tables, statement)
+        if statement.kind is Kind.CREATE:
+            return self._make(statement, found, args)
+        with self._running(str(found.get(statement.target.start)) if statement.target else ""):
+            done = self._do(spelled(self.tables, self._reader, statement, found), args)
+            if statement.kind is Kind.VIEW:
+                self._reader.note_view(statement, found, args)
+            if statement.asks and _CHANGED in done.columns:
+                # It may have run as a MERGE, which tells more.
+                return done.select(_CHANGED)
+            return done
+
+    def read(self, member: Member, columns: Sequence[str] | None, where: str | None) -> DataFrame:
+        """The rows as the transaction sees them now, as a frame of its session."""
+        table, definition = member.change.head.name, member.change.definition
+        with self._running(str(table)):
+            check_columns(columns, definition, str(table))
+            rows = self.tables.workspace.frame(f"SELECT * FROM {self._reader.frame_of(table)}")
+            if where is not None:
+                rows = rows.where(render(parse(where, definition.schema)))
+            return rows if columns is None else rows.select(*map(identifier, columns))
+
+    def append(self, member: Member, data: Any) -> None:
+        """Add rows on the table's branch."""
+        table = member.change.head.name
+        with self._running(str(table)):
+            target = self.tables.to_append(table, Operation("WRITE", {"mode": "Append"}))
+            self._insert(table, target, data)
+
+    def overwrite(self, member: Member, data: Any, where: str | None) -> None:
+        """Delete rows on the table's branch, and add new ones."""
+        table, definition = member.change.head.name, member.change.definition
+        with self._running(str(table)):
+            rows = self._frame(table, data)
+            parameters = {"mode": "Overwrite", **_predicate(where)}
+            target = self.tables.to_write(table, Operation("WRITE", parameters), reads=True)
+            scope = None if where is None else parse(where, definition.schema)
+            self.tables.scope(table, scope)
+            if where is not None:
+                # No check of the table can have this name.
+                refuse(rows, {"overwrite where": where}, definition, str(table))
+            if self.tables.workspace.is_live(rows):
+                # Rows that are read from the table itself must be had before they go; frames of
+                # `tx.read` and `tx.sql` keep them.
+                rows = rows.localCheckpoint()
+            condition = "" if scope is None else f" WHERE {render(scope)}"
+            self._do(f"DELETE FROM {target}{condition}")
+            with _later_step():
+                self._insert(table, target, rows)
+
+    def delete(self, member: Member, where: str) -> None:
+        """Delete rows on the table's branch."""
+        table = member.change.head.name
+        with self._running(str(table)):
+            operation = Operation("DELETE", {"predicate": where})
+            target = self.tables.to_write(table, operation, reads=True)
+            scope = parse(where, member.change.definition.schema)
+            self.tables.scope(table, scope)
+            self._do(f"DELETE FROM {target} WHERE {render(scope)}")
+
+    def update(self, member: Member, values: Mapping[str, str], where: str | None) -> RowChanges:
+        """Set columns of rows on the table's branch."""
+        table, schema = member.change.head.name, member.change.definition.schema
+        with self._running(str(table)):
+            operation = Operation("UPDATE", _predicate(where))
+            target = self.tables.to_write(table, operation, reads=True)
+            scope = None if where is None else parse(where, schema)
+            statement = update_sql(schema, values, target=target, table=str(table), where=scope)
+            self.tables.scope(table, scope)
+            return _counted(self._do(statement))
+
+    def merge(
+        self, member: Member, data: Any, on: str | Sequence[str], clauses: Clauses
+    ) -> RowChanges:
+        """Merge rows on the table's branch; Spark counts rows of Delta tables only, no files."""
+        table = member.change.head.name
+        with self._running(str(table)):
+            rows = self._frame(table, data)
+            operation = Operation("MERGE", merge_told(on, clauses))
+            target = self.tables.to_write(table, operation, reads=True)
+            statement = merge_sql(
+                member.change.definition.schema,
+                rows.columns,
+                target=target,
+                source=self._named(table, rows),
+                table=str(table),
+                on=on,
+                clauses=clauses,
+            )
+            self.tables.scope(table, None)
+            return _counted(self._do(statement))
+
+    def name(self, member: Member) -> str:
+        """What a table is called in the session; what is done by it is about the whole table."""
+        table = member.change.head.name
+        with self._running(str(table)):
+            known = self.tables.to_write(table, Operation("WRITE"), reads=True)
+            self.tables.scope(table, None)
+            self.tables.workspace.share()
+            return known
+
+    def prepare(self) -> None:
+        """Make what was done on the branches part of the tables' changes."""
+        self.tables.settle()
+
+    def end(self, *, committed: bool | None) -> None:
+        """Delete the branches, as far as they are not committed, and forget the tables."""
+        if committed:
+            self.tables.committed()
+        elif committed is None:
+            self.tables.close()
+        else:
+            self.tables.discard()
+
+    def _make(self, statement: Statement, found: Found, args: Any) -> DataFrame:
+        """Make a table, with the rows of a query where there is one."""
+        created, workspace = statement.created, self.tables.workspace
+        if created is None or statement.target is None:
+            message = "a statement that makes a table says which"
+            raise AssertionError(message)
+        with _unchanged():
+            name = created_name(statement.target)
+            if self.tables.knows(name):
+                if created.if_missing:
+                    return self.nothing()
+                what = f"The lake has a table {name} already."
+                raise AlreadyExists(what, hint="Choose another name.", table=str(name))
+        rows = None
+        if created.is_filled:
+            with self._running(str(name)):
+                query = spelled(self.tables, self._reader, statement, found)
+                rows = self._do(query_of(query), args)
+        format_ = created.format or "delta"
+        with _unchanged():
+            declared = created.columns or ""
+            columns = workspace.declared(declared) if rows is None else workspace.columns(rows)
+            definition = define(
+                columns,
+                format_,
+                partition_by=created.partition_by,
+                properties=created.properties,
+                constraints={},
+                comment=created.comment,
+                guard=True,
+            )
+        with self._running(str(name)):
+            word = "CREATE TABLE" if rows is None else "CREATE TABLE AS SELECT"
+            target = self.tables.make(name, format_, definition, Operation(word, told(definition)))
+            if rows is not None:
+                with _later_step():
+                    self._insert(name, target, rows)
+            return self.nothing()
+
+    def _insert(self, table: TableName, target: str, data: Any) -> None:
+        rows = self._frame(table, data)
+        columns = ", ".join(map(identifier, rows.columns))
+        source = self._named(table, rows)
+        self._do(f"INSERT INTO {target} ({columns}) SELECT {columns} FROM {source}")
+
+    def _named(self, table: TableName, rows: DataFrame) -> str:
+        """What the rows of a frame are called in a statement that writes a table."""
+        settle = self.tables.is_iceberg(table)
+        return identifier(self.tables.workspace.named(rows, settle=settle))
+
+    def _frame(self, table: TableName, data: Any) -> DataFrame:
+        return frame_of(self.session, data, self.tables.definition(table), str(table))
+
+    def _do(self, sql: str, args: Any = None) -> DataFrame:
+        done = self.tables.workspace.frame(sql, args)
+        reach("branch.worked")
+        return done
+
+    @contextmanager
+    def _running(self, table: str) -> Generator[None]:
+        """Run an operation, with errors of Spark as the lake's where it has one of its own.
+
+        An operation that Spark refuses before it runs leaves the transaction as it was.
+        """
+        forget = self.tables.noted()
+        try:
+            yield
+        except NotRun as refused:
+            forget()
+            raise NothingDone(translated(refused.error, table) or refused.error) from None
+        except LakewardError:
+            raise
+        except Exception as error:
+            known = translated(error, table)
+            if known is not None:
+                raise known from error
+            raise
+
+
+def append_once(tx: Transaction, name: str, data: DataFrame) -> DataFrame | None:
+    """Add rows, and give them as they were written, which reads them and computes nothing.
+
+    None, and nothing is added, where they could not be told from other rows: of Iceberg tables,
+    and of tables that the transaction has used before.
+    """
+    executor, table = cast(SparkExecutor, tx._executor), TableName.parse(name)
+    if tx._is_replay() or not executor.tables.is_untouched(table):
+        return None
+    tx.append(name, data)
+    return executor.tables.added(table)
+
+
+@contextmanager
+def _unchanged() -> Generator[None]:
+    """Run what changes nothing: when it fails, the transaction goes on."""
+    try:
+        yield
+    except Exception as error:
+        raise NothingDone(error) from error
+
+
+@contextmanager
+def _later_step() -> Generator[None]:
+    """Run a step of an operation whose earlier steps have changed something."""
+    try:
+        yield
+    except NotRun as refused:
+        raise refused.error from None
+
+
+def _predicate(where: str | None) -> dict[str, str]:
+    return {} if where is None else {"predicate": where}
+
+
+def _counted(told: DataFrame) -> RowChanges:
+    """The numbers of rows that Spark answers a statement with, as far as it does."""
+    row = told.first()
+    found = {} if row is None else row.asDict()
+    changed = found.get(_CHANGED)
+    return RowChanges(
+        found.get("num_inserted_rows", None if changed is None else 0),
+        found.get("num_updated_rows", changed),
+        found.get("num_deleted_rows", None if changed is None else 0),
+        None,
+        None,
+    )

@@ -1,0 +1,402 @@
+"""A transaction's state, and its way from staged changes to published files."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, Generic, TypeVar
+
+from lakeward.context import LakeContext
+from lakeward.engines.base import Capability, Engine, unsupported
+from lakeward.errors import (
+    Conflict,
+    LakewardError,
+    Locked,
+    OutcomeUnknown,
+    TransactionClosed,
+    UnsupportedFeature,
+)
+from lakeward.log import heads
+from lakeward.log.database import Session
+from lakeward.model import arguments
+from lakeward.model.clock import to_datetime
+from lakeward.model.commit import Isolation, TransactionState
+from lakeward.model.events import CommitEvent
+from lakeward.model.locks import LockMode
+from lakeward.model.names import TableName
+from lakeward.model.steps import reach
+from lakeward.write.commit.background import BackgroundWorker
+from lakeward.write.commit.drift import take_over
+from lakeward.write.commit.open_table import ratify_open
+from lakeward.write.commit.outcome import happened, ratify_surely, recorded
+from lakeward.write.commit.publish import checkpoint_if_due, publish_member
+from lakeward.write.commit.ratify import Intent, OnRatify, ratify
+from lakeward.write.commit.record import Ratified
+from lakeward.write.rows.marking import stored_paths
+from lakeward.write.transaction.embedded import EmbeddedExecutor
+from lakeward.write.transaction.executor import Executor, NothingDone
+from lakeward.write.transaction.hooks import Hooks
+from lakeward.write.transaction.leases import LeaseKeeper
+from lakeward.write.transaction.locking import PATIENCE_SECONDS, TableLocks
+from lakeward.write.transaction.member import Member
+from lakeward.write.transaction.registration import Registered, checked_id, checked_isolation
+from lakeward.write.transaction.resolve import Resolver
+from lakeward.write.transaction.staged import staged_commit
+from lakeward.write.transaction.strategy import LastWriterWins, OnConflict, Strategies
+from lakeward.write.transaction.view import View
+
+M = TypeVar("M")
+
+_LOG = logging.getLogger(__name__)
+_RESOLVED: Final = 100
+"""How often conflicts are resolved before they are taken for a series without end."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """A committed transaction.
+
+    Attributes:
+        transaction_id: By which it can be asked for ever after.
+        versions: The new version of each table it changed.
+        timestamp: When, the same for all its tables.
+        attempts: How often it was tried.
+        published: False where a table's files could not be written yet; the commit stands, and
+            whoever opens the lake next writes them.
+    """
+
+    transaction_id: str
+    versions: Mapping[str, int]
+    timestamp: datetime | None = None
+    attempts: int = 1
+    published: bool = True
+
+
+def commit_event(result: CommitResult, ratified: Sequence[Ratified]) -> CommitEvent:
+    """The event that listeners get of a commit that changed at least one table."""
+    first = ratified[0].commit
+    return CommitEvent(
+        transaction_id=result.transaction_id,
+        versions=MappingProxyType(dict(result.versions)),
+        timestamp=to_datetime(first.timestamp_ms),
+        actor=first.info.actor,
+        message=first.info.message,
+        operations=MappingProxyType({str(m.head.name): m.commit.info.operation for m in ratified}),
+        published=result.published,
+    )
+
+
+class Lifecycle:
+    """One transaction from its first operation to the end: open, then ratified or rolled back.
+
+    Attributes:
+        state: Where it is.
+        result: Of the commit, once there is one.
+        failure: What an operation raised that ended it.
+        attempts: How often it was tried, this time included.
+        on_ratify: What else is recorded in the database transaction that ratifies it.
+    """
+
+    def __init__(
+        self,
+        context: LakeContext,
+        keeper: LeaseKeeper,
+        background: BackgroundWorker,
+        *,
+        isolation: str = "snapshot",
+        message: str | None = None,
+        transaction_id: str | None = None,
+        attempts: int = 1,
+        on_conflict: OnConflict | None = None,
+        reruns: bool = False,
+        hooks: Hooks | None = None,
+        lock_timeout: float = PATIENCE_SECONDS,
+        executor: type[Executor] = EmbeddedExecutor,
+        **options: Any,
+    ) -> None:
+        own = self.transaction_id = checked_id(transaction_id)
+        level = self.isolation = checked_isolation(isolation)
+        strategies = Strategies.of(on_conflict, level, reruns=reruns, engine=executor.engine)
+        self.message = arguments.optional_text(message, "message")
+        self.context = context
+        self.attempts = attempts
+        self.lock_timeout = arguments.number(lock_timeout, "lock_timeout")
+        self.registered = Registered(context, keeper, own, isolation=level, message=self.message)
+        self.view = View(context, own, level, self.registered)
+        self.locks = TableLocks(context, own, self.registered.ensure)
+        self.resolver = Resolver(context, own, self.view, strategies)
+        self.on_ratify: list[OnRatify] = []
+        self.state = TransactionState.OPEN
+        self.result: CommitResult | None = None
+        self.failure: BaseException | None = None
+        self._background = background
+        self._hooks = hooks
+        self._has_chosen_id = transaction_id is not None
+        _check_isolation(level, executor.engine)
+        self.executor = executor(self.view, **options)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still be changed."""
+        return self.state is TransactionState.OPEN and self.result is None
+
+    def check_open(self) -> None:
+        """Pass while the transaction can be changed.
+
+        Raises:
+            TransactionClosed: It ended.
+        """
+        if self.is_open:
+            return
+        state = self.state.value.replace("_", " ")
+        what = f"Transaction {self.transaction_id} is {state}."
+        raise TransactionClosed(
+            what, hint="Begin a new one.", transaction_id=self.transaction_id, state=self.state
+        )
+
+    def is_replay(self) -> bool:
+        """Whether a transaction of this, self-chosen, id was ratified before: then all is done."""
+        if not self._has_chosen_id or self.registered.is_registered:
+            return False
+        if self.result is None:
+            if not happened(self.context, self.transaction_id):
+                return False
+            with self.context.database.read() as session:
+                done = recorded(session, self.transaction_id)
+            self.state = TransactionState.RATIFIED
+            self.result = self._publish(done)
+        return True
+
+    def operation(self, table: TableName, *, reads: bool = False) -> Operating[Member]:
+        """A table while an operation works on it: an error rolls the transaction back.
+
+        Args:
+            table: Its name.
+            reads: Whether the operation looks at rows.
+
+        Raises:
+            TableNotFound: The transaction sees no such table. It goes on.
+        """
+        self.check_open()
+        strategy = self.resolver.strategies.for_table(table)
+        keyed = isinstance(strategy, LastWriterWins)
+        # What others do to a key counts from the cut on, so that must be taken before rows are.
+        member = self.view.member(table, reads=reads or keyed)
+        if isinstance(strategy, LastWriterWins) and not member.key:
+            schema = member.change.definition.schema
+            strategy.check(schema, str(table))
+            member.key = tuple(schema.by_name[column] for column in strategy.key)
+        return Operating(self, member)
+
+    def running(self) -> Operating[None]:
+        """The same for an operation that names its tables itself."""
+        self.check_open()
+        return Operating(self, None)
+
+    def take_lock(self, table: TableName, mode: LockMode, timeout: float) -> None:
+        """Lock a table until the transaction ends; see `Transaction.lock`."""
+        self.check_open()
+        try:
+            head = self.locks.take(table, mode, timeout)
+            if head is not None:
+                self.view.locked(head)
+        except Locked:
+            raise
+        except BaseException as error:
+            self.rollback()
+            self.failure = error
+            raise
+
+    def commit(self) -> CommitResult:
+        """Ratify and publish; see `Transaction.commit`."""
+        if self.result is not None:
+            return self.result
+        self.check_open()
+        try:
+            self.executor.prepare()
+            ratified = self._ratify()
+        except OutcomeUnknown:
+            # It stays open: `commit` may be called again, and finds out by the id.
+            raise
+        except BaseException:
+            self.rollback()
+            raise
+        if not ratified and not self.on_ratify:
+            self.rollback()
+            self.result = CommitResult(self.transaction_id, {}, attempts=self.attempts)
+            return self.result
+        self.context.counters.add("commits")
+        self.state = TransactionState.RATIFIED
+        self.registered.let_go()
+        self._discard_unused(ratified)
+        self.result = self._publish(ratified)
+        self._end(committed=True)
+        if ratified and self.context.events:
+            self.context.events.committed(commit_event(self.result, ratified))
+        reach("commit.acknowledged")
+        return self.result
+
+    def rollback(self) -> None:
+        """Delete the staged files and close the transaction; nothing where it ended before."""
+        self.failure = None
+        if self.state is not TransactionState.OPEN:
+            return
+        self.state = TransactionState.ROLLED_BACK
+        if not self.registered.roll_back(self._before_rolled_back):
+            # Ratified after all, or nobody knows: then every file stays.
+            self._end(committed=None)
+            return
+        for member in self.view.members.values():
+            with suppress(LakewardError):
+                member.stager.discard()
+                self.context.storage.delete(member.change.aside)
+        self._end(committed=False)
+
+    def _end(self, *, committed: bool | None) -> None:
+        for member in self.view.members.values():
+            # They hold the data of merges, and nothing is done again from here on.
+            member.change.steps.clear()
+        self.executor.end(committed=committed)
+
+    def _before_rolled_back(self, session: Session) -> None:
+        """Look for its files on open tables: where one is there, it happened after all."""
+        for member in self.view.members.values():
+            head = member.change.head
+            if not head.guarded and heads.by_id(session, head.table_id) is not None:
+                locked = heads.lock(session, head.table_id, head.name)
+                take_over(self.context, session, locked)
+        self.locks.release(session)
+
+    def _ratify(self) -> list[Ratified]:
+        """Ratify, resolving conflicts where that is possible; nothing where no change is left."""
+        last = self.attempts + _RESOLVED
+        while True:
+            members = {n: m for n, m in self.view.members.items() if not m.change.is_empty}
+            if not members and not self.on_ratify:
+                return []
+            for member in members.values():
+                member.finish()
+            reach("stage.done")
+            self.registered.ensure()
+            if self._hooks:
+                self._hooks.run(staged_commit(self, self.context.actor, members))
+            reach("validate.done")
+            try:
+                return self._ratify_once(members)
+            except Conflict as error:
+                self.context.counters.add("conflicts")
+                if self.attempts == last or not self.resolver.resolve(error):
+                    raise
+                self.context.counters.add("settled")
+                self.attempts += 1
+
+    def _discard_unused(self, ratified: Sequence[Ratified]) -> None:
+        """Delete staged files that were replaced later, or by another holder of the same id."""
+        used = {
+            f"{m.head.location}/{path}"
+            for m in ratified
+            for f in (*m.commit.added, *m.commit.change_files)
+            for path in stored_paths(f)
+        }
+        for member in self.view.members.values():
+            with suppress(LakewardError):
+                member.stager.discard(keep=used)
+
+    def _publish(self, ratified: Sequence[Ratified]) -> CommitResult:
+        """Write the published files; what fails is published when the lake is next opened."""
+        published = True
+        # Iceberg's hints vouch for the whole transaction, so its Delta members come first.
+        for member in sorted(ratified, key=lambda m: m.head.format != "delta"):
+            try:
+                if member.head.guarded:
+                    publish_member(self.context, member, self._background)
+                else:
+                    checkpoint_if_due(self.context, member, self._background)
+            except LakewardError as error:
+                published = False
+                _LOG.warning(
+                    "Version %s of %s is committed and not yet published: %s",
+                    member.commit.version,
+                    member.head.name,
+                    error,
+                )
+        return CommitResult(
+            self.transaction_id,
+            {str(m.head.name): m.commit.version for m in ratified},
+            to_datetime(ratified[0].commit.timestamp_ms) if ratified else None,
+            self.attempts,
+            published,
+        )
+
+    def _ratify_once(self, members: Mapping[TableName, Member]) -> list[Ratified]:
+        looked = self._looked_at(members)
+        touched = {**members, **looked}
+        unguarded = [n for n, m in touched.items() if not m.change.head.guarded]
+        if unguarded and len(touched) > 1:
+            what = f"Table {unguarded[0]} is not guarded, so it cannot commit together with others."
+            hint = "Adopt it with guard=True, or commit it alone."
+            raise UnsupportedFeature(what, hint=hint, table=str(unguarded[0]))
+        way = ratify_open if unguarded else ratify
+        deadline = time.monotonic() + self.lock_timeout
+        while True:
+            intent = Intent(
+                self.transaction_id,
+                self.isolation,
+                self.message,
+                self.attempts,
+                [m.change for m in members.values()],
+                [m.change for m in looked.values()],
+                # Only a serializable transaction depends on what was not there.
+                self.view.missed if self.isolation is Isolation.SERIALIZABLE else (),
+                self.locks.in_store,
+                self.on_ratify,
+                [m.stager for m in members.values()],
+            )
+            try:
+                return ratify_surely(self.context, intent, way)
+            except Locked as error:
+                # In the queue it comes to its turn, however busy the table is.
+                left = max(0.0, deadline - time.monotonic())
+                name, mode = TableName.parse(error.table), LockMode.of(error.mode)
+                self.locks.queue(name, mode, left)
+
+    def _looked_at(self, members: Mapping[TableName, Member]) -> dict[TableName, Member]:
+        """The tables that were only read, as far as that matters."""
+        if self.isolation is not Isolation.SERIALIZABLE:
+            return {}
+        return {n: m for n, m in self.view.members.items() if n not in members and m.change.reads}
+
+
+def _check_isolation(level: Isolation, engine: Engine) -> None:
+    if level is Isolation.READ_COMMITTED and Capability.READ_NEWEST not in engine.can:
+        what = f"A transaction on {engine.name} sees one cut over all tables."
+        hint = "Or use isolation='snapshot' or 'serializable'."
+        raise unsupported(engine, Capability.READ_NEWEST, what, hint=hint)
+
+
+class Operating(Generic[M]):
+    """An operation in progress: when it fails, the transaction is rolled back."""
+
+    def __init__(self, lifecycle: Lifecycle, member: M) -> None:
+        self._lifecycle = lifecycle
+        self._member = member
+
+    def __enter__(self) -> M:
+        return self._member
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, NothingDone):
+            raise error.error from error.error.__cause__
+        if error is not None:
+            self._lifecycle.rollback()
+            self._lifecycle.failure = error
