@@ -13,7 +13,7 @@ import pyarrow as pa
 import lakeward as lw
 from lakeward.log import tables
 from lakeward.log.statement import Statement
-from lakeward.storage.objects import ObjectStorage
+from lakeward.storage.object_store.storage import ObjectStorage
 from tests.support.inside import context_of
 from tests.support.s3 import on_disk
 

@@ -98,10 +98,10 @@ SAFEGUARDS: Final = (
                 "storage/local.py",
                 "                _name(handle, self._target)\n",
                 "                os.close(handle)\n"
-                "                handle = os.open(self._target, _NEW, 0o644)\n"
-                "                _write_all(handle, self.data[:40])\n"
+                "                handle = os.open(self._target, NEW, 0o644)\n"
+                "                write_all(handle, self.data[:40])\n"
                 '                reach("publish.written")\n'
-                "                _write_all(handle, self.data[40:])\n"
+                "                write_all(handle, self.data[40:])\n"
                 "                os.close(handle)\n"
                 '                reach("publish.linked")\n',
             ),
@@ -310,7 +310,7 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "storage/local.py",
-                '        """Write a file whole, unless one of that name exists."""\n'
+                '        """Write a whole file, unless one of that name exists."""\n'
                 "        target = self._full(path)\n",
                 "        target = self._full(path)\n"
                 "        with suppress(OSError):\n"
@@ -357,7 +357,7 @@ SAFEGUARDS: Final = (
         "R8: a file that cannot be written is an error of our tree",
         (
             Edit(
-                "storage/translation.py",
+                "storage/syncing.py",
                 "        if isinstance(error, OSError):\n",
                 "        if error is None:\n",
             ),
@@ -540,11 +540,11 @@ SAFEGUARDS: Final = (
         "R6: requests that may pass are repeated",
         (
             Edit(
-                "storage/retry.py",
-                "retry=retry_if_exception(may_pass)",
+                "storage/object_store/retry.py",
+                "retry=retry_if_exception(is_temporary)",
                 "retry=retry_if_exception(lambda _: False)",
             ),
-            Edit("storage/clients.py", '"max_retries", _RETRIES', '"max_retries", 0'),
+            Edit("storage/object_store/storage.py", '"max_retries", _RETRIES', '"max_retries", 0'),
         ),
         "test_faulty_store.py",
         "nothing_is_lost",

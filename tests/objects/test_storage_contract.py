@@ -62,7 +62,7 @@ def storage(place: tuple[str, dict[str, str]]) -> Storage:
 
 def test_a_name_is_given_once_and_what_has_it_is_left_alone(storage: Storage) -> None:
     assert storage.put_if_absent("t/1.json", b"first")
-    storage.settle(["t/1.json"])
+    storage.sync_names(["t/1.json"])
 
     assert not storage.put_if_absent("t/1.json", b"second")
     assert storage.read("t/1.json") == b"first"
@@ -121,7 +121,7 @@ def test_what_is_not_there_is_told_and_listed_as_nothing(storage: Storage) -> No
     assert list(storage.listing("nowhere", recursive=True)) == []
     assert storage.directories("nowhere") == []
     storage.delete(["t/none"])
-    storage.discard("nowhere")
+    storage.delete_directory("nowhere")
 
 
 def test_listings_name_files_by_the_path_that_was_asked_for(storage: Storage) -> None:
@@ -141,7 +141,7 @@ def test_listings_name_files_by_the_path_that_was_asked_for(storage: Storage) ->
         f"{full}/{name}" for name in ("a", "in/b", "in/deep/c")
     }
     assert storage.locate(full) == "t"
-    storage.discard("t")
+    storage.delete_directory("t")
     assert storage.directories("") == ["t2"]
 
 
@@ -172,7 +172,7 @@ def test_places_of_another_kind_are_out_of_reach(
     with pytest.raises((InvalidInput, UnsupportedFeature)):
         storage.locate(elsewhere)
     with pytest.raises(UnsupportedFeature):
-        storage.own(elsewhere)
+        storage.path_of(elsewhere)
 
 
 def test_arrow_reads_what_was_written_in_any_order(storage: Storage) -> None:

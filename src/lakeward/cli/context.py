@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakeward.cli.masking import Mask
 from lakeward.cli.output.base import Output, View
-from lakeward.storage.settings import environment_secrets
+from lakeward.storage.object_store.settings import environment_secrets
 
 if TYPE_CHECKING:
     from lakeward.lake.lake import Lake

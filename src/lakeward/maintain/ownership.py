@@ -179,7 +179,7 @@ def _bind(database: Database, storage: Storage, seen: Marker | None, *, anew: bo
             if found is None or found.store != own:
                 raise taken(storage, found)
             marker = found
-        storage.settle([MARKER])
+        storage.sync_names([MARKER])
         reach("bind.marked")
         place = database.place(session)
         binding.write(session, Binding(marker.identity, _full(storage), place, storage.root))

@@ -38,7 +38,7 @@ from lakeward.maintain import ownership
 from lakeward.model.commit import Head
 from lakeward.model.file import is_full
 from lakeward.model.steps import reach
-from lakeward.storage.moved import Move
+from lakeward.storage.paths import Move
 from lakeward.write.commit.iceberg_hint import renew_hints
 
 _EXAMPLES: Final = 3
@@ -172,7 +172,7 @@ class _Work:
     def run(self) -> None:
         """Write the files, then change the store in one transaction."""
         storage = self.context.storage
-        storage.create_all([(storage.own(name), data) for name, data in self.metadata.files])
+        storage.create_all([(storage.path_of(name), data) for name, data in self.metadata.files])
         reach("relocate.written")
         # Repeated by whoever runs this again: names that were moved are not moved twice.
         for directory in self.logs:
@@ -351,6 +351,6 @@ def _check_movable(delta: list[str], move: Move) -> None:
 
 def _reader(context: LakeContext) -> Any:
     def read(name: str) -> bytes:
-        return context.storage.read(context.storage.own(name))
+        return context.storage.read(context.storage.path_of(name))
 
     return read

@@ -15,9 +15,9 @@ from lakeward.errors import InvalidInput, NotFound, StorageError
 from lakeward.model.inputs import InputFile
 from lakeward.storage.base import Storage, StoredFile
 from lakeward.storage.local import LocalStorage
-from lakeward.storage.objects import ObjectStorage
-from lakeward.storage.options import resolve
-from lakeward.storage.places import ObjectPlace
+from lakeward.storage.object_store.options import resolve
+from lakeward.storage.object_store.places import ObjectPlace
+from lakeward.storage.object_store.storage import ObjectStorage
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class DocumentHints:
     def _document(self) -> Document | None:
         if self._pointer is None:
             return None
-        return parse(self._pointer, self._storage.read(self._storage.own(self._pointer)))
+        return parse(self._pointer, self._storage.read(self._storage.path_of(self._pointer)))
 
 
 class DeletedRows:
@@ -104,7 +104,7 @@ class DeletedRows:
             from lakeward.formats.iceberg import puffin
 
             if path != self._last[0]:
-                self._last = (path, self._storage.read(self._storage.own(path)))
+                self._last = (path, self._storage.read(self._storage.path_of(path)))
             return np.array(puffin.vector(self._last[1], path, of).to_array(), np.uint64)
         filesystem, _ = self._storage.arrow_filesystem()
         return deleted_positions(filesystem, schemeless(path), of)

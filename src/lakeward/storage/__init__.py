@@ -1,1 +1,1 @@
-"""Where files live. Each kind of store keeps the same few promises (see `base`)."""
+"""Files of a warehouse: the contract (`base`), the local disk (`local`) and object stores."""

@@ -1,8 +1,8 @@
-"""A warehouse opened: its kind found by its name, its options resolved, its promises probed.
+"""Opens the storage of a warehouse by its name, and probes an object store.
 
-Publication depends on put-if-absent, and some stores accept a conditional put and do not honour it.
-So the first to open a warehouse puts a small file twice, and the second time must be refused. The
-file stays: for everybody who comes later one refused put shows the same.
+Publication depends on put-if-absent, and some stores accept a conditional put but overwrite. So the
+first to open a warehouse puts a small file twice, and the second put must be refused. The file
+stays: later one refused put is proof enough.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, Final
 from lakeward.errors import InvalidInput, StorageError, UnsupportedFeature
 from lakeward.storage.base import Storage
 from lakeward.storage.local import LocalStorage
-from lakeward.storage.objects import ObjectStorage
-from lakeward.storage.options import resolve
-from lakeward.storage.places import AZURE, PROVIDERS, ObjectPlace
+from lakeward.storage.object_store.options import resolve
+from lakeward.storage.object_store.places import AZURE, PROVIDERS, ObjectPlace
+from lakeward.storage.object_store.storage import ObjectStorage
 
 PROBE: Final = ".lakeward/put-if-absent"
-"""Hidden from readers of tables, as every directory is that begins with a dot."""
+"""Below a hidden directory, which readers of tables ignore."""
 _PROBED: set[str] = set()
 """Warehouses that this process has probed."""
 
@@ -28,17 +28,9 @@ _PROBED: set[str] = set()
 def attach(
     place: str, given: Mapping[str, Any], environment: Mapping[str, str] | None = None
 ) -> Storage:
-    """The storage of a warehouse, seen to keep its promises.
+    """The storage of a warehouse: a directory, or `s3://`, `az://`, `abfss://`, `gs://` names.
 
-    Args:
-        place: A directory, or `s3://`, `az://`, `abfss://`, `gs://` and a bucket and prefix.
-        given: Storage options of an object store.
-        environment: Completes them; the process's own unless given.
-
-    Raises:
-        InvalidInput: The place or an option makes no sense.
-        MissingExtra: The library for object stores is not installed.
-        StorageError: The store cannot be reached, or does not honour put-if-absent.
+    The environment, by default the process's own, completes the storage options.
     """
     scheme, separator, _ = place.partition("://")
     if not separator or scheme == "file":
@@ -62,12 +54,9 @@ def attach(
 
 
 def probe(storage: ObjectStorage) -> None:
-    """See that a store can be used and that it honours put-if-absent.
+    """Raise a `StorageError` unless the store can be used and supports put-if-absent.
 
-    Credentials that may only read pass: they will never put anything.
-
-    Raises:
-        StorageError: It cannot be reached or used, or it does not honour put-if-absent.
+    Credentials that may only read pass, because they will never put anything.
     """
     if any(storage.is_put_refused(PROBE) for _ in range(2)):
         return

@@ -1,21 +1,21 @@
-"""What a warehouse promises about its files.
+"""The contract of a warehouse's files.
 
-A file that was put is whole and safe when the call returns: it survives a power cut, and nobody
-ever sees a part of it under its final name. A file that was created is so once it was waited for.
-Paths are relative to the warehouse's root and use `/`; one that climbs out of the root is refused.
+A file that was put is whole and durable when the call returns: it survives a power cut, and nobody
+ever sees a part of it under its final name. A file that was created is durable once it was waited
+for. Paths are relative to the warehouse's root and use `/`; `..` in a path is refused.
 """
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from lakeward.errors import InvalidInput
-from lakeward.storage.underway import Underway
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,65 @@ class StoredFile:
     modified_ms: int
 
 
+class Underway(ABC):
+    """A file that was written, and is durable when `wait` returns."""
+
+    __slots__ = ()
+    path: str
+    size = 0
+    """Bytes that a disk of this machine may still have to write."""
+
+    def take(self) -> Sequence[int]:
+        """Hand over open files that the caller syncs before `wait`; none if it syncs itself."""
+        return ()
+
+    def begin(self) -> None:  # noqa: B027  most are being written from the start
+        """Start to make it durable without waiting."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Return when it is durable; raise a `LakewardError` when it cannot be made so."""
+
+    def discard(self) -> None:  # noqa: B027  most hold nothing
+        """Release open files, durable or not."""
+
+
+class Pending(Underway):
+    """A call that a thread of a pool makes, or the thread that waits for it, whichever is first."""
+
+    __slots__ = ("_call", "_claim", "_error", "_over")
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self._error: BaseException | None = None
+        self._claim = threading.Lock()
+        self._over = threading.Lock()
+        self._over.acquire()
+
+    def wait(self) -> None:
+        """Return when the call is over, any number of times; raise what the call raised."""
+        self.run()
+        with self._over:
+            pass
+        if self._error is not None:
+            raise self._error
+
+    def run(self) -> None:
+        """Make the call, unless another thread makes it or has made it."""
+        if not self._claim.acquire(blocking=False):
+            return
+        # Drop the reference, so that a file's bytes are freed before anybody waits.
+        call, self._call = self._call, _nothing
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001  it is raised where the call is waited for
+            self._error = error
+        finally:
+            self._over.release()
+
+
 class Prepared(Underway):
-    """A file that has no name yet: nobody sees it before `put`, and none is left by `discard`."""
+    """A file that has no name yet: nobody sees it before `put`, and `discard` removes it."""
 
     def __init__(self, storage: Storage, path: str, data: bytes) -> None:
         self.storage = storage
@@ -36,55 +93,47 @@ class Prepared(Underway):
         self.data = data
 
     def wait(self) -> None:
-        """Its bytes are safe, or `put` makes them so."""
+        """Its bytes are durable, or `put` makes them so."""
 
     def put(self) -> bool:
         """Give the file its name, as `Storage.put_if_absent` does."""
         return self.storage.put_if_absent(self.path, self.data)
 
     def discard(self) -> None:
-        """Let go of what was not put; after `put` it does nothing."""
+        """Remove a file that was not put; after `put` it does nothing."""
 
 
 class Storage(ABC):
-    """The files of one warehouse."""
+    """The files of one warehouse.
+
+    Failures are a `StorageError`, a missing file is its subclass `FileMissing`, and a path that
+    this storage does not reach is `InvalidInput` or `UnsupportedFeature`.
+    """
 
     root: str
     is_remote = False
-    """Whether a request takes so long that several are better made at once."""
+    """Whether requests are slow enough that several should be made at once."""
 
     @abstractmethod
     def create(self, path: str, data: Any) -> Underway:
-        """Write a new data file from a buffer. It is safe once what is returned was waited for.
-
-        Raises:
-            StorageError: It could not be written; nothing is left of it.
-        """
+        """Write a new data file from a buffer; on an error nothing is left of it."""
 
     def create_all(self, files: Iterable[tuple[str, bytes]]) -> None:
-        """Write several new files; all are safe, names too, when the call returns.
-
-        Raises:
-            StorageError: One could not be written.
-        """
+        """Write several new files; all are durable, names too, when the call returns."""
         for underway in [self.create(path, data) for path, data in files]:
             underway.wait()
 
     @abstractmethod
-    def settle(self, paths: Iterable[str]) -> None:
-        """Make the names of files that were put safe against a power cut."""
+    def sync_names(self, paths: Iterable[str]) -> None:
+        """Make the names of files that were put durable."""
 
-    def harden(self, paths: Iterable[str]) -> None:
-        """Make files that other programs wrote safe against a power cut, names too.
-
-        Raises:
-            FileMissing: One of them is not there.
-        """
+    def sync_files(self, paths: Iterable[str]) -> None:
+        """Make files that other programs wrote durable, names too."""
         for path in paths:
             self.size(path)
 
-    def discard(self, directory: str) -> None:
-        """Delete a directory with all that is in it; one that is gone already is fine."""
+    def delete_directory(self, directory: str) -> None:
+        """Delete a directory and its content; a missing one is no error."""
         self.delete([f.path for f in self.listing(directory, recursive=True)])
 
     def prepare(self, path: str, data: bytes) -> Prepared:
@@ -93,26 +142,22 @@ class Storage(ABC):
 
     @abstractmethod
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a file whole, unless one of that name exists: then change nothing, return False.
+        """Write a whole file, unless one of that name exists: then change nothing, return False.
 
-        Its bytes are safe at once; its name becomes safe with `settle`.
+        Its bytes are durable at once; its name becomes durable with `sync_names`.
         """
 
     @abstractmethod
     def put(self, path: str, data: bytes) -> None:
-        """Write a file whole, in place of one that may exist."""
+        """Write a whole file, in place of one that may exist."""
 
     def replace(self, path: str, data: bytes) -> None:
-        """The same for a file that may be lost: after a power cut the one before may be back."""
+        """Like `put`, without fsync: after a power cut the file before may be back."""
         self.put(path, data)
 
     @abstractmethod
     def read(self, path: str) -> bytes:
-        """A file's bytes.
-
-        Raises:
-            FileMissing: There is no such file.
-        """
+        """A file's bytes."""
 
     @abstractmethod
     def exists(self, path: str) -> bool:
@@ -120,15 +165,11 @@ class Storage(ABC):
 
     @abstractmethod
     def size(self, path: str) -> int:
-        """A file's size in bytes.
-
-        Raises:
-            FileMissing: There is no such file.
-        """
+        """A file's size in bytes."""
 
     @abstractmethod
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete files; one that is gone already is fine."""
+        """Delete files; a missing one is no error."""
 
     @abstractmethod
     def listing(self, path: str, *, recursive: bool = False) -> Iterator[StoredFile]:
@@ -139,15 +180,11 @@ class Storage(ABC):
 
     @abstractmethod
     def make_directory(self, path: str) -> None:
-        """Make sure that files can be put into a directory, as far as that can be known.
-
-        Raises:
-            StorageError: They cannot.
-        """
+        """Make a directory, and check that files can be put into it."""
 
     @abstractmethod
     def directories(self, path: str) -> list[str]:
-        """The directories directly below a directory, hidden ones left out; none if it is none.
+        """The directories directly below a directory, without hidden ones.
 
         Their paths begin with the directory's, as it was given.
         """
@@ -157,40 +194,27 @@ class Storage(ABC):
         """The full name of a file or directory, as other engines take it."""
 
     @abstractmethod
-    def own(self, name: str) -> str:
-        """The path of a file that others name in full, in whichever of its spellings.
-
-        Raises:
-            UnsupportedFeature: It lies where this storage does not reach.
-            CorruptTable: It is not named in full.
-        """
+    def path_of(self, name: str) -> str:
+        """The path of a file from its full name, in any spelling; `CorruptTable` if not full."""
 
     @abstractmethod
     def locate(self, location: str) -> str:
-        """A directory as the log keeps it: below the root where it is, in full elsewhere.
-
-        Raises:
-            InvalidInput: This storage does not reach it.
-        """
+        """A directory as the log stores it: relative if below the root, else its full name."""
 
     def delta_options(self) -> dict[str, str]:
-        """What delta-rs needs to open files here; it holds credentials."""
+        """The options by which delta-rs opens files here, credentials included."""
         return {}
 
     def iceberg_properties(self) -> dict[str, str]:
-        """What pyiceberg needs to open files here; it holds credentials."""
+        """The properties by which pyiceberg opens files here, credentials included."""
         return {}
 
     def spark_conf(self) -> dict[str, str]:
-        """What a Spark session needs to open files here; it holds credentials."""
+        """The settings by which a Spark session opens files here, credentials included."""
         return {}
 
     def options_for(self, engine: str) -> dict[str, str]:
-        """What an engine needs to open files here, in its own words; it holds credentials.
-
-        Raises:
-            InvalidInput: It is not known how the engine spells it.
-        """
+        """The options of `delta`, `iceberg` or `spark` to open files here."""
         known = {
             "delta": self.delta_options,
             "iceberg": self.iceberg_properties,
@@ -202,15 +226,16 @@ class Storage(ABC):
         return known[engine]()
 
     def scheme_filesystem(self, scheme: str) -> pa.fs.FileSystem | None:  # noqa: ARG002
-        """A filesystem for pyarrow whose paths are full names without their scheme.
-
-        None where pyarrow's own will do.
-        """
+        """A pyarrow filesystem whose paths are full names without scheme; None if built in."""
         return None
 
     @abstractmethod
     def arrow_filesystem(self) -> tuple[pa.fs.FileSystem, str]:
-        """A filesystem for pyarrow, and the prefix for paths below the root.
+        """A pyarrow filesystem, and the prefix for paths below the root.
 
-        Full names of files elsewhere, as the log keeps them, are paths of it, too.
+        Full names of files elsewhere, as the log stores them, are paths of it, too.
         """
+
+
+def _nothing() -> None:
+    pass

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,14 +15,20 @@ import pyarrow.fs
 
 from lakeward.errors import CorruptTable, InvalidInput, LakewardError, UnsupportedFeature
 from lakeward.model.steps import reach
-from lakeward.storage.base import Prepared, Storage, StoredFile
-from lakeward.storage.syncing import Syncing
-from lakeward.storage.translation import translated
-from lakeward.storage.underway import Underway
+from lakeward.storage.base import Prepared, Storage, StoredFile, Underway
+from lakeward.storage.syncing import (
+    NEW,
+    TMPFILE,
+    Syncing,
+    sync,
+    temporary_name,
+    translated,
+    write_all,
+    write_nameless,
+    write_new,
+)
 
-_NEW: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_TMPFILE: Final = getattr(os, "O_TMPFILE", 0)
 _NO_TMPFILE: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL)
 _SMALL_BYTES: Final = 64 * 1024
 """Files up to this size are synced together, when all are written."""
@@ -35,21 +40,21 @@ class LocalStorage(Storage):
     def __init__(self, root: Path) -> None:
         self._root = str(root.absolute())
         self.root = self._root
-        self._anonymous = bool(_TMPFILE) and Path("/proc/self/fd").exists()
+        self._anonymous = bool(TMPFILE) and Path("/proc/self/fd").exists()
 
     def create(self, path: str, data: Any) -> Underway:
-        """Write a new data file; a large one is synced meanwhile, a small one with others."""
+        """Write a new data file; sync a large one at once, a small one later, with others."""
         target = self._full(path)
         with translated(path):
             try:
-                handle = os.open(target, _NEW, 0o644)
+                handle = os.open(target, NEW, 0o644)
             except FileNotFoundError:
                 self._make_directory(os.path.dirname(target))
-                handle = os.open(target, _NEW, 0o644)
+                handle = os.open(target, NEW, 0o644)
             written = _Written(path, target, handle, memoryview(data).nbytes)
             try:
                 reach("stage.file-created")
-                _write_all(handle, data)
+                write_all(handle, data)
                 reach("stage.file-written")
                 if written.size > _SMALL_BYTES:
                     written.begin()
@@ -67,9 +72,9 @@ class LocalStorage(Storage):
         try:
             for path, data in files:
                 with translated(path):
-                    begun.append((path, os.open(self._full(path), _NEW, 0o644)))
+                    begun.append((path, os.open(self._full(path), NEW, 0o644)))
                     reach("stage.file-created")
-                    _write_all(begun[-1][1], data)
+                    write_all(begun[-1][1], data)
                     reach("stage.file-written")
             for name in {os.path.dirname(self._full(path)) for path, _ in begun}:
                 with translated(name):
@@ -84,30 +89,25 @@ class LocalStorage(Storage):
             for handle in (*(h for _, h in begun), *directories):
                 os.close(handle)
 
-    def settle(self, paths: Iterable[str]) -> None:
+    def sync_names(self, paths: Iterable[str]) -> None:
         """Sync the directories that hold the files."""
-        directories = {os.path.dirname(self._full(path)) for path in paths}
-        for directory in directories:
-            with translated(directory):
-                _sync_directory(directory)
+        _sync_directories({os.path.dirname(self._full(path)) for path in paths})
 
-    def harden(self, paths: Iterable[str]) -> None:
-        """Sync files that others wrote, and every new directory above them."""
-        directories = set()
+    def sync_files(self, paths: Iterable[str]) -> None:
+        """Sync files that others wrote, and every directory between them and the root."""
+        directories: set[str] = set()
         for path in paths:
             target = self._full(path)
             with translated(path):
-                _sync(target, os.O_RDONLY)
+                sync(target)
             above = os.path.dirname(target)
             while above not in directories and len(above) > len(self._root):
                 directories.add(above)
                 above = os.path.dirname(above)
-        for directory in directories:
-            with translated(directory):
-                _sync_directory(directory)
+        _sync_directories(directories)
 
-    def discard(self, directory: str) -> None:
-        """Delete a directory with all that is in it."""
+    def delete_directory(self, directory: str) -> None:
+        """Delete a directory and its content."""
         with translated(directory), suppress(FileNotFoundError):
             shutil.rmtree(self._full(directory))
 
@@ -118,27 +118,25 @@ class LocalStorage(Storage):
         return _Nameless(self, path, data, self._full(path))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a file whole, unless one of that name exists."""
+        """Write a whole file, unless one of that name exists."""
         target = self._full(path)
         with translated(path):
             try:
-                self._link(target, data)
-            except FileExistsError:
-                return False
-            except FileNotFoundError:
-                self._make_directory(os.path.dirname(target))
                 try:
                     self._link(target, data)
-                except FileExistsError:
-                    return False
+                except FileNotFoundError:
+                    self._make_directory(os.path.dirname(target))
+                    self._link(target, data)
+            except FileExistsError:
+                return False
         return True
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a file whole, in place of one that may exist."""
+        """Write a whole file, in place of one that may exist."""
         self._put(path, data, synced=True)
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write a file whole, in place of one that may exist, and leave syncing to the system."""
+        """Write a whole file, in place of one that may exist, without fsync."""
         self._put(path, data, synced=False)
 
     def read(self, path: str) -> bytes:
@@ -160,7 +158,7 @@ class LocalStorage(Storage):
             return os.stat(self._full(path)).st_size
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete files; one that is gone already is fine."""
+        """Delete files; a missing one is no error."""
         for path in paths:
             with translated(path), suppress(FileNotFoundError):
                 os.unlink(self._full(path))
@@ -186,7 +184,7 @@ class LocalStorage(Storage):
                     yield StoredFile(name, found.st_size, found.st_mtime_ns // 1_000_000)
 
     def make_directory(self, path: str) -> None:
-        """Make a directory, or see that it can be written."""
+        """Make a directory if it is missing, and check that it can be written."""
         target = self._full(path)
         with translated(path):
             self._make_directory(target)
@@ -194,7 +192,7 @@ class LocalStorage(Storage):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def directories(self, path: str) -> list[str]:
-        """The directories directly below a directory, hidden ones left out."""
+        """The directories directly below a directory, without hidden ones."""
         with translated(path):
             try:
                 found = os.scandir(self._full(path) if path else self._root)
@@ -208,8 +206,8 @@ class LocalStorage(Storage):
         """The absolute path."""
         return self._full(path) if path else self._root
 
-    def own(self, name: str) -> str:
-        """The path of a file of this machine."""
+    def path_of(self, name: str) -> str:
+        """The path of a file of this machine, by a path or a `file:` URI."""
         plain = "/" + name.removeprefix("file:").lstrip("/") if name.startswith("file:") else name
         if "://" in plain:
             what = f"The file {name} lies on {plain.partition('://')[0]}://."
@@ -238,16 +236,16 @@ class LocalStorage(Storage):
         target = self._full(path)
         with translated(path):
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            aside = _aside(target)
+            temporary = temporary_name(target)
             try:
-                _write_new(aside, data, synced=synced)
-                os.replace(aside, target)
+                write_new(temporary, data, synced=synced)
+                os.replace(temporary, target)
             except BaseException:
                 with suppress(OSError):
-                    os.unlink(aside)
+                    os.unlink(temporary)
                 raise
             if synced:
-                _sync_directory(os.path.dirname(target))
+                sync(os.path.dirname(target))
 
     def _full(self, path: str) -> str:
         if os.path.isabs(path):
@@ -265,13 +263,13 @@ class LocalStorage(Storage):
         for new in reversed(missing):
             with suppress(FileExistsError):
                 os.mkdir(new)
-            _sync_directory(os.path.dirname(new))
+            sync(os.path.dirname(new))
 
     def _link(self, target: str, data: bytes) -> None:
-        """Write aside, sync, then give the file its name: the name appears only on whole bytes."""
+        """Write and sync a file without its name, then link it: the name never shows a part."""
         if self._anonymous:
             try:
-                handle = _write_nameless(os.path.dirname(target), data)
+                handle = write_nameless(os.path.dirname(target), data)
             except OSError as error:
                 if error.errno not in _NO_TMPFILE:
                     raise
@@ -284,19 +282,19 @@ class LocalStorage(Storage):
                     raise
                 _name(handle, target)
                 return
-        aside = _aside(target)
+        temporary = temporary_name(target)
         try:
-            _write_new(aside, data, synced=True)
+            write_new(temporary, data, synced=True)
             reach("publish.written")
-            os.link(aside, target)
+            os.link(temporary, target)
         finally:
             with suppress(OSError):
-                os.unlink(aside)
+                os.unlink(temporary)
         reach("publish.linked")
 
 
 class _Written(Underway):
-    """A new data file whose bytes and name are still to be made safe."""
+    """A new data file whose bytes and name are not synced yet."""
 
     __slots__ = ("_handles", "_syncing", "_target", "path", "size")
 
@@ -308,7 +306,7 @@ class _Written(Underway):
         self._syncing: Syncing | None = None
 
     def take(self) -> Sequence[int]:
-        """The file and its directory, unless they are being synced."""
+        """The open file and its directory, unless they are being synced."""
         if self._syncing is not None:
             return ()
         with translated(self.path):
@@ -316,11 +314,11 @@ class _Written(Underway):
         return self._handles
 
     def begin(self) -> None:
-        """Ask for both to be synced."""
+        """Start to sync both."""
         self._syncing = Syncing(self.take())
 
     def wait(self) -> None:
-        """Return when both are safe, which they are if they were taken."""
+        """Return when both are synced; those that were taken are."""
         syncing, self._syncing = self._syncing, None
         try:
             if syncing is not None:
@@ -330,17 +328,17 @@ class _Written(Underway):
             self.discard()
 
     def discard(self) -> None:
-        """Close what is open, safe or not."""
+        """Close open files, synced or not."""
         while self._handles:
             os.close(self._handles.pop())
 
     def __del__(self) -> None:
-        # A transaction that somebody forgot to end must not keep its files open.
+        # A transaction that was never ended must not keep its files open.
         self.discard()
 
 
 class _Nameless(Prepared):
-    """A file that is synced, by somebody else or when it is put, and then gets its name."""
+    """A file without a name (O_TMPFILE); `put` syncs it, if nobody has, and links it."""
 
     def __init__(self, storage: LocalStorage, path: str, data: bytes, target: str) -> None:
         super().__init__(storage, path, data)
@@ -349,12 +347,12 @@ class _Nameless(Prepared):
         self._failed: OSError | None = None
         self._is_safe = False
         try:
-            self._handle = _write_nameless(os.path.dirname(target), data)
+            self._handle = write_nameless(os.path.dirname(target), data)
         except OSError as error:
             self._failed = error
 
     def take(self) -> Sequence[int]:
-        """The file, if it could be written."""
+        """The open file, if it could be written."""
         self._is_safe = True
         return () if self._handle is None else (self._handle,)
 
@@ -364,7 +362,7 @@ class _Nameless(Prepared):
             if self._failed is not None and self._failed.errno not in (*_NO_TMPFILE, errno.ENOENT):
                 raise self._failed
             if self._handle is None:
-                # Written aside after all, or in a directory that is still to be made.
+                # No O_TMPFILE here, or the directory is still to be made.
                 return self.storage.put_if_absent(self.path, self.data)
             if not self._is_safe:
                 os.fsync(self._handle)
@@ -376,62 +374,24 @@ class _Nameless(Prepared):
         return True
 
     def discard(self) -> None:
-        """Close the file, which nobody can open any more."""
+        """Close the file, which deletes it."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
 
 
-def _write_nameless(directory: str, data: bytes) -> int:
-    """Write a file that has no name; its handle, which keeps it alive."""
-    handle = os.open(directory, _TMPFILE | os.O_WRONLY, 0o644)
-    try:
-        _write_all(handle, data)
-    except BaseException:
-        os.close(handle)
-        raise
-    return handle
-
-
 def _name(handle: int, target: str) -> None:
-    """Give a file that has none a name, unless it is taken, and close the file."""
+    """Link a nameless file, unless the name is taken, and close it."""
     try:
         reach("publish.written")
-        # With a directory handle, Python calls linkat and follows /proc's link.
+        # With src_dir_fd, Python calls linkat and follows /proc's link.
         os.link(f"/proc/self/fd/{handle}", target, src_dir_fd=handle, follow_symlinks=True)
     finally:
         os.close(handle)
     reach("publish.linked")
 
 
-def _aside(target: str) -> str:
-    place = PurePosixPath(target)
-    return str(place.with_name(f".{place.name}.{secrets.token_hex(4)}.tmp"))
-
-
-def _write_new(path: str, data: bytes, *, synced: bool) -> None:
-    handle = os.open(path, _NEW, 0o644)
-    try:
-        _write_all(handle, data)
-        if synced:
-            os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _write_all(handle: int, data: Any) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]
-
-
-def _sync_directory(directory: str) -> None:
-    _sync(directory, _DIRECTORY)
-
-
-def _sync(path: str, flags: int) -> None:
-    handle = os.open(path, flags)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _sync_directories(directories: Iterable[str]) -> None:
+    for directory in directories:
+        with translated(directory):
+            sync(directory)

@@ -1,9 +1,8 @@
-"""Files synced together by the kernel, with no thread of ours.
+"""fsync of several files at once by Linux's asynchronous I/O, with no thread of ours.
 
-The disk makes several files safe in little more than the time of one, if it is asked for all of
-them at once. A Python thread for each would have to wait for the interpreter before it could ask,
-and whoever it helps would wait for the thread. So Linux is asked itself, by its asynchronous I/O.
-Where it has none, or a sandbox refuses it, files are synced one after the other.
+A disk syncs several files in little more than the time of one, if all are requested at once. Python
+threads would have to wait for the interpreter first. Where the kernel or a sandbox offers no
+asynchronous I/O, files are synced one after the other.
 """
 
 from __future__ import annotations
@@ -12,20 +11,54 @@ import ctypes
 import errno
 import os
 import platform
+import secrets
 import sys
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import PurePosixPath
+from types import TracebackType
 from typing import Any, Final
 
-from lakeward.storage.translation import translated
-from lakeward.storage.underway import Underway
+from lakeward.errors import FileMissing, StorageError
+from lakeward.storage.base import Underway
 
+NEW: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+"""Flags that open a file which must not exist yet."""
+TMPFILE: Final = getattr(os, "O_TMPFILE", 0)
 _AT_ONCE: Final = 64
 """How many files one ring takes."""
 _FSYNC: Final = 2
 _CALLS: Final = {"x86_64": (206, 207, 208, 209), "aarch64": (0, 1, 4, 2)}
 """Numbers of io_setup, io_destroy, io_getevents and io_submit."""
+
+
+class translated:  # noqa: N801  used as a function, and as quick as one
+    """Context manager that raises the operating system's errors as errors of the storage."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        path = self._path
+        if isinstance(error, FileNotFoundError):
+            what = f"The file {path} is missing."
+            raise FileMissing(what, path=path) from error
+        if isinstance(error, OSError):
+            reason = error.strerror or str(error)
+            what = f"The file {path} could not be written or read: {reason}."
+            hint = "Check permissions, free space and the disk."
+            raise StorageError(what, hint=hint, path=path, errno=error.errno) from error
 
 
 class Syncing:
@@ -36,22 +69,18 @@ class Syncing:
     def __init__(self, handles: Sequence[int]) -> None:
         self._handles = tuple(handles)
         self._pid = os.getpid()
-        # More of them take so long that it matters little how they are asked for.
+        # With more files than that, the time of the requests no longer matters.
         self._ring = _ring() if len(handles) <= _AT_ONCE else None
         if self._ring is not None and not self._ring.begin(handles):
             _IDLE.append(self._ring)
             self._ring = None
 
     def wait(self) -> None:
-        """Return when all files are safe.
-
-        Raises:
-            OSError: One of them is not.
-        """
+        """Return when all files are synced; an `OSError` when one could not be."""
         handles, self._handles = self._handles, ()
         ring, self._ring = self._ring, None
         if ring is None or self._pid != os.getpid():
-            # A forked child does not get answers to what its parent asked.
+            # A forked child gets no answers to its parent's requests.
             for handle in handles:
                 os.fsync(handle)
         elif handles:
@@ -62,11 +91,7 @@ class Syncing:
 
 
 def sync_together(files: Sequence[Underway]) -> None:
-    """Make files safe, all at once.
-
-    Raises:
-        StorageError: One of them is not.
-    """
+    """Sync files, all at once."""
     handles = [handle for file in files for handle in file.take()]
     try:
         if handles:
@@ -78,11 +103,7 @@ def sync_together(files: Sequence[Underway]) -> None:
 
 
 def sync_in_turn(files: Sequence[Underway]) -> None:
-    """Make files safe, one after the other: where processors are busy, the kernel is late.
-
-    Raises:
-        StorageError: One of them is not.
-    """
+    """Sync files, one after the other: faster than asynchronous I/O on busy processors."""
     try:
         for file in files:
             for handle in file.take():
@@ -91,6 +112,50 @@ def sync_in_turn(files: Sequence[Underway]) -> None:
     finally:
         for file in files:
             file.wait()
+
+
+def temporary_name(target: str) -> str:
+    """A hidden name beside a file's own."""
+    place = PurePosixPath(target)
+    return str(place.with_name(f".{place.name}.{secrets.token_hex(4)}.tmp"))
+
+
+def write_new(path: str, data: bytes, *, synced: bool) -> None:
+    """Write a new file, with or without fsync."""
+    handle = os.open(path, NEW, 0o644)
+    try:
+        write_all(handle, data)
+        if synced:
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_all(handle: int, data: Any) -> None:
+    """Write all bytes of a buffer to an open file."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+def write_nameless(directory: str, data: bytes) -> int:
+    """Write a file that has no name; the handle that keeps it alive."""
+    handle = os.open(directory, TMPFILE | os.O_WRONLY, 0o644)
+    try:
+        write_all(handle, data)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def sync(path: str) -> None:
+    """Sync a file or directory."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 class _Request(ctypes.Structure):
@@ -127,7 +192,7 @@ class _Kernel:
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self._setup, self._destroy, self._getevents, self._submit = map(ctypes.c_long, numbers)
-        # Of these only `getevents` waits; the others are over before the interpreter could be had.
+        # Only `getevents` waits; for the others it is not worth to release the interpreter's lock.
         self._at_once = ctypes.PyDLL(None, use_errno=True).syscall
         self._waiting = ctypes.CDLL(None, use_errno=True).syscall
         self._at_once.restype = self._waiting.restype = ctypes.c_long
@@ -158,7 +223,7 @@ class _Kernel:
 
 
 class _Ring:
-    """A place for requests, used by one `Syncing` at a time."""
+    """A context of asynchronous I/O, used by one `Syncing` at a time."""
 
     def __init__(self, kernel: _Kernel) -> None:
         self.pid = os.getpid()
@@ -171,7 +236,7 @@ class _Ring:
             request.opcode = _FSYNC
 
     def begin(self, handles: Sequence[int]) -> bool:
-        """Ask for all of them; False where none, and then nothing, is under way."""
+        """Request all; False where the kernel did not take them, and then none is under way."""
         for request, handle in zip(self._requests, handles, strict=False):
             request.handle = handle
         try:
@@ -205,12 +270,12 @@ _IDLE: deque[_Ring] = deque()
 
 
 def _ring() -> _Ring | None:
-    """One that is free, or a new one; None where the kernel gives none."""
+    """A free context, or a new one; None where the kernel gives none."""
     if KERNEL is None:
         return None
     with suppress(IndexError):
         while (ring := _IDLE.pop()).pid != os.getpid():
-            # A forked child has its parent's rings in name only.
+            # A parent's contexts do not work in a forked child.
             pass
         return ring
     with suppress(OSError):

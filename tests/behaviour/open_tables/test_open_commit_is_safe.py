@@ -8,7 +8,7 @@ import pytest
 
 import lakeward as lw
 from lakeward.model import steps
-from lakeward.storage import local
+from lakeward.storage import local, syncing
 from tests.support.s3 import on_disk
 
 
@@ -19,14 +19,14 @@ def test_the_name_of_a_published_file_is_synced_before_the_log_commits(
     table = lake.create("t", {"id": "int64"}, guard=False)
     log = on_disk(table.location) / "_delta_log"
     seen: list[str] = []
-    sync = local._sync_directory
+    sync = syncing.sync
 
     def synced(directory: str) -> None:
         sync(directory)
         if Path(directory) == log:
             seen.append("name synced")
 
-    monkeypatch.setattr(local, "_sync_directory", synced)
+    monkeypatch.setattr(local, "sync", synced)
     steps.observe(seen.append)
     try:
         with lake.transaction() as tx:
@@ -64,14 +64,14 @@ def test_a_name_that_cannot_be_synced_is_no_failed_commit(
 ) -> None:
     table = lake.create("t", {"id": "int64"}, guard=False)
     log = on_disk(table.location) / "_delta_log"
-    sync = local._sync_directory
+    sync = syncing.sync
 
     def failing(directory: str) -> None:
         if Path(directory) == log:
             raise OSError(5, "Input/output error")
         sync(directory)
 
-    monkeypatch.setattr(local, "_sync_directory", failing)
+    monkeypatch.setattr(local, "sync", failing)
     with lake.transaction() as tx:
         tx.append("t", [{"id": 1}])
 

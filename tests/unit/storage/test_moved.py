@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.storage.moved import Move
+from lakeward.storage.paths import Move
 
 LOCAL = Move(("/old/lake", "/link"), "/new")
 REMOTE = Move(("s3://old/wh",), "s3://new")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakeward.errors import InvalidInput
-from lakeward.storage.places import ObjectPlace
+from lakeward.storage.object_store.places import ObjectPlace
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.storage.overlap import overlaps
+from lakeward.storage.paths import overlaps
 
 
 @pytest.mark.parametrize(

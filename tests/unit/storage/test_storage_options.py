@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lakeward.errors import InvalidInput
-from lakeward.storage.options import resolve
-from lakeward.storage.places import AZURE, GCS, S3
+from lakeward.storage.object_store.options import resolve
+from lakeward.storage.object_store.places import AZURE, GCS, S3
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI"}
 

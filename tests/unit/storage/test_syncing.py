@@ -13,9 +13,9 @@ import pytest
 
 from lakeward.errors import StorageError
 from lakeward.storage import syncing
+from lakeward.storage.base import Pending, Underway
 from lakeward.storage.local import _SMALL_BYTES, LocalStorage
 from lakeward.storage.syncing import _AT_ONCE, Syncing, sync_in_turn, sync_together
-from lakeward.storage.underway import Pending, Underway
 
 
 @pytest.fixture(params=["kernel", "alone"], autouse=True)

@@ -86,7 +86,7 @@ def published_document(table: Patient) -> Iterator[Finding]:
 
 def _exists(table: Patient, name: str) -> bool:
     storage = table.context.storage
-    return storage.exists(storage.own(name))
+    return storage.exists(storage.path_of(name))
 
 
 def listed_files(table: Patient) -> Iterator[Finding]:

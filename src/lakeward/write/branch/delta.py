@@ -135,7 +135,7 @@ class DeltaBranch(Branch):
             net = replace(net, change_files=())
         elif not net.has_feed:
             net = replace(net, change_files=self._compare(after, net, differ), has_feed=True)
-        self.context.storage.harden(self.kept(net))
+        self.context.storage.sync_files(self.kept(net))
         reach("branch.netted")
         return net
 

@@ -69,7 +69,7 @@ def clear(context: LakeContext, head: Head, directory: str, keep: Collection[str
         listed = [f.path.partition(inside)[2] for f in storage.listing(place, recursive=True)]
         storage.delete([p for p in (f"{place}/{name}" for name in listed) if p not in keep])
     else:
-        storage.discard(place)
+        storage.delete_directory(place)
     with context.database.write(durable=False) as session:
         branches.delete(session, head.table_id, _noted(head, directory))
 
@@ -155,7 +155,7 @@ def _sweep_made(context: LakeContext, branch: LoggedBranch) -> None:
             own = replace(branch, table_id=head.table_id, directory=directory)
             keep = _kept(session, head, own)
     if head is None:
-        context.storage.discard(branch.directory)
+        context.storage.delete_directory(branch.directory)
     else:
         clear(context, head, directory, keep)
     with context.database.write(durable=False) as session:

@@ -152,7 +152,7 @@ class IcebergBranch(Branch):
     def net(self, *, evolve: bool = False, differ: Differ | None = None) -> Net:  # noqa: ARG002
         """The net effect of the branch's commits; the files that it adds are synced to disk."""
         net = self.look()
-        self.context.storage.harden([f"{self.head.location}/{f.path}" for f in net.added])
+        self.context.storage.sync_files([f"{self.head.location}/{f.path}" for f in net.added])
         reach("branch.netted")
         return net
 

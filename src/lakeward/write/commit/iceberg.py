@@ -214,7 +214,7 @@ def is_of(context: LakeContext, head: Head, pointer: str) -> bool:
 
 def _read(context: LakeContext, name: str) -> bytes:
     try:
-        return context.storage.read(context.storage.own(name))
+        return context.storage.read(context.storage.path_of(name))
     except FileMissing as error:
         what = f"The metadata file {name} is missing."
         hint = "If the lake was moved, run `lakeward relocate`. Otherwise ask the doctor."

@@ -113,7 +113,7 @@ def _put(context: LakeContext, member: Ratified) -> None:
         raise _Lost(what)
     # The log must not know a version whose name a power cut could still give to somebody else.
     try:
-        context.storage.settle([path])
+        context.storage.sync_names([path])
     except StorageError as error:
         what = f"{path} is there, and it is not sure that its name is safe."
         raise OutcomeUnknown(what, transaction_id=member.commit.info.transaction_id) from error

@@ -174,7 +174,7 @@ def _leave(background: BackgroundWorker | None, job: Callable[[], None]) -> None
 
 def _note_published(context: LakeContext, head: Head, version: int) -> None:
     """Note how far publication surely got; beyond it the next to open the lake looks itself."""
-    context.storage.settle([commit_path(head.location, version)])
+    context.storage.sync_names([commit_path(head.location, version)])
     with context.database.write(durable=False) as session:
         heads.set_published(session, head.table_id, version)
 

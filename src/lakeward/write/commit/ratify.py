@@ -20,9 +20,8 @@ from lakeward.model.clock import now_ms
 from lakeward.model.commit import CommitInfo, Head, Isolation, TransactionState
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
-from lakeward.storage.base import Prepared
+from lakeward.storage.base import Prepared, Underway
 from lakeward.storage.syncing import sync_in_turn, sync_together
-from lakeward.storage.underway import Underway
 from lakeward.write.commit import conflict, drift
 from lakeward.write.commit.conflict import check_locks, needs
 from lakeward.write.commit.new_table import begin_table, writer

@@ -17,7 +17,7 @@ from lakeward.errors import InvalidName, TableNotFound, UnsupportedFeature
 from lakeward.log import heads
 from lakeward.log.catalog import CATALOG, NAMESPACE
 from lakeward.model.names import TableName
-from lakeward.storage.overlap import overlaps
+from lakeward.storage.paths import overlaps
 
 _FILES: Final = frozenset(
     {"avro", "binaryfile", "csv", "delta", "iceberg", "json", "orc", "parquet", "text", "xml"}

@@ -26,9 +26,8 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 from lakeward.model.values import Value
-from lakeward.storage.base import Storage
+from lakeward.storage.base import Storage, Underway
 from lakeward.storage.syncing import sync_together
-from lakeward.storage.underway import Underway
 from lakeward.write.plan.validate import Checks
 
 _OPEN_FILES: Final = 4

@@ -1,7 +1,6 @@
-"""Full names of files on object stores, and which spellings mean the same place.
+"""Full names of files on object stores, parsed so that spellings of one place compare equal.
 
-Engines spell one place in several ways (`s3a://bucket/key` is `s3://bucket/key`), so a name is
-taken apart before it is compared or used. Keys are taken literally: nothing is decoded.
+`s3a://bucket/key` is `s3://bucket/key`, and so on. Keys are never decoded.
 """
 
 from __future__ import annotations
@@ -34,11 +33,8 @@ PROVIDERS: Final = {
 class ObjectPlace:
     """A file or directory on an object store.
 
-    Attributes:
-        provider: `s3`, `azure` or `gcs`.
-        container: The bucket, or Azure's container.
-        key: Without a slash at either end; empty for the container itself.
-        account: Azure's account where the name says it.
+    The key has no slash at either end and is empty for the bucket (Azure: container) itself. The
+    account is Azure's, where the name has it.
     """
 
     provider: str
@@ -48,11 +44,7 @@ class ObjectPlace:
 
     @classmethod
     def parse(cls, name: str) -> ObjectPlace:
-        """Take a full name apart.
-
-        Raises:
-            InvalidInput: It names no place on an object store that is known.
-        """
+        """Parse a full name."""
         scheme, separator, rest = name.partition("://")
         provider = PROVIDERS.get(scheme.lower())
         if not separator or provider is None:
@@ -61,7 +53,7 @@ class ObjectPlace:
         authority, _, key = rest.partition("/")
         container, at, host = authority.partition("@")
         if at and (provider != AZURE or ":" in container):
-            # What stands before an @ elsewhere is a password, and is not repeated.
+            # Elsewhere the part before an @ is a password, which an error must not quote.
             what = f"A {scheme}:// place takes no credentials in its name."
             raise InvalidInput(what, hint="Give them as storage options or in the environment.")
         if not container or any(c in container for c in "?#%\\ "):
@@ -70,7 +62,7 @@ class ObjectPlace:
         return cls(provider, container, plain_key(key), host.partition(".")[0] or None)
 
     def uri(self) -> str:
-        """The full name that every engine of this provider knows."""
+        """The full name in the spelling that every engine knows."""
         if self.provider == S3:
             base = f"s3://{self.container}"
         elif self.provider == GCS:
@@ -87,7 +79,7 @@ class ObjectPlace:
         return ObjectPlace(self.provider, self.container, key, self.account)
 
     def path_from(self, root: ObjectPlace) -> str | None:
-        """The path that leads here from another place; None where it lies elsewhere."""
+        """The path from another place to this one; None where it is not below that place."""
         if (self.provider, self.container) != (root.provider, root.container):
             return None
         if None not in (self.account, root.account) and self.account != root.account:
@@ -99,11 +91,7 @@ class ObjectPlace:
 
 
 def plain_key(key: str) -> str:
-    """A key without slashes at its ends.
-
-    Raises:
-        InvalidInput: It climbs, or has empty parts, which stores would take literally.
-    """
+    """A key without slashes at its ends; `..` and empty parts are refused."""
     plain = key.strip("/")
     if plain and any(part in ("", ".", "..") for part in plain.split("/")):
         what = f"The path {key!r} climbs out of the warehouse, or has empty parts."

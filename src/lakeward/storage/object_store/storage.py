@@ -1,35 +1,40 @@
 """A warehouse on an object store: S3, Azure or GCS.
 
-A file is whole and safe when the store has answered; there are no directories to make and no names
-to sync. Requests are repeated with growing pauses while the store is overloaded or away. So the
-answer to a put may be lost and the put repeated: what a conditional put then finds under its name
-is compared with what it was to write, and the same bytes are taken for its own.
+A file is whole and durable when the store has answered; there are no directories to make and no
+names to sync. Requests are retried with growing pauses. The answer to a conditional put may be lost
+and the put retried: if it then finds the same bytes under the name, it counts them as its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.fs
 
-from lakeward.errors import FileMissing, InvalidInput, StorageError, UnsupportedFeature
+from lakeward.errors import (
+    FileMissing,
+    InvalidInput,
+    MissingExtra,
+    StorageError,
+    UnsupportedFeature,
+)
 from lakeward.model.file import is_full
 from lakeward.model.steps import reach
-from lakeward.storage import clients
-from lakeward.storage import engine_options as spelling
-from lakeward.storage.base import Storage, StoredFile
-from lakeward.storage.object_files import TAIL, ObjectFile, ObjectFiles
-from lakeward.storage.options import StorageOptions
-from lakeward.storage.places import AZURE, ObjectPlace
-from lakeward.storage.retry import Asking, Taken
-from lakeward.storage.underway import Pending
-from lakeward.storage.uploads import Uploads
+from lakeward.storage.base import Pending, Storage, StoredFile
+from lakeward.storage.object_store.engine_options import for_delta, for_iceberg, for_spark
+from lakeward.storage.object_store.files import TAIL, ObjectFile, ObjectFiles, Uploads
+from lakeward.storage.object_store.options import StorageOptions
+from lakeward.storage.object_store.places import AZURE, S3, ObjectPlace
+from lakeward.storage.object_store.retry import RETRY_SECONDS, SHARE, NameTaken, Requests
 
 _CHUNK: Final = 16 * 2**20
+_CLASSES: Final = {S3: "S3Store", AZURE: "AzureStore"}
+_RETRIES: Final = 10
 
 
 class ObjectStorage(Storage):
@@ -41,51 +46,53 @@ class ObjectStorage(Storage):
         self._place = root
         self._options = options
         self.root = root.uri()
-        self._ask = Asking(self.root, options)
+        self._request = Requests(self.root, options)
         self._clients: dict[str, Any] = {}
         self._uploads = Uploads()
-        # Made now, so that a missing library and bad settings are told before anything is done.
+        # Fail now where the library is missing or settings are wrong.
         self._client(root)
 
     def __repr__(self) -> str:
         return f"ObjectStorage({self.root!r})"
 
     def create(self, path: str, data: Any) -> Pending:
-        """Begin to upload a new data file; it is there when what is returned ends."""
-        place = self._placed(path)
+        """Begin to upload a new data file."""
+        place = self._place_of(path)
         reach("stage.file-created")
         return self._uploads.begin(place.uri(), lambda: self._upload(path, place, data))
 
-    def settle(self, paths: Iterable[str]) -> None:
-        """Names are as safe as what they name."""
+    def sync_names(self, paths: Iterable[str]) -> None:
+        """Do nothing: an object store has no names apart from files."""
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a file whole, unless another one of that name exists."""
+        """Write a whole file, unless another one of that name exists."""
         import obstore
 
-        place = self._placed(path)
+        place = self._place_of(path)
         client = self._client(place)
         try:
-            self._ask(path, lambda: obstore.put(client, place.key, data, mode="create"))
-        except Taken:
-            # An earlier try of ours may have been heard and its answer lost.
+            self._request(path, lambda: obstore.put(client, place.key, data, mode="create"))
+        except NameTaken:
+            # An earlier try of ours may have succeeded and its answer been lost.
             return self.read(path) == data
         reach("publish.linked")
         return True
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a file whole, in place of one that may exist."""
+        """Write a whole file, in place of one that may exist."""
         import obstore
 
-        place = self._placed(path)
-        self._ask(path, lambda: obstore.put(self._client(place), place.key, data))
+        place = self._place_of(path)
+        self._request(path, lambda: obstore.put(self._client(place), place.key, data))
 
     def read(self, path: str) -> bytes:
         """A file's bytes."""
         import obstore
 
-        place = self._arrived(path)
-        return self._ask(path, lambda: bytes(obstore.get(self._client(place), place.key).bytes()))
+        place = self._uploaded(path)
+        return self._request(
+            path, lambda: bytes(obstore.get(self._client(place), place.key).bytes())
+        )
 
     def exists(self, path: str) -> bool:
         """Whether there is a file of this name."""
@@ -99,45 +106,45 @@ class ObjectStorage(Storage):
         """A file's size in bytes."""
         import obstore
 
-        place = self._arrived(path)
-        found = self._ask(path, lambda: obstore.head(self._client(place), place.key))
+        place = self._uploaded(path)
+        found = self._request(path, lambda: obstore.head(self._client(place), place.key))
         return int(found["size"])
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete files; one that is gone already is fine."""
+        """Delete files; a missing one is no error."""
         import obstore
 
         by_client: dict[str, tuple[Any, list[str]]] = {}
         for path in paths:
-            place = self._arrived(path)
+            place = self._uploaded(path)
             by_client.setdefault(place.container, (self._client(place), []))[1].append(place.key)
         for client, keys in by_client.values():
             try:
-                self._ask(keys[0], partial(obstore.delete, client, keys))
+                self._request(keys[0], partial(obstore.delete, client, keys))
             except FileMissing:
-                # Not every store deletes many at once, and then the first missing one ends it.
+                # Some stores delete one by one, and the first missing file ends that.
                 for key in keys:
                     with suppress(FileMissing):
-                        self._ask(key, partial(obstore.delete, client, key))
+                        self._request(key, partial(obstore.delete, client, key))
 
     def listing(self, path: str, *, recursive: bool = False) -> Iterator[StoredFile]:
         """The files below a directory, in no order."""
-        place = self._placed(path)
-        for entry in self._ask(path, lambda: self._entries(place, recursive=recursive)):
+        place = self._place_of(path)
+        for entry in self._request(path, lambda: self._entries(place, recursive=recursive)):
             name = entry["path"][len(place.key) :].lstrip("/")
             modified = round(entry["last_modified"].timestamp() * 1000)
             yield StoredFile(f"{path}/{name}" if path else name, entry["size"], modified)
 
     def make_directory(self, path: str) -> None:
-        """There are none; whether the store can be written was seen when it was attached."""
-        self._placed(path)
+        """Only check the path: an object store has no directories."""
+        self._place_of(path)
 
     def directories(self, path: str) -> list[str]:
-        """The directories directly below a directory, hidden ones left out."""
+        """The directories directly below a directory, without hidden ones."""
         import obstore
 
-        place = self._placed(path)
-        found = self._ask(
+        place = self._place_of(path)
+        found = self._request(
             path, lambda: obstore.list_with_delimiter(self._client(place), place.key or None)
         )
         names = sorted(p.rstrip("/").rpartition("/")[2] for p in found["common_prefixes"])
@@ -145,22 +152,22 @@ class ObjectStorage(Storage):
 
     def uri(self, path: str) -> str:
         """The full name, `s3://bucket/…`."""
-        return self._placed(path).uri()
+        return self._place_of(path).uri()
 
-    def own(self, name: str) -> str:
-        """A full name as this storage spells it."""
+    def path_of(self, name: str) -> str:
+        """A full name in this storage's spelling."""
         if "://" not in name:
             what = f"The file {name} does not lie on an object store."
             raise UnsupportedFeature(
                 what, hint=f"The lake's files lie below {self.root}.", path=name
             )
-        return self._placed(name).uri()
+        return self._place_of(name).uri()
 
     def locate(self, location: str) -> str:
-        """A directory as the log keeps it."""
+        """A directory as the log stores it."""
         if not is_full(location):
-            return self._placed(location).key[len(self._place.key) :].lstrip("/")
-        place = self._placed(location)
+            return self._place_of(location).key[len(self._place.key) :].lstrip("/")
+        place = self._place_of(location)
         inside = place.path_from(self._place)
         return place.uri() if inside is None else inside
 
@@ -173,37 +180,34 @@ class ObjectStorage(Storage):
         return pa.fs.PyFileSystem(ObjectFiles(self.root, f"{scheme}://", self._open))
 
     def delta_options(self) -> dict[str, str]:
-        """The options as delta-rs spells them."""
-        return spelling.for_delta(self._options)
+        """The options by delta-rs' names."""
+        return for_delta(self._options)
 
     def iceberg_properties(self) -> dict[str, str]:
-        """The options as pyiceberg spells them."""
-        return spelling.for_iceberg(self._options)
+        """The options by pyiceberg's names."""
+        return for_iceberg(self._options)
 
     def spark_conf(self) -> dict[str, str]:
-        """The options as Spark spells them."""
-        return spelling.for_spark(self._options)
+        """The options by Spark's names."""
+        return for_spark(self._options)
 
     def is_put_refused(self, path: str) -> bool:
-        """Put a small file if it is absent; whether that was refused.
+        """Put a small file if it is absent; whether the store refused that.
 
-        It is refused where the file exists, and to credentials that may read and not write.
-
-        Raises:
-            StorageError: The store cannot be used at all.
+        It refuses where the file exists, and for credentials that may only read.
         """
         import obstore
 
-        place = self._placed(path)
+        place = self._place_of(path)
         client = self._client(place)
         try:
-            self._ask(path, lambda: obstore.put(client, place.key, b"\n", mode="create"))
-        except Taken:
+            self._request(path, lambda: obstore.put(client, place.key, b"\n", mode="create"))
+        except NameTaken:
             return True
         except StorageError as error:
             if not error.facts.get("denied"):
                 raise
-            self._ask(path, lambda: obstore.list_with_delimiter(client, place.key))
+            self._request(path, lambda: obstore.list_with_delimiter(client, place.key))
             return True
         return False
 
@@ -211,10 +215,10 @@ class ObjectStorage(Storage):
         import obstore
 
         client = self._client(place)
-        # Arrow's buffers are of signed bytes, which the library does not take.
+        # obstore does not take signed bytes, which Arrow's buffers have.
         view = obstore.Bytes(memoryview(data).cast("B"))
-        # Names of data files are nobody else's, so the same bytes may be put again.
-        self._ask(path, lambda: obstore.put(client, place.key, view, chunk_size=_CHUNK))
+        # A data file's name is unique, so a retry can only put the same bytes.
+        self._request(path, lambda: obstore.put(client, place.key, view, chunk_size=_CHUNK))
         reach("stage.file-written")
 
     def _entries(self, place: ObjectPlace, *, recursive: bool) -> list[Any]:
@@ -228,28 +232,28 @@ class ObjectStorage(Storage):
     def _open(self, name: str) -> ObjectFile:
         import obstore
 
-        place = self._arrived(name)
+        place = self._uploaded(name)
         client = self._client(place)
 
         def fetch(start: int, end: int) -> Any:
-            return self._ask(
+            return self._request(
                 name, lambda: obstore.get_range(client, place.key, start=start, end=end)
             )
 
         if self._options.provider == AZURE:
-            # Azure gives no file's end without its size.
+            # Azure has no requests for a file's end.
             return ObjectFile(self.size(name), b"", fetch)
-        size, tail = self._ask(name, lambda: _end(client, place.key))
+        size, tail = self._request(name, lambda: _end(client, place.key))
         return ObjectFile(size, tail, fetch)
 
-    def _arrived(self, path: str) -> ObjectPlace:
-        """Where a path leads, once nothing is on its way there."""
-        place = self._placed(path)
+    def _uploaded(self, path: str) -> ObjectPlace:
+        """The place of a path, after an upload to it has ended."""
+        place = self._place_of(path)
         self._uploads.wait(place.uri())
         return place
 
-    def _placed(self, path: str) -> ObjectPlace:
-        """Where a path leads: below the root, or to a full name on the same kind of store."""
+    def _place_of(self, path: str) -> ObjectPlace:
+        """The place of a path: below the root, or by a full name on the same kind of store."""
         if not is_full(path):
             return self._place.below(path)
         if "://" not in path:
@@ -270,7 +274,7 @@ class ObjectStorage(Storage):
     def _client(self, place: ObjectPlace) -> Any:
         found = self._clients.get(place.container)
         if found is None:
-            found = clients.client(place, self._options)
+            found = _new_client(place, self._options)
             self._clients[place.container] = found
         return found
 
@@ -281,3 +285,36 @@ def _end(client: Any, key: str) -> tuple[int, Any]:
 
     found = obstore.get(client, key, options={"range": {"suffix": TAIL}})
     return int(found.meta["size"]), bytes(found.bytes())
+
+
+def _new_client(place: ObjectPlace, options: StorageOptions) -> Any:
+    """A client of obstore for the bucket or container of a place."""
+    try:
+        from obstore import store
+    except ImportError as error:
+        what = f"A warehouse on {place.uri().partition('://')[0]}:// needs obstore."
+        hint = f"Run: pip install 'lakeward[{place.provider}]'."
+        raise MissingExtra(what, hint=hint) from error
+    kind = getattr(store, _CLASSES.get(place.provider, "GCSStore"))
+    settings = options.store_settings()
+    if place.account is not None:
+        settings["account_name"] = place.account
+    try:
+        return kind(
+            place.container,
+            client_options=options.client_settings(),
+            retry_config={
+                "max_retries": options.number("max_retries", _RETRIES),
+                "retry_timeout": options.span("retry_timeout", RETRY_SECONDS) / SHARE,
+                "backoff": {
+                    "init_backoff": timedelta(milliseconds=50),
+                    "max_backoff": timedelta(seconds=5),
+                    "base": 2,
+                },
+            },
+            **settings,
+        )
+    except Exception:  # noqa: BLE001  its message quotes the settings
+        what = f"The storage options do not fit a warehouse on {place.uri()}."
+        hint = f"Settings given: {', '.join(sorted(options.values)) or 'none'}."
+        raise InvalidInput(what, hint=hint) from None

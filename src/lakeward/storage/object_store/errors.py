@@ -1,7 +1,7 @@
-"""What an object store answered when it did not do what it was asked, in our own words.
+"""Errors of object stores as errors of our own.
 
-The library's errors quote requests, and stores quote what they were sent: signatures, tokens and
-key names. So nothing of them is passed on but the status and the store's own code for it.
+obstore's errors quote requests, and stores quote signatures, tokens and key names. So only the
+status and the store's code for it are passed on.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import re
 from typing import Final
 
 from lakeward.errors import FileMissing, LakewardError, StorageError
-from lakeward.storage.options import HIDDEN, StorageOptions
+from lakeward.storage.object_store.options import HIDDEN, StorageOptions
 
 _STATUS: Final = re.compile(r"status code: (\d{3})(?: ([A-Za-z ]+))?")
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>|\"code\":\s*\"?(\w+)")
 _ADDRESS: Final = re.compile(r"\w+://\S+")
 _NO_CONTAINER: Final = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
-_PASSING: Final = ("408", "409", "425", "429", "500", "502", "503", "504")
-_TOLD: Final = (
+_TEMPORARY: Final = ("408", "409", "425", "429", "500", "502", "503", "504")
+_REASONS: Final = (
     ("dns error", "its address is not known"),
     ("Connection refused", "nobody listens at its address"),
     ("certificate", "its certificate is not trusted"),
@@ -35,7 +35,7 @@ def is_taken(error: BaseException) -> bool:
 
 
 def is_denied(error: BaseException) -> bool:
-    """Whether the store does not let these credentials do this."""
+    """Whether the credentials lack a permission."""
     denied = type(error).__name__ in ("PermissionDeniedError", "UnauthenticatedError")
     return denied or _status(error)[0] in ("401", "403")
 
@@ -46,25 +46,18 @@ def is_missing(error: BaseException) -> bool:
     return named and not _lacks_container(error)
 
 
-def may_pass(error: BaseException) -> bool:
-    """Whether asking again may help."""
+def is_temporary(error: BaseException) -> bool:
+    """Whether a retry may succeed."""
     if is_taken(error) or is_denied(error) or isinstance(error, FileNotFoundError):
         return False
     if type(error).__name__ not in ("GenericError", "JoinError", "OSError", "TimeoutError"):
         return False
     status = _status(error)[0]
-    return status is None or status in _PASSING
+    return status is None or status in _TEMPORARY
 
 
-def told(error: BaseException, path: str, root: str, options: StorageOptions) -> LakewardError:
-    """An error of ours for one of the library's.
-
-    Args:
-        error: What was raised.
-        path: The file that it is about.
-        root: The warehouse's full name.
-        options: Whose secrets must not be seen.
-    """
+def translate(error: BaseException, path: str, root: str, options: StorageOptions) -> LakewardError:
+    """Our error for one of obstore's, about a file of a warehouse, without its secrets."""
     if is_missing(error):
         what = f"The file {path} is missing."
         return FileMissing(what, path=path)
@@ -98,10 +91,10 @@ def _reason(error: BaseException, options: StorageOptions) -> str:
         code = _CODE.search(text)
         name = next((c for c in code.groups() if c), "") if code else ""
         return f"it answered {' '.join(part for part in (status, name or words) if part)}"
-    for sign, meaning in _TOLD:
+    for sign, meaning in _REASONS:
         if sign in text:
             return meaning
-    # Words that are not known are passed on without what could be a secret or an address.
+    # Unknown messages are passed on without secrets and addresses.
     line = _ADDRESS.sub("<address>", text.partition("\n")[0])
     for secret in options.secrets():
         line = line.replace(secret, HIDDEN)

@@ -1,7 +1,7 @@
-"""The settings of object stores: what each is called, where, and which of them are secrets.
+"""The settings of object stores: their names in each tool, and which of them are secrets.
 
-The first name of a setting is obstore's own; the others are those that other tools and the
-environment know. Names are compared without case.
+The first name of a setting is obstore's own; the others are those of other tools and environment
+variables. Names are compared without case.
 """
 
 from __future__ import annotations
@@ -10,19 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lakeward.storage.places import AZURE, GCS, S3
+from lakeward.storage.object_store.places import AZURE, GCS, S3
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting.
+    """One setting, by obstore's name and others.
 
-    Attributes:
-        name: What obstore calls it.
-        others: What else it is called; names of environment variables among them.
-        kind: `text`, `flag`, `secret`, or `identity`: a part of credentials that is no secret by
-            itself. Credentials are taken from one source as a whole.
-        client: Whether it is the connection's, not the store's.
+    Its kind is `text`, `flag`, `secret`, or `identity`: a part of credentials that is no secret by
+    itself. `client` marks settings of the connection.
     """
 
     name: str
@@ -37,7 +33,7 @@ class Setting:
 
     @property
     def is_credential(self) -> bool:
-        """Whether it belongs to those that must come from one source."""
+        """Whether it is a part of credentials, which must come from one source."""
         return self.kind in ("secret", "identity")
 
 
@@ -113,7 +109,7 @@ SETTINGS: Final[dict[str, tuple[Setting, ...]]] = {
 
 
 def environment_secrets(environment: Mapping[str, str]) -> list[str]:
-    """Secrets of object stores that lie in an environment."""
+    """The secrets of object stores in an environment."""
     names = [
         name.upper()
         for settings in SETTINGS.values()

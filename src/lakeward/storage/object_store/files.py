@@ -1,35 +1,36 @@
-"""Files on an object store as pyarrow reads them: through the same client as everything else.
+"""Files on an object store: read by pyarrow, and uploaded in the background.
 
-So one set of credentials and one way of retrying serve every request, on every provider. A file's
-end, which says where everything else is, is fetched as the file is opened; small files are read by
-that one request.
+pyarrow reads through the same client as everything else, so there is one set of credentials and one
+retry policy. A Parquet file's footer is fetched as the file is opened, so small files need one
+request. Uploads run a few at once; readers and deletes of a file wait for its upload first.
 """
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 import pyarrow.fs
 
-from lakeward.errors import FileMissing, StorageError
+from lakeward.errors import FileMissing, LakewardError, StorageError
+from lakeward.storage.base import Pending
 
 TAIL: Final = 64 * 1024
 """Bytes that are fetched with a file's size."""
+_AT_ONCE: Final = 4
+"""Uploads at once; more would only wait in memory."""
 
 
 class ObjectFile:
     """A file that is read in ranges."""
 
     def __init__(self, size: int, tail: Any, fetch: Callable[[int, int], Any]) -> None:
-        """Begin at the start.
-
-        Args:
-            size: In bytes.
-            tail: The file's last bytes, as many as there are at hand.
-            fetch: Gets the bytes from a position up to another.
-        """
+        """Take the size, the last bytes, and a function that fetches a range of bytes."""
         self._size = size
         self._tail = memoryview(tail)
         self._fetch = fetch
@@ -59,41 +60,35 @@ class ObjectFile:
         return self._position
 
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return self._size
 
     def close(self) -> None:
-        """Let go of what was fetched."""
+        """Free the fetched bytes."""
         self.closed = True
         self._tail = memoryview(b"")
 
     def readable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def writable(self) -> bool:
-        """It is not."""
+        """False."""
         return False
 
     def flush(self) -> None:
-        """Nothing was written."""
+        """Do nothing: the file is only read."""
 
 
 class ObjectFiles(pa.fs.FileSystemHandler):  # type: ignore[misc]
-    """A filesystem for reading alone: whatever is written goes through the storage."""
+    """A read-only filesystem for pyarrow; files are written by the storage."""
 
     def __init__(self, root: str, before: str, opened: Callable[[str], ObjectFile]) -> None:
-        """Open files by name.
-
-        Args:
-            root: The warehouse's full name.
-            before: What a path lacks to be a full name.
-            opened: Opens a file by its full name.
-        """
+        """Take the warehouse's name, the prefix that makes a path a full name, and `open`."""
         self._root = root
         self._before = before
         self._opened = opened
@@ -107,15 +102,15 @@ class ObjectFiles(pa.fs.FileSystemHandler):  # type: ignore[misc]
     __hash__ = None  # type: ignore[assignment]
 
     def get_type_name(self) -> str:
-        """For people."""
+        """The name that pyarrow shows."""
         return "lakeward"
 
     def normalize_path(self, path: str) -> str:
-        """Names are taken literally."""
+        """The path as it is."""
         return path
 
     def get_file_info(self, paths: list[str]) -> list[pa.fs.FileInfo]:
-        """What there is under each name."""
+        """Whether each file exists, and its size."""
         return [self._info(p) for p in paths]
 
     def open_input_file(self, path: str) -> pa.PythonFile:
@@ -127,7 +122,7 @@ class ObjectFiles(pa.fs.FileSystemHandler):  # type: ignore[misc]
         return self.open_input_file(path)
 
     def _open(self, path: str) -> ObjectFile:
-        # pyarrow knows the errors of the operating system; what it raises from them is ours again.
+        # pyarrow passes on errors of the operating system; callers translate them back.
         try:
             return self._opened(f"{self._before}{path}")
         except FileMissing as error:
@@ -155,3 +150,46 @@ class ObjectFiles(pa.fs.FileSystemHandler):  # type: ignore[misc]
     copy_file = _refused
     open_output_stream = _refused
     open_append_stream = _refused
+
+
+class Uploads:
+    """The uploads under way, by name."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[str, Pending] = {}
+        self._starting = threading.Lock()
+        self._start()
+
+    def begin(self, name: str, call: Callable[[], None]) -> Pending:
+        """Begin an upload, as soon as fewer than the limit are under way."""
+        if self._pid != os.getpid():
+            with self._starting:
+                if self._pid != os.getpid():
+                    # A forked child does not have its parent's threads.
+                    self._start()
+        room, under_way = self._room, self._under_way
+        room.acquire()
+
+        def upload() -> None:
+            try:
+                call()
+            finally:
+                under_way.pop(name, None)
+                room.release()
+
+        pending = under_way[name] = Pending(upload)
+        self._pool.submit(pending.run)
+        return pending
+
+    def wait(self, name: str) -> None:
+        """Return when no upload of a file is under way, whether it succeeded or not."""
+        pending = self._under_way.get(name)
+        if pending is not None:
+            with suppress(LakewardError):
+                pending.wait()
+
+    def _start(self) -> None:
+        self._under_way = {}
+        self._room = threading.Semaphore(_AT_ONCE)
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="lakeward-upload")
+        self._pid = os.getpid()

@@ -1,7 +1,4 @@
-"""One warehouse's options as each engine spells them.
-
-What is returned holds credentials: it is handed to an engine and goes nowhere else.
-"""
+"""A warehouse's options by each engine's names, credentials included."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
-from lakeward.storage.options import StorageOptions
-from lakeward.storage.places import AZURE, GCS, S3
+from lakeward.storage.object_store.options import StorageOptions
+from lakeward.storage.object_store.places import AZURE, GCS, S3
 
 SPARK_PACKAGES: Final = {
     S3: (
@@ -22,11 +19,11 @@ SPARK_PACKAGES: Final = {
     AZURE: ("org.apache.hadoop:hadoop-azure:3.4.2",),
     GCS: ("com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.28",),
 }
-"""What `spark.jars.packages` needs for each provider."""
+"""The `spark.jars.packages` of each provider."""
 SPARK_EXCLUDES: Final = {
     S3: ("software.amazon.awssdk:bundle", "software.amazon.awssdk:netty-nio-client"),
 }
-"""What `spark.jars.excludes` can leave out: the whole SDK is 600 MB."""
+"""The `spark.jars.excludes` of each provider: the whole SDK has 600 MB."""
 
 _DELTA: Final = {
     S3: {
@@ -102,8 +99,7 @@ def for_iceberg(options: StorageOptions) -> dict[str, str]:
 def for_spark(options: StorageOptions) -> dict[str, str]:
     """Settings of a Spark session, for Delta and for Iceberg tables.
 
-    With them Spark opens the names that `Table.location` tells as they are. The jars that it needs
-    are `SPARK_PACKAGES`.
+    With them Spark opens every `Table.location`. The jars that it needs are `SPARK_PACKAGES`.
     """
     spelled = {S3: _spark_s3, AZURE: _spark_azure, GCS: _spark_gcs}[options.provider]
     return {f"spark.hadoop.{name}": value for name, value in spelled(options)}

@@ -1,24 +1,23 @@
-"""How a warehouse on an object store is reached: resolved once, and never shown.
+"""The options of a warehouse on an object store: resolved once, credentials never shown.
 
-What is given as arguments comes first, then the environment, then AWS's profiles. Credentials are
-taken as a whole from the first source that has any: a key of one identity is never joined with a
-token of another. The options of the log's database are no business of this module, and those of the
-warehouse never reach the database.
+Arguments come first, then the environment, then AWS's profiles. All credentials come from the first
+source that has any: a key of one identity is never combined with a token of another.
 """
 
 from __future__ import annotations
 
+import configparser
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from lakeward.errors import InvalidInput
-from lakeward.storage.places import AZURE, S3
-from lakeward.storage.profiles import profile_settings
-from lakeward.storage.settings import PROFILE, SETTINGS, Setting
+from lakeward.storage.object_store.places import AZURE, S3
+from lakeward.storage.object_store.settings import PROFILE, SETTINGS, Setting
 
 HIDDEN: Final = "***"
 _TRUE: Final = ("1", "true", "yes", "on")
@@ -26,16 +25,23 @@ _FALSE: Final = ("0", "false", "no", "off")
 _SPAN: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m)?\s*")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
 _CONNECTION_STRING: Final = "azure_storage_connection_string"
+_DEFAULT_PROFILE: Final = "default"
+_PROFILE_KEYS: Final = {
+    "aws_access_key_id": "access_key_id",
+    "aws_secret_access_key": "secret_access_key",
+    "aws_session_token": "session_token",
+    "region": "region",
+    "endpoint_url": "endpoint",
+}
+_OTHER_LOGINS: Final = ("sso_session", "sso_start_url", "role_arn", "credential_process")
+"""Credentials of a profile that only AWS's own tools can obtain."""
 
 
 @dataclass(frozen=True, repr=False)
 class StorageOptions:
-    """Settings of one warehouse. Its representation shows names, never values of credentials.
+    """Settings of one warehouse, by obstore's names, and the source of each.
 
-    Attributes:
-        provider: `s3`, `azure` or `gcs`.
-        values: By obstore's names.
-        sources: Where each comes from, for people.
+    The representation never shows values of credentials.
     """
 
     provider: str
@@ -58,16 +64,16 @@ class StorageOptions:
         return self.values.get(name) == "true"
 
     def has_credentials(self) -> bool:
-        """Whether any were found; without, a machine's own identity is asked for."""
+        """Whether any were found; otherwise the machine's own identity is used."""
         return any(s.is_credential and s.name in self.values for s in SETTINGS[self.provider])
 
     def secrets(self) -> list[str]:
-        """Values that nobody may see, the longest first."""
+        """Values that must not be shown, the longest first."""
         found = [v for name, v in self.values.items() if _is_hidden(self.provider, name)]
         return sorted((v for v in found if v), key=len, reverse=True)
 
     def store_settings(self) -> dict[str, Any]:
-        """What obstore takes for the store itself."""
+        """The arguments of obstore's store."""
         wanted = [s for s in SETTINGS[self.provider] if not s.client]
         skipped = (PROFILE, "max_retries", "retry_timeout")
         return {
@@ -77,7 +83,7 @@ class StorageOptions:
         }
 
     def client_settings(self) -> dict[str, Any]:
-        """What obstore takes for the connection."""
+        """The arguments of obstore's connection."""
         out: dict[str, Any] = {
             s.name: self.flag(s.name) if s.kind == "flag" else self.values[s.name]
             for s in SETTINGS[self.provider]
@@ -88,7 +94,7 @@ class StorageOptions:
         return out
 
     def span(self, name: str, usual: float) -> timedelta:
-        """A setting that is a stretch of time."""
+        """A setting that is a duration."""
         text = self.values.get(name)
         return timedelta(seconds=usual if text is None else _seconds(name, text))
 
@@ -100,28 +106,66 @@ class StorageOptions:
 def resolve(
     provider: str, given: Mapping[str, Any], environment: Mapping[str, str]
 ) -> StorageOptions:
-    """What holds for a warehouse.
+    """The options of a warehouse, from arguments (by any known name) and an environment.
 
-    Args:
-        provider: `s3`, `azure` or `gcs`.
-        given: By any name that a setting has, in any case.
-        environment: The process's, or a test's.
-
-    Raises:
-        InvalidInput: A setting is unknown or makes no sense. The error names it, never its value.
+    A setting that is unknown or wrong is `InvalidInput`, which names it, never its value.
     """
     arguments = _named(provider, given, strict=True)
     around = _named(provider, environment, strict=False)
     sources = [("argument", arguments), ("environment", around)]
     if provider == S3:
         chosen = arguments.get(PROFILE) or around.get(PROFILE)
-        profile = ("profile", profile_settings(chosen, environment))
-        # A profile that was named in the call is meant before what lies around.
+        profile = ("profile", _profile_settings(chosen, environment))
+        # A profile named in the call takes precedence over the environment.
         sources.insert(1 if PROFILE in arguments else 2, profile)
     values, found = _merged(provider, sources)
     options = StorageOptions(provider, values, found)
     _check(options)
     return _completed(options)
+
+
+def _profile_settings(name: str | None, environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings of an AWS profile; without a name those of the default one, if it exists."""
+    wanted = name or _DEFAULT_PROFILE
+    credentials = _profile_section(
+        _profile_file(environment, "AWS_SHARED_CREDENTIALS_FILE", "credentials"), wanted
+    )
+    title = wanted if wanted == _DEFAULT_PROFILE else f"profile {wanted}"
+    config = _profile_section(_profile_file(environment, "AWS_CONFIG_FILE", "config"), title)
+    if credentials is None and config is None:
+        if name is None:
+            return {}
+        what = f"There is no AWS profile {name!r}."
+        raise InvalidInput(what, hint="Check AWS_PROFILE and the files in ~/.aws.")
+    both = {**(config or {}), **(credentials or {})}
+    if "aws_access_key_id" not in both:
+        asked = next((key for key in _OTHER_LOGINS if key in both), None)
+        if asked is not None and name is not None:
+            what = f"AWS profile {wanted!r} gets its credentials by {asked}, which is not built."
+            hint = f"Run: eval $(aws configure export-credentials --profile {wanted} --format env)."
+            raise InvalidInput(what, hint=hint)
+    return {ours: both[theirs] for theirs, ours in _PROFILE_KEYS.items() if theirs in both}
+
+
+def _profile_file(environment: Mapping[str, str], variable: str, usual: str) -> Path | None:
+    if variable in environment:
+        return Path(environment[variable]).expanduser()
+    home = environment.get("HOME")
+    return Path(home) / ".aws" / usual if home else None
+
+
+def _profile_section(path: Path | None, title: str) -> dict[str, str] | None:
+    if path is None or not path.is_file():
+        return None
+    # A key may hold any character, so nothing is interpolated.
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read(path, encoding="utf-8")
+    except (configparser.Error, UnicodeDecodeError, OSError):
+        # The parser's message may quote a line with a key in it.
+        what = f"The AWS file {path} cannot be understood."
+        raise InvalidInput(what, hint="Check it with `aws configure list`.") from None
+    return dict(parser[title]) if parser.has_section(title) else None
 
 
 def _merged(
@@ -131,7 +175,7 @@ def _merged(
     values: dict[str, str] = {}
     found: dict[str, str] = {}
     for source, settings in sources:
-        # Who says that requests are not to be signed wants no credentials from further down.
+        # With unsigned requests, no credentials of later sources apply.
         has_any = not credentials.isdisjoint(values) or values.get("skip_signature") == "true"
         for name, value in settings.items():
             if name not in values and not (has_any and name in credentials):
@@ -140,7 +184,7 @@ def _merged(
 
 
 def _named(provider: str, given: Mapping[str, Any], *, strict: bool) -> dict[str, str]:
-    """Settings by obstore's names; of an environment only what is the provider's."""
+    """Settings by obstore's names; `strict` refuses unknown ones."""
     known = {n: s for s in SETTINGS[provider] for n in s.names}
     lowered = {str(k).lower(): v for k, v in given.items()}
     if provider == AZURE and _CONNECTION_STRING in lowered:
@@ -155,7 +199,7 @@ def _named(provider: str, given: Mapping[str, Any], *, strict: bool) -> dict[str
             raise InvalidInput(what, hint=hint, option=unknown[0])
     out: dict[str, str] = {}
     for setting in SETTINGS[provider]:
-        # Bare names such as `region` mean something else to somebody else's environment.
+        # In an environment, bare names such as `region` may belong to other programs.
         names = setting.names if strict else setting.others
         for name in names:
             value = lowered.get(name)

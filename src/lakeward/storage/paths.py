@@ -1,0 +1,115 @@
+"""Full names of files: after a warehouse moved, and whether a path reaches into a place.
+
+`overlaps` prefers a false yes: it compares a path as written and decoded, with and without the
+version selector at its end, and with links followed before and after `..` is removed.
+"""
+
+from __future__ import annotations
+
+import os.path
+import posixpath
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+from urllib.parse import unquote
+
+from lakeward.errors import InvalidInput
+from lakeward.storage.object_store.places import PROVIDERS, ObjectPlace
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_VERSION: Final = re.compile(r"@v?\d+$|#[^/]*$")
+"""The version or snapshot selector at the end of a path."""
+_CHOICE: Final = re.compile(r"\{[^{}/]*\}")
+"""Alternatives in a Hadoop wildcard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A move of a warehouse from a root, in each of its spellings, to a new one."""
+
+    old: tuple[str, ...]
+    new: str
+
+    def __call__(self, name: str) -> str:
+        """A file's full name now; names outside the old roots stay as they are."""
+        inside = self.inside(name)
+        if inside is None:
+            return name
+        # Files of this machine keep the scheme that their writer gave them, or did without.
+        scheme = "" if "://" in self.new else name[: len(name) - len(_without_scheme(name))]
+        return f"{scheme}{self.new}/{inside}".rstrip("/")
+
+    def inside(self, name: str) -> str | None:
+        """The path below the warehouse of a file that is named in full by an old root."""
+        for root in self.old:
+            found = _below(name, root)
+            if found is not None:
+                return found
+        return None
+
+
+def overlaps(path: str, place: str) -> bool:
+    """Whether a path is the place, lies in it, or is a directory above it.
+
+    The path is as a user wrote it: with or without scheme, relative, with wildcards. The place is
+    the full name of a directory.
+    """
+    roots = list(_parts(place))
+    return any(_meet(one, root) for one in _readings(path) for root in roots)
+
+
+def _below(name: str, root: str) -> str | None:
+    if "://" in root:
+        try:
+            return ObjectPlace.parse(name).path_from(ObjectPlace.parse(root))
+        except InvalidInput:
+            return None
+    plain = _without_scheme(name)
+    if plain == root:
+        return ""
+    return plain.removeprefix(f"{root}/") if plain.startswith(f"{root}/") else None
+
+
+def _without_scheme(name: str) -> str:
+    """A local path without `file:` or `file://` before it."""
+    if not name.startswith("file:"):
+        return name
+    return "/" + name.removeprefix("file:").lstrip("/")
+
+
+def _readings(path: str) -> Iterator[list[str]]:
+    """The places that a path may mean."""
+    for text in {path, unquote(path)}:
+        for one in {text, _VERSION.sub("", text.rstrip("/"))}:
+            single = _CHOICE.sub("*", one)
+            if "{" in single:
+                # Alternatives with directories in them: everything below the parent may be meant.
+                single = single[: single.index("{")].rpartition("/")[0] + "/"
+            yield from _parts(single)
+
+
+def _meet(path: list[str], root: list[str]) -> bool:
+    """Whether two lists of directories are the same as far as both go; the first has wildcards."""
+    return all(r == p or fnmatchcase(r, p) for p, r in zip(path, root, strict=False))
+
+
+def _parts(name: str) -> Iterator[list[str]]:
+    """A name as its parts: kind of store, bucket, and directories."""
+    found = _SCHEME.fullmatch(name)
+    scheme, rest = (found[1].lower(), found[2]) if found else ("file", name)
+    if scheme == "file":
+        if found and rest.startswith("//"):
+            # A host, which is this one.
+            rest = "/" + rest[2:].partition("/")[2]
+        rest = re.sub("/+", "/", rest) or "/"
+        # Java removes `..` before links are followed, the system after that.
+        for one in {os.path.realpath(rest), os.path.realpath(os.path.normpath(rest))}:
+            yield ["file", *filter(None, one.split("/"))]
+        return
+    authority, _, key = rest.lstrip("/").partition("/")
+    # Azure's container stands before its account.
+    container = authority.partition("@")[0]
+    directories = posixpath.normpath(f"/{key}").split("/")
+    yield [PROVIDERS.get(scheme, scheme), container, *filter(None, directories)]
