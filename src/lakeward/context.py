@@ -78,6 +78,13 @@ class HasContext(Protocol):
     def _context(self) -> LakeContext: ...
 
 
+class LakeLike(HasContext, Protocol):
+    """A lake that begins transactions, for pipelines and streams, which are below it."""
+
+    def transaction(self, *, spark: Any = None, message: str | None = None) -> Any:
+        """Begin a transaction."""
+
+
 def context_of(lake: HasContext) -> LakeContext:
     """The context of a lake: its store and files, which are no part of its public surface."""
     return lake._context

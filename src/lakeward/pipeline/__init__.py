@@ -13,10 +13,9 @@
 
 from __future__ import annotations
 
-from lakeward.pipeline.declaration import Pipeline, Step
-from lakeward.pipeline.notices import Notice
-from lakeward.pipeline.outcome import RunResult, StepResult
-from lakeward.pipeline.sources import Landing, New, Source, Whole, landing, new, whole
+from lakeward.pipeline.declaration import Landing, New, Step, StepSource, Whole, landing, new, whole
+from lakeward.pipeline.pipeline import Pipeline
+from lakeward.pipeline.results import Notice, RunResult, StepResult
 
 __all__ = [
     "Landing",
@@ -24,9 +23,9 @@ __all__ = [
     "Notice",
     "Pipeline",
     "RunResult",
-    "Source",
     "Step",
     "StepResult",
+    "StepSource",
     "Whole",
     "landing",
     "new",

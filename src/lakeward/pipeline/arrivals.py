@@ -22,14 +22,7 @@ from lakeward.storage.object_store.storage import ObjectStorage
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """What one look at a landing directory found.
-
-    Attributes:
-        new: The files that nobody took yet, by name.
-        schemas: Their columns, by path.
-        not_taken: Names of files that are no Parquet files by their name.
-        is_missing: There is no such directory.
-    """
+    """New files of a landing directory, with their columns by path, and names of other files."""
 
     new: tuple[InputFile, ...] = ()
     schemas: Mapping[str, pa.Schema] | None = None
@@ -38,14 +31,9 @@ class Arrivals:
 
 
 class LandingDirectory:
-    """A directory of Parquet files, on this machine or in an object store.
+    """A directory of Parquet files: `path` below `base`, or a full path or URL.
 
     Options of an object store come from the environment, as for a warehouse.
-
-    Args:
-        base: The run's landing place: a directory or URL.
-        path: Below it, or a whole path or URL.
-        missing_ok: A directory that does not exist has no files; else it is an error.
     """
 
     def __init__(self, base: str | None, path: str, *, missing_ok: bool = False) -> None:
@@ -57,12 +45,10 @@ class LandingDirectory:
         return self.place
 
     def look(self, taken: Mapping[str, InputFile]) -> Arrivals:
-        """What is in the directory beside the files that were taken before.
+        """List the files that were not taken in before.
 
-        Raises:
-            NotFound: There is no such directory.
-            InvalidInput: A file that was taken has other bytes now, or a new one is damaged.
-            StorageError: The directory cannot be read.
+        Raises `NotFound` without such a directory, `InvalidInput` when a file that was taken in
+        has other bytes now or a new one is damaged.
         """
         storage = _storage(self.place)
         found = sorted(_visible(storage), key=lambda entry: entry.path)
@@ -84,12 +70,12 @@ class LandingDirectory:
         return Arrivals(tuple(new), schemas, tuple(not_taken))
 
     def example(self) -> str | None:
-        """The whole name of some file, if there is one."""
+        """The full name of some file, if there is one."""
         paths = sorted(e.path for e in _visible(_storage(self.place)) if _is_parquet(e.path))
         return f"{self.place}/{paths[0]}" if paths else None
 
     def full(self, file: InputFile) -> str:
-        """A file's whole name, as Spark takes it."""
+        """A file's full name, as Spark takes it."""
         return f"{self.place}/{file.path}"
 
     def _exists(self, storage: Storage) -> bool:
@@ -133,7 +119,7 @@ def _storage(place: str) -> Storage:
 
 
 def _visible(storage: Storage) -> Iterator[StoredFile]:
-    """All files but those that are being written, and markers, whose names begin with . or _."""
+    """All files whose names do not begin with . or _, as those of unfinished files do."""
     try:
         for found in storage.listing("", recursive=True):
             if not any(part.startswith((".", "_")) for part in found.path.split("/")):

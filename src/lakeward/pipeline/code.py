@@ -1,28 +1,34 @@
-"""What code a pipeline is made of: hashes for the bundle, and where a step's function stands."""
+"""The code of a pipeline: its hashes for the bundle, and errors that name the step's function."""
 
 from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import CodeType, TracebackType
-from typing import Any
+from typing import Any, Final
 
 import orjson
+
+from lakeward.errors import LakewardError, StepFailed
+
+_CAUSES: Final = re.compile(r"^\s*Caused by: [\w.$]*?(\w+): (.*)$", re.MULTILINE)
+# Of a function that Spark calls for rows, the line at the end of Python's traceback.
+_PYTHON: Final = re.compile(
+    r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+([\w.]+(?:: .*)?)$", re.MULTILINE
+)
+_LONGEST: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A function of a step, as it was when it was declared.
+    """A step's function when it was declared: its name, place, and hashes of it and its file.
 
-    Attributes:
-        function: Its name.
-        file: Where it stands, if that is known.
-        line: Its first line there.
-        sha256: Of its source; of what it was compiled to where there is no source.
-        file_sha256: Of the whole file, which has helpers of the function too; None without a file.
+    The hash is of its source; without source, of its bytecode.
     """
 
     function: str
@@ -49,13 +55,7 @@ class Code:
 
     def to_json(self) -> dict[str, Any]:
         """The code as the bundle has it."""
-        return {
-            "function": self.function,
-            "file": self.file,
-            "line": self.line,
-            "sha256": self.sha256,
-            "file_sha256": self.file_sha256,
-        }
+        return asdict(self)
 
     def line_of(self, raised: TracebackType | None) -> int | None:
         """The line of this code's file at which an error was raised, or of the function."""
@@ -81,6 +81,45 @@ def of_pipeline(steps: Mapping[str, tuple[Code, Mapping[str, Any]]]) -> dict[str
         "sha256": _sha256(body),
         "steps": {table: code.to_json() for table, (code, _) in sorted(steps.items())},
     }
+
+
+@contextmanager
+def errors_of(table: str, code: Code) -> Generator[None]:
+    """Turn an error of a step's own code into `StepFailed`; add the step to Lakeward's errors."""
+    try:
+        yield
+    except LakewardError as error:
+        error.facts.setdefault("step", table)
+        raise
+    except Exception as error:
+        line = code.line_of(error.__traceback__)
+        where = f"{code.file}:{line}" if code.file else "no file"
+        what = (
+            f"The step for {table} failed in {code.function} ({where}):"
+            f" {type(error).__name__}: {_message(error)}"
+        )
+        raise StepFailed(
+            what,
+            hint="Nothing was committed. The cause is in the step's own code or its rows.",
+            table=table,
+            step=table,
+            function=code.function,
+            file=code.file,
+            line=line,
+            error=type(error).__name__,
+        ) from error
+
+
+def _message(error: Exception) -> str:
+    """An error's message as one line: of a Java trace, the deepest cause."""
+    said = str(error).strip()
+    raised = _PYTHON.search(said)
+    if raised is not None:
+        said = raised[1]
+    causes = _CAUSES.findall(said)
+    text = f"{causes[-1][0]}: {causes[-1][1]}" if causes else said.split("\n\n", 1)[0]
+    shortened = " ".join(text.split())
+    return shortened if len(shortened) <= _LONGEST else f"{shortened[:_LONGEST]}…"
 
 
 def _file(compiled: CodeType) -> str | None:

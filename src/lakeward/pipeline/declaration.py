@@ -1,4 +1,4 @@
-"""A pipeline as it is declared: what each step reads, writes and expects. Nothing runs here."""
+"""The declaration of a pipeline: what each step reads, writes and expects. Nothing runs here."""
 
 from __future__ import annotations
 
@@ -7,21 +7,48 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments
 from lakeward.model.names import TableName
 from lakeward.pipeline.code import Code
 from lakeward.pipeline.expectations import Expectations
-from lakeward.pipeline.sources import Landing, New, Source, Whole
-
-if TYPE_CHECKING:
-    from lakeward.pipeline.outcome import RunResult
-    from lakeward.pipeline.run import LakeLike, Observer
 
 Function: TypeAlias = Callable[..., Any]
 """Takes a Spark DataFrame for each source, and returns one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """A directory that gets new Parquet files; each file is taken in once.
+
+    Attributes:
+        path: The directory, below the run's landing place unless it is a whole path or URL.
+        schema: What to read the files as, as Spark spells it; their own schema when None.
+        missing_ok: A directory that does not exist is no error.
+    """
+
+    path: str
+    schema: str | None = None
+    missing_ok: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class New:
+    """The rows that came into a table since the step looked last, this run's own among them."""
+
+    table: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A table as the run sees it, this run's own changes among it."""
+
+    table: TableName
+
+
+StepSource: TypeAlias = Landing | New | Whole
 
 
 class Mode(StrEnum):
@@ -34,24 +61,15 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Step:
-    """One table and how its rows are made.
+    """One table and the function that makes its rows; see `Pipeline.step`.
 
-    Attributes:
-        target: The table.
-        function: Makes the rows.
-        inputs: The function's parameters, each with its source.
-        mode: Whether rows are appended, merged by key, or replace all others.
-        key: Columns that tell rows apart, for `merge`.
-        latest: A column by which the newest of several rows of one key is known.
-        delete: A condition on the new rows: a row of that key goes.
-        expectations: What the rows must be like.
-        code: Where the function stands, and its hashes.
-        table: How the table is made when it is missing, as `lake.create` takes it.
+    `inputs` are the function's parameters with their sources; `table` has the arguments of
+    `lake.create` for a missing table.
     """
 
     target: TableName
     function: Function
-    inputs: Mapping[str, Source]
+    inputs: Mapping[str, StepSource]
     mode: Mode
     key: tuple[str, ...]
     latest: str | None
@@ -61,14 +79,14 @@ class Step:
     table: Mapping[str, Any] = field(default_factory=dict)
 
     def source_name(self, parameter: str) -> str:
-        """By which the log knows how far this step got with a source."""
+        """The log's name for a source of this step."""
         source = self.inputs[parameter]
         what = source.path if isinstance(source, Landing) else str(source.table)
         return f"{self.target} <- {what}"
 
     @property
     def declared(self) -> dict[str, Any]:
-        """Everything that was declared beside the function, for the hash of the code."""
+        """All that was declared beside the function, for the hash of the code."""
         return {
             "inputs": {n: repr(s) for n, s in self.inputs.items()},
             "mode": self.mode.value,
@@ -81,29 +99,25 @@ class Step:
 
     @property
     def watches(self) -> set[str]:
-        """The parameters whose sources make it run: where all are `whole`, all of them."""
+        """The parameters whose sources make the step run: all of them where all are `whole`."""
         fresh = {n for n, s in self.inputs.items() if isinstance(s, Landing | New)}
         return fresh or set(self.inputs)
 
     @property
     def reads(self) -> set[TableName]:
-        """The tables that it looks at."""
+        """The tables that it reads."""
         return {s.table for s in self.inputs.values() if isinstance(s, New | Whole)}
 
 
-class Pipeline:
-    """Steps from sources to tables. A run of all of them is one transaction.
-
-    Args:
-        name: By which the log knows what was taken in: it must not change.
-    """
+class Declaration:
+    """The steps of a pipeline; the log knows by its name what was taken in."""
 
     def __init__(self, name: str) -> None:
         self.name = arguments.text(name, "name")
         self._steps: dict[TableName, Step] = {}
 
     def __repr__(self) -> str:
-        return f"Pipeline({self.name!r}, {len(self._steps)} steps)"
+        return f"{type(self).__name__}({self.name!r}, {len(self._steps)} steps)"
 
     def step(
         self,
@@ -182,11 +196,7 @@ class Pipeline:
         return declare
 
     def steps(self) -> list[Step]:
-        """The steps in the order in which they run: what is read comes after what writes it.
-
-        Raises:
-            InvalidInput: They wait for each other in a circle, or there are none.
-        """
+        """The steps in the order in which they run: a table's reader after its writer."""
         if not self._steps:
             what = f"The pipeline {self.name} has no steps."
             raise InvalidInput(what, hint="Declare one with @pipeline.step(...).")
@@ -204,40 +214,48 @@ class Pipeline:
             what = f"Steps of {self.name} wait for each other: {circle}."
             raise InvalidInput(what) from error
 
-    def run(
-        self,
-        lake: LakeLike,
-        spark: Any,
-        *,
-        landing: str | None = None,
-        observe: Observer | None = None,
-    ) -> RunResult:
-        """Take in what is new, in one transaction over all tables.
 
-        What was taken in is recorded in that transaction, so each input has its effect once,
-        whatever dies and however often this is run. With nothing new, nothing is committed.
+def landing(path: str, *, schema: str | None = None, missing_ok: bool = False) -> Landing:
+    """New Parquet files of a directory, each of them exactly once.
 
-        Args:
-            lake: Where the tables are.
-            spark: A session that `lakeward.spark.session` made.
-            landing: Where landing directories are; the working directory unless given.
-            observe: Called with each step as it begins and ends.
+    Files whose names begin with `.` or `_` are left alone: give a file its name when it is whole.
+    Files of other types (CSV, JSON, …) are not read; the run's report names them.
 
-        Raises:
-            NotFound: There is no such landing directory.
-            SchemaMismatch: A table is not what its step declares, or the rows do not fit it.
-            StepFailed: A step raised an error of its own. Nothing was committed.
-            ExpectationFailed: Rows that a step does not expect. Nothing was committed.
-            ConstraintViolation: Rows that a table refuses. Nothing was committed.
-            Conflict: Others were in the way each time it was tried. Nothing was committed.
-        """
-        from lakeward.pipeline.run import run
-
-        return run(self, lake, spark, landing=landing, observe=observe)
+    Args:
+        path: Below the landing place that the run is given, or a whole path or URL.
+        schema: What to read the files as, in Spark's words (`id BIGINT, amount DOUBLE`), so that
+            one that lacks a column gives nulls. When not given, the columns of all new files
+            together.
+        missing_ok: A directory that does not exist has no files. It is an error otherwise.
+    """
+    arguments.text(path, "path")
+    arguments.optional_text(schema, "schema")
+    arguments.flag(missing_ok, "missing_ok")
+    return Landing(path.rstrip("/") or path, schema, missing_ok)
 
 
-def _inputs(function: Function, target: TableName) -> dict[str, Source]:
-    found: dict[str, Source] = {}
+def new(table: str) -> New:
+    """The rows that came into a table since the step looked last.
+
+    Of a table that an earlier step of the same run writes, these are the rows that it wrote. What
+    others committed since the last run comes from the table's change feed, or from the files they
+    added where nothing was removed; updated rows come as they are now, deleted rows do not come.
+    The values that rows had before do not come either: make totals of groups from `whole`, because
+    the group that a row has left would keep its old total.
+    """
+    return New(TableName.parse(table))
+
+
+def whole(table: str) -> Whole:
+    """A table as the run sees it, with what earlier steps of the same run did to it.
+
+    A step that has no other sources runs when one of these tables has changed.
+    """
+    return Whole(TableName.parse(table))
+
+
+def _inputs(function: Function, target: TableName) -> dict[str, StepSource]:
+    found: dict[str, StepSource] = {}
     for name, parameter in inspect.signature(function).parameters.items():
         source = parameter.default
         if not isinstance(source, Landing | New | Whole):

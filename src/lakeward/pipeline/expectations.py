@@ -1,7 +1,7 @@
-"""What rows must be like: conditions that end a run, leave rows out, or are only counted.
+"""Conditions on a step's rows that end the run, drop rows, or only count them.
 
-A row is as expected where the condition is true; unknown is not true. Conditions are SQL, parsed
-here, so that what is handed to the engine is one expression and nothing else.
+A row passes where the condition is true; null is not true. Conditions are parsed here, so that the
+engine gets one SQL expression and nothing else.
 """
 
 from __future__ import annotations
@@ -36,21 +36,13 @@ class Expectations:
         warn: Mapping[str, str],
         table: str,
     ) -> Expectations:
-        """Conditions as they were declared.
-
-        Raises:
-            InvalidExpression: One is no SQL expression.
-        """
+        """Parse declared conditions; `InvalidExpression` where one is no SQL expression."""
         kinds = [{n: condition(t, n, table) for n, t in k.items()} for k in (expect, drop, warn)]
         return cls(*kinds)
 
 
 def condition(text: str, name: str, table: str) -> str:
-    """A condition that is one SQL expression.
-
-    Raises:
-        InvalidExpression: It is not.
-    """
+    """Parse a condition and return it as Spark SQL; `InvalidExpression` if it is none."""
     try:
         parsed = sqlglot.parse_one(text, dialect=_DIALECT)
     except sqlglot.errors.SqlglotError as error:
@@ -63,7 +55,7 @@ def condition(text: str, name: str, table: str) -> str:
 
 
 def sift(rows: Any, expectations: Expectations) -> tuple[Any, dict[str, int]]:
-    """The rows that stay, and by condition how many do not."""
+    """Drop rows that fail a condition of `drop`; return the others, and counts by condition."""
     if not expectations.drop:
         return rows, {}
     dropped = _counts(rows, expectations.drop)
@@ -73,15 +65,9 @@ def sift(rows: Any, expectations: Expectations) -> tuple[Any, dict[str, int]]:
 
 
 def check(rows: Any, expectations: Expectations, table: str) -> tuple[int, dict[str, int]]:
-    """How many rows there are, and by condition of `warn` how many are not as it says.
+    """Count the rows, and those that fail each condition of `warn`; computes the frame.
 
-    Args:
-        rows: A Spark DataFrame that is kept when it is computed, which happens here.
-        expectations: The step's conditions.
-        table: For errors.
-
-    Raises:
-        ExpectationFailed: Rows that are not as expected: counted, and some of them shown.
+    Raises `ExpectationFailed`, with counts and a sample, where rows fail a condition of `expect`.
     """
     found = _counts(rows, {**expectations.expect, **expectations.warn})
     failed = {n: found[n] for n in expectations.expect if found[n]}
@@ -91,7 +77,7 @@ def check(rows: Any, expectations: Expectations, table: str) -> tuple[int, dict[
 
 
 def _counts(rows: Any, conditions: Mapping[str, str]) -> dict[str, int]:
-    """By condition, the rows for which it is not true; and how many rows there are."""
+    """The number of rows, and by condition of those for which it is not true."""
     wanted = [f"count_if(NOT {_true(t)}) AS _{i}" for i, t in enumerate(conditions.values())]
     found = rows.selectExpr(f"count(*) AS {_ROWS}", *wanted).first()
     return {_ROWS: found[_ROWS], **{n: found[f"_{i}"] for i, n in enumerate(conditions)}}

@@ -1,4 +1,4 @@
-"""One row of each key for a merge: the newest one, and never one of several by chance."""
+"""One row of each key for a merge: the newest; rows that are equally new and differ are refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from lakeward.engines.spark.quoting import identifier
 from lakeward.errors import InvalidInput
 from lakeward.pipeline.declaration import Mode, Step
-from lakeward.pipeline.notices import SAMPLE, Notice, counted
+from lakeward.pipeline.results import SAMPLE, Notice, counted
 
 _RANK: Final = "_lakeward_rank"
 _NUMBER: Final = "_lakeward_number"
@@ -20,13 +20,7 @@ _FRAME: Final = "{rows}"
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The newest rows of each key, before it is known whether each key has one.
-
-    Attributes:
-        step: What they are for.
-        rows: A frame that may be kept.
-        columns: Those of the table.
-    """
+    """The newest rows of each key of a step, and the table's columns; a key may have several."""
 
     step: Step
     rows: Any
@@ -50,15 +44,11 @@ class Candidates:
         return cls(step, ranked.filter(f"{_RANK} = 1").drop(_RANK), columns)
 
     def kept(self) -> Candidates:
-        """The same, computed once: by the first that looks at the rows."""
+        """The same rows, persisted: Spark computes them once."""
         return replace(self, rows=self.rows.persist())
 
     def unique(self) -> tuple[Any, list[Notice]]:
-        """One row of each key, and how many rows were left out for that; computes the rows.
-
-        Raises:
-            InvalidInput: Rows of one key differ, and nothing says which of them counts.
-        """
+        """One row of each key, and notices of rows left out; `InvalidInput` where rows differ."""
         step, rows = self.step, self.rows
         if step.mode is not Mode.MERGE:
             return rows, []
@@ -70,7 +60,7 @@ class Candidates:
         ).first()
         if found["same"]:
             self._check_same()
-        told = {
+        left_out = {
             "rows_superseded": (found["older"], "with a newer row of the same key left out"),
             "rows_the_same": (found["same"], "left out, because another one is the same"),
             "rows_without_latest": (
@@ -81,7 +71,7 @@ class Candidates:
         table = str(step.target)
         notices = [
             Notice(kind, table, f"{table}: {counted(int(count), 'row')} {what}.", int(count))
-            for kind, (count, what) in told.items()
+            for kind, (count, what) in left_out.items()
             if count
         ]
         own = rows.filter(f"{_NUMBER} = 1").select(*map(identifier, self.columns))
@@ -122,6 +112,6 @@ class Candidates:
 
 
 def _braced(text: str) -> str:
-    """A statement for Spark's formatter, in which only the braces of the frame mean something."""
+    """Escape all braces of a statement for Spark's formatter, except those of the frame."""
     escaped = text.replace("{", "{{").replace("}", "}}")
     return escaped.replace(f" FROM {{{_FRAME}}} ", f" FROM {_FRAME} ")

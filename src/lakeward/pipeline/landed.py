@@ -1,8 +1,8 @@
-"""The rows of new landing files as one frame: no column is dropped, no type changes, silently.
+"""Reads new landing files as one Spark frame; no column or type changes silently.
 
-Spark takes the columns of one file for those of all. So the columns of every new file are compared
-first: a column that only some files have is null for the others, integers are read as the widest
-of their types, and a column of two types that do not fit is an error that names the files.
+Spark assumes that all files have the columns of one of them. So the columns are compared first: a
+column that some files lack is null for them, integers are read as the widest of their types, and a
+column of two types that do not fit is an error that names the files.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lakeward.errors import InvalidInput, SchemaMismatch
-from lakeward.pipeline.notices import SAMPLE, Notice, counted, named
 from lakeward.pipeline.plan import NewFiles
+from lakeward.pipeline.results import SAMPLE, Notice, counted, named
 from lakeward.write.transaction.transaction import Transaction
 
 _WIDER: Final = ("tinyint", "smallint", "int", "bigint")
@@ -24,25 +24,17 @@ _NESTED: Final = ("struct<", "array<", "map<")
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """New files with the same columns.
-
-    Attributes:
-        paths: Their names below the landing directory.
-        fields: Their columns as Spark reads them, by name in lower case: Spark ignores case.
-    """
+    """Paths of new files with the same columns, by name in lower case: Spark ignores case."""
 
     paths: tuple[str, ...]
     fields: dict[str, Any]
 
 
 def landed(tx: Transaction, found: NewFiles, table: str) -> tuple[Any, list[Notice]]:
-    """The rows of new files, and what a user must know of their columns.
+    """Read new files, and return notices of columns that are missing or not read.
 
-    Where there are no new files, no rows, with the columns that files have.
-
-    Raises:
-        SchemaMismatch: A file's column has another type than is declared, or than in other files.
-        InvalidInput: There is no file at all, so nobody knows what columns they have.
+    Without new files the frame is empty and has the columns of an earlier file. Raises
+    `SchemaMismatch` when a column has another type than declared, or than in other files.
     """
     reader = tx.spark.read
     if not found.files:
@@ -77,7 +69,7 @@ def _nothing(tx: Transaction, found: NewFiles) -> Any:
 
 
 def _kinds(tx: Transaction, found: NewFiles) -> list[_Alike]:
-    """The new files by their columns."""
+    """Group the new files by their columns."""
     by_columns: dict[str, list[str]] = {}
     for file in found.files:
         by_columns.setdefault(found.schemas[file.path].to_string(), []).append(file.path)
@@ -89,7 +81,7 @@ def _kinds(tx: Transaction, found: NewFiles) -> list[_Alike]:
 
 
 def _together(found: NewFiles, table: str, kinds: Sequence[_Alike]) -> dict[str, Any]:
-    """The columns of all files, each of the widest type that it has in one of them."""
+    """The columns of all files, each with its widest type."""
     columns: dict[str, Any] = {}
     first: dict[str, str] = {}
     for kind in kinds:
@@ -148,7 +140,7 @@ def _spelled(field: Any) -> str:
 
 
 def _holds(wide: str, narrow: str) -> bool:
-    """Whether a type has every value of another, and Spark reads files of that as it."""
+    """Whether Spark can read values of the narrow type as the wide one without loss."""
     if wide == narrow:
         return True
     if wide in _WIDER and narrow in _WIDER:

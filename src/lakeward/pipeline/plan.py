@@ -1,39 +1,36 @@
-"""What a run would do: which steps have something new, and what that is."""
+"""The plan of a run: which steps have something new, and what that is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
 from lakeward.context import LakeContext
-from lakeward.errors import UnsupportedFeature
+from lakeward.errors import SchemaMismatch, UnsupportedFeature
 from lakeward.log import commits, heads, inputs
 from lakeward.log import files as logged
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
 from lakeward.model.inputs import Cursor, InputFile
 from lakeward.model.names import TableName
+from lakeward.model.types import Field
 from lakeward.pipeline.arrivals import Arrivals, LandingDirectory
-from lakeward.pipeline.declaration import Pipeline, Step
-from lakeward.pipeline.declared import check_declared
-from lakeward.pipeline.notices import SAMPLE, Notice, counted, named
-from lakeward.pipeline.sources import Landing
+from lakeward.pipeline.declaration import Declaration, Landing, Step
+from lakeward.pipeline.results import SAMPLE, Notice, counted, named
+from lakeward.write.tables.create import define
 
 _MANY = 2**31
 
 
 @dataclass(frozen=True, slots=True)
 class NewFiles:
-    """Files of a landing directory that nobody took yet.
+    """New files of a landing directory, which the log knows as `source`.
 
-    Attributes:
-        source: By which the log knows the directory.
-        directory: Where they are.
-        files: The new ones.
-        schemas: The columns of each, by path.
-        schema: What to read them as, where that was declared.
+    `schemas` has the columns of each file, by path; `schema` the declared columns, if any.
     """
 
     source: str
@@ -45,13 +42,9 @@ class NewFiles:
 
 @dataclass(frozen=True, slots=True)
 class NewVersions:
-    """What others did to a table since a step looked last.
+    """Versions of a table that a step has not read, oldest first.
 
-    Attributes:
-        source: By which the log knows it.
-        head: The table now.
-        before: How far the step got; None where it never looked.
-        versions: The versions that are new, oldest first.
+    `source` is the log's name for the step's input; `before` is how far the step got, or None.
     """
 
     source: str
@@ -64,11 +57,7 @@ class NewVersions:
 class PlannedStep:
     """A step with what is new for it, by parameter.
 
-    Attributes:
-        step: As declared.
-        files: New files of landing directories.
-        tables: Tables of which it takes the new rows, or whose changes make it run.
-        upstream: Parameters that get the rows of an earlier step of the same run.
+    `upstream` are parameters that get the rows of an earlier step of the same run.
     """
 
     step: Step
@@ -85,26 +74,14 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run would do.
-
-    Attributes:
-        steps: The steps that have something to do, in order.
-        notices: What landing directories have beside files that can be taken.
-    """
+    """The steps that have something to do, in order, and notices of files that are not read."""
 
     steps: tuple[PlannedStep, ...]
     notices: tuple[Notice, ...]
 
 
-def plan(pipeline: Pipeline, context: LakeContext, landing: str | None) -> Plan:
-    """What a run would do now.
-
-    Raises:
-        NotFound: There is no such landing directory.
-        SchemaMismatch: A table is not what its step declares.
-        InvalidInput: A file that was taken in has changed, or a new one is damaged.
-        UnsupportedFeature: What others did to a table cannot be told row by row.
-    """
+def plan(pipeline: Declaration, context: LakeContext, landing: str | None) -> Plan:
+    """Plan a run: find what is new for each step, and check tables against their declarations."""
     out: list[PlannedStep] = []
     notices: list[Notice] = []
     written: set[TableName] = set()
@@ -120,7 +97,7 @@ def plan(pipeline: Pipeline, context: LakeContext, landing: str | None) -> Plan:
 
 def _planned(
     session: Session,
-    pipeline: Pipeline,
+    pipeline: Declaration,
     step: Step,
     written: set[TableName],
     landing: str | None,
@@ -178,10 +155,9 @@ def _noticed(table: str, directory: LandingDirectory, found: Arrivals) -> list[N
 
 
 def check_readable(found: NewVersions, context: LakeContext) -> bool:
-    """Whether the new versions must be read from the change feed; False where files tell it all.
+    """Whether the new versions must be read from the change feed, not from their new files.
 
-    Raises:
-        UnsupportedFeature: Rows were changed and the table has no change feed.
+    Raises `UnsupportedFeature` when rows were changed and the table has no change feed.
     """
     if found.before is None:
         return False
@@ -200,3 +176,69 @@ def check_readable(found: NewVersions, context: LakeContext) -> bool:
     )
     hint = "Set delta.enableChangeDataFeed on the table, or read it with whole(...)."
     raise UnsupportedFeature(what, hint=hint, table=str(found.head.name), version=changed[0])
+
+
+def check_declared(session: Session, context: LakeContext, pipeline: Declaration) -> None:
+    """Raise `SchemaMismatch` when a table differs from its declaration.
+
+    A run does not change the columns, format, partitioning or checks of a table that exists. It
+    would leave out a new column, or not check what is declared.
+    """
+    for step in pipeline.steps():
+        head = heads.find(session, step.target)
+        if head is None:
+            continue
+        found = _differences(step.table, head.format, context.definition(session, head))
+        if found:
+            raise _mismatch(step, found)
+
+
+def _differences(table: Mapping[str, Any], found_format: str, has: Definition) -> dict[str, str]:
+    """What differs, by column or option."""
+    if table["format"] != found_format:
+        return {"format": f"format {table['format']} (the table is {found_format})"}
+    by = table["partition_by"]
+    asked = define(
+        table["schema"],
+        table["format"],
+        partition_by=[by] if isinstance(by, str) else list(by),
+        properties=dict(table["properties"] or {}),
+        constraints=dict(table["constraints"] or {}),
+        comment=table["comment"],
+        guard=True,
+    )
+    out = {}
+    for name, column in asked.schema.by_name.items():
+        own = has.schema.by_name.get(name)
+        if own is None:
+            out[name] = f"{name} {column.type} (the table has no such column)"
+        elif _spelled(own) != _spelled(column):
+            out[name] = f"{name} {_spelled(column)} (the table has {_spelled(own)})"
+    for name in has.schema.by_name:
+        if name not in asked.schema.by_name:
+            out[name] = f"no {name} (the table has {_spelled(has.schema.by_name[name])})"
+    if asked.partitioning != has.partitioning:
+        asks, has_them = (", ".join(d.partitioning) or "nothing" for d in (asked, has))
+        out["partition_by"] = f"partition_by {asks} (the table has {has_them})"
+    for name, check in asked.constraints.items():
+        if has.constraints.get(name) != check:
+            own_check = has.constraints.get(name, "none of this name")
+            out[name] = f"constraint {name}: {check} (the table has {own_check})"
+    return out
+
+
+def _spelled(field: Field) -> str:
+    return f"{field.type}{'' if field.nullable else ' not null'}"
+
+
+def _mismatch(step: Step, found: Mapping[str, str]) -> SchemaMismatch:
+    what = f"The step for {step.target} declares another table than there is:"
+    hint = (
+        "A run changes no table's definition. Declare the table as it is, or write into a new one."
+    )
+    return SchemaMismatch(
+        f"{what} {'; '.join(found.values())}.",
+        hint=hint,
+        table=str(step.target),
+        columns=list(found),
+    )

@@ -1,6 +1,6 @@
-"""A step's rows in Spark: what it reads, and how what it returns gets into its table.
+"""A step's rows in Spark: the new rows of its input tables, and writing what it returns.
 
-Frames are Spark's; only their own methods are used here, so that Spark is not imported.
+Only methods of the frames are used, so that Spark need not be imported.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from lakeward.log import commits, files
 from lakeward.log.catalog import CATALOG, NAMESPACE
 from lakeward.model.definition import Definition
 from lakeward.pipeline.declaration import Mode, Step
-from lakeward.pipeline.notices import SAMPLE, Notice, named
 from lakeward.pipeline.plan import NewVersions, check_readable
+from lakeward.pipeline.results import SAMPLE, Notice, named
 from lakeward.write.commit.publish import publish_backlog
 from lakeward.write.spark.executor import append_once
 from lakeward.write.transaction.transaction import Transaction
@@ -30,13 +30,7 @@ _FEED: Final = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
 def fresh(tx: Transaction, context: LakeContext, found: NewVersions) -> Any:
-    """The rows that others brought into a table since a step looked last, by the planned version.
-
-    Nothing that the transaction itself does to the table is among them.
-
-    Raises:
-        UnsupportedFeature: Rows were changed, and nothing tells which.
-    """
+    """The rows of a table's new versions, up to the planned one, without this transaction's own."""
     head = found.head
     by_feed = check_readable(found, context)
     if head.format == "iceberg":
@@ -69,7 +63,7 @@ def fresh(tx: Transaction, context: LakeContext, found: NewVersions) -> Any:
 
 
 def _fresh_iceberg(tx: Transaction, context: LakeContext, found: NewVersions) -> Any:
-    """Append scans over each range of new versions: what lies between them was seen before."""
+    """Append scans over each range of new versions; the versions between were read before."""
     head = found.head
     versions = found.versions
     if found.before is None:
@@ -112,15 +106,15 @@ def _ranges(versions: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def put_once(tx: Transaction, step: Step, rows: Any) -> Any:
-    """Write the rows of a step that can be read back from its table; None where they cannot.
+    """Append the rows and return them as read back from the table; None for other modes.
 
-    Written first and looked at then, they are computed once and need not be kept.
+    Spark computes them once, and they need not be persisted.
     """
     return append_once(tx, str(step.target), rows) if step.mode is Mode.APPEND else None
 
 
 def put(tx: Transaction, step: Step, rows: Any) -> None:
-    """Bring the rows of a step into its table."""
+    """Append, overwrite or merge the rows of a step."""
     target = str(step.target)
     if step.mode is Mode.APPEND:
         tx.append(target, rows)
@@ -156,10 +150,9 @@ def _merge(tx: Transaction, step: Step, rows: Any) -> None:
 
 
 def written(tx: Transaction, step: Step, rows: Any) -> Any:
-    """The rows that a step brought into its table, as they are there now, for a later step.
+    """The rows that a step wrote, as its table has them now, for a later step.
 
-    Rows that delete theirs are not among them. Where a row that was older than the table's changed
-    nothing, the table's own comes instead.
+    Deleted rows are left out. Where the table had a newer row of a key, that row comes instead.
     """
     if step.latest is None:
         return rows if step.delete is None else rows.filter(f"NOT {_DELETE}").drop(_DELETE)
@@ -170,18 +163,14 @@ def written(tx: Transaction, step: Step, rows: Any) -> Any:
 
 
 def marked(step: Step, rows: Any) -> Any:
-    """The rows with a mark on those that delete theirs."""
+    """The rows with a column that marks those which delete."""
     if step.delete is None:
         return rows
     return rows.selectExpr("*", f"coalesce(({step.delete}), false) AS {_DELETE}")
 
 
 def checked(step: Step, returned: Any) -> Any:
-    """What a step's function returned, if it is a frame of Spark.
-
-    Raises:
-        InvalidInput: It is something else.
-    """
+    """Return the frame that a step's function returned; `InvalidInput` if it is something else."""
     if hasattr(returned, "_jdf"):
         return returned
     kind = type(returned).__name__
@@ -191,11 +180,9 @@ def checked(step: Step, returned: Any) -> Any:
 
 
 def fitted(step: Step, rows: Any, definition: Definition) -> tuple[Any, list[Notice]]:
-    """The rows with the table's columns, in its order, and a notice of those that it lacks.
+    """Select the table's columns in its order; a notice names columns that the table lacks.
 
-    Raises:
-        InvalidInput: The step's rows lack one of them.
-        SchemaMismatch: Values would have to be cut to fit a column.
+    Raises `InvalidInput` for a missing column, `SchemaMismatch` where values would be truncated.
     """
     table = str(step.target)
     generated = {i for i in definition.derived if i > 0}
@@ -224,7 +211,7 @@ def fitted(step: Step, rows: Any, definition: Definition) -> tuple[Any, list[Not
 
 
 def _is_cut(given: str, table: str) -> bool:
-    """Whether Spark would store values of one type in a column of another by cutting them."""
+    """Whether Spark would truncate values of one type to store them in a column of another."""
     scale = _decimals(given)
     if table in _INTEGERS:
         return given in ("float", "double") or scale > 0

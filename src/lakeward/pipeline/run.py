@@ -1,15 +1,14 @@
-"""A run: everything that is new goes through every step, in one transaction over all tables."""
+"""A run of a pipeline: all steps with new input, in one transaction over all tables."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from lakeward.context import HasContext, LakeContext, context_of
+from lakeward.context import LakeContext, LakeLike, context_of
 from lakeward.errors import Conflict
 from lakeward.log import heads, inputs, runs
 from lakeward.log.database import Session
@@ -20,29 +19,21 @@ from lakeward.model.inputs import Cursor
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
 from lakeward.pipeline import bundle, expectations, rows
-from lakeward.pipeline.declaration import Pipeline, Step
-from lakeward.pipeline.failure import blamed_on
+from lakeward.pipeline.bundle import Progress
+from lakeward.pipeline.code import errors_of
+from lakeward.pipeline.declaration import Declaration, Landing, Step, Whole
 from lakeward.pipeline.keys import Candidates
 from lakeward.pipeline.landed import landed
-from lakeward.pipeline.notices import Notice
-from lakeward.pipeline.outcome import RunResult, StepResult
 from lakeward.pipeline.plan import PlannedStep, plan
-from lakeward.pipeline.sources import Landing, Whole
+from lakeward.pipeline.results import RunResult, StepResult
 from lakeward.write.tables import create as tables
 from lakeward.write.transaction.transaction import Transaction
 
 _ATTEMPTS: Final = 5
 
 
-class LakeLike(HasContext, Protocol):
-    """What a run needs of a lake."""
-
-    def transaction(self, *, spark: Any = None, message: str | None = None) -> Any:
-        """Begin a transaction."""
-
-
 class Observer(Protocol):
-    """Hears of each step of a run."""
+    """Is called at the beginning and end of each step of a run."""
 
     def begins(self, table: str, number: int, of: int) -> None:
         """A step begins."""
@@ -51,37 +42,8 @@ class Observer(Protocol):
         """A step is over."""
 
 
-@dataclass
-class Progress:
-    """What is known of a run so far.
-
-    Attributes:
-        pipeline: What runs.
-        started_ms: When it began, and `began` by a clock that only goes on.
-        steps: What the steps that are over did.
-        planned: The steps that have something to do.
-        notices: What was left out.
-        seen: By source, the version at which a table was read where that is not the planned one.
-        at_work: The step that is being run, and `since` when.
-        run_id: The id of the run's transaction.
-        attempts: How often it was tried.
-    """
-
-    pipeline: Pipeline
-    started_ms: int = field(default_factory=now_ms)
-    began: float = field(default_factory=time.monotonic)
-    steps: list[StepResult] = field(default_factory=list)
-    planned: Sequence[PlannedStep] = ()
-    notices: list[Notice] = field(default_factory=list)
-    seen: dict[str, int] = field(default_factory=dict)
-    at_work: Step | None = None
-    since: float = 0.0
-    run_id: str = ""
-    attempts: int = 1
-
-
 def run(
-    pipeline: Pipeline,
+    pipeline: Declaration,
     lake: LakeLike,
     spark: Any,
     *,
@@ -104,8 +66,8 @@ def run(
     raise AssertionError(message)
 
 
-def prepare(pipeline: Pipeline, lake: LakeLike) -> list[str]:
-    """Make the tables that are missing; their names."""
+def prepare(pipeline: Declaration, lake: LakeLike) -> list[str]:
+    """Create the missing tables; return their names."""
     steps = pipeline.steps()
     with context_of(lake).database.read() as session:
         missing = [s for s in steps if heads.find(session, s.target) is None]
@@ -178,7 +140,7 @@ def _steps(
         if observe is not None:
             observe.begins(str(step.target), number, len(progress.planned))
         progress.at_work, progress.since = step, time.monotonic()
-        with blamed_on(step):
+        with errors_of(str(step.target), step.code):
             frames = {n: _frame(progress, tx, context, planned, n, written) for n in step.inputs}
             made = rows.marked(step, rows.checked(step, step.function(**frames)))
             sifted, dropped = expectations.sift(made, step.expectations)
@@ -249,7 +211,7 @@ def _definition(context: LakeContext, step: Step) -> Definition:
 
 
 def _record(session: Session, progress: Progress, tx: Transaction) -> None:
-    """Record what was taken in: refused where another run took some of it meanwhile."""
+    """Record what was taken in; `Conflict` where another run took some of it meanwhile."""
     consumer = progress.pipeline.name
     for planned in progress.planned:
         for found in planned.files.values():
@@ -270,7 +232,7 @@ def _taken(progress: Progress, source: str) -> Conflict:
 def _failed(
     context: LakeContext, progress: Progress, engines: Mapping[str, str], error: BaseException
 ) -> None:
-    """Keep the bundle of a run that failed; its error counts more than one of keeping it."""
+    """Keep the bundle of a failed run; an error while keeping it becomes a note."""
     known = bundle.known(progress, {}, engines)
     full = bundle.failed(known, progress, error)
     try:
@@ -280,7 +242,7 @@ def _failed(
 
 
 def _keep(context: LakeContext, row: Run) -> str:
-    """Keep a bundle in the log and on disk; where it is there."""
+    """Write a bundle to the log and to a file; return the file's path."""
     with context.database.write() as session:
         runs.put(session, row)
     path = f"_lakeward/runs/{bundle.file_name(row)}"

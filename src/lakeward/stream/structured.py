@@ -13,9 +13,9 @@ would be taken for those that were committed, and left out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from lakeward.context import HasContext, context_of
+from lakeward.context import LakeLike, context_of
 from lakeward.engines.spark.catalog import with_catalog
 from lakeward.errors import Conflict, InvalidInput
 from lakeward.log import heads, inputs
@@ -33,13 +33,6 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 
 Writer: TypeAlias = Callable[[Transaction, Any], None]
 """Writes the rows of a micro-batch into any tables, by a transaction."""
-
-
-class LakeLike(HasContext, Protocol):
-    """What a stream needs of a lake."""
-
-    def transaction(self, *, spark: Any = None, message: str | None = None) -> Any:
-        """Begin a transaction."""
 
 
 def sink(lake: LakeLike, into: str | Writer, *, query: str) -> Callable[[Any, int], None]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakeward.pipeline import code
 from lakeward.pipeline.code import Code
-from lakeward.pipeline.loading import load
+from lakeward.pipeline.pipeline import load
 
 FILE = """from lakeward.pipeline import Pipeline, landing
 

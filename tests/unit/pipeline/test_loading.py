@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.errors import InvalidInput, NotFound
-from lakeward.pipeline.loading import load
+from lakeward.pipeline.pipeline import load
 
 ONE = 'from lakeward.pipeline import Pipeline\npipeline = Pipeline("one")\nalso = pipeline\n'
 TWO = ONE + 'other = Pipeline("two")\n'

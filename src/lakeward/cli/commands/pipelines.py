@@ -54,7 +54,7 @@ def run(
     nothing is committed.
     """
     from lakeward.cli.views.pipelines import PlanView, ResultView
-    from lakeward.pipeline.loading import load
+    from lakeward.pipeline.pipeline import load
     from lakeward.pipeline.plan import plan
 
     found = load(file, pipeline)

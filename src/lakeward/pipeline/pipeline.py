@@ -1,13 +1,54 @@
-"""Pipelines from files: `pipeline.py` is a module that makes a `Pipeline`."""
+"""The `Pipeline` that users declare and run, and how it is loaded from a file."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+from lakeward.context import LakeLike
 from lakeward.errors import InvalidInput, NotFound
-from lakeward.pipeline.declaration import Pipeline
+from lakeward.pipeline.declaration import Declaration
+from lakeward.pipeline.results import RunResult
+from lakeward.pipeline.run import Observer, run
+
+
+class Pipeline(Declaration):
+    """Steps from sources to tables. A run of all of them is one transaction.
+
+    Args:
+        name: By which the log knows what was taken in: it must not change.
+    """
+
+    def run(
+        self,
+        lake: LakeLike,
+        spark: Any,
+        *,
+        landing: str | None = None,
+        observe: Observer | None = None,
+    ) -> RunResult:
+        """Take in what is new, in one transaction over all tables.
+
+        What was taken in is recorded in that transaction, so each input has its effect once,
+        whatever dies and however often this is run. With nothing new, nothing is committed.
+
+        Args:
+            lake: Where the tables are.
+            spark: A session that `lakeward.spark.session` made.
+            landing: Where landing directories are; the working directory unless given.
+            observe: Called with each step as it begins and ends.
+
+        Raises:
+            NotFound: There is no such landing directory.
+            SchemaMismatch: A table is not what its step declares, or the rows do not fit it.
+            StepFailed: A step raised an error of its own. Nothing was committed.
+            ExpectationFailed: Rows that a step does not expect. Nothing was committed.
+            ConstraintViolation: Rows that a table refuses. Nothing was committed.
+            Conflict: Others were in the way each time it was tried. Nothing was committed.
+        """
+        return run(self, lake, spark, landing=landing, observe=observe)
 
 
 def load(path: Path, name: str | None = None) -> Pipeline:
