@@ -22,21 +22,18 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
-import sqlalchemy as sa
 
 from lakeward.errors import AlreadyExists, InvalidInput, NotFound, StorageError, StoreCorrupt
-from lakeward.log import heads, tables
+from lakeward.log import copying, heads
+from lakeward.log.copying import COPIED
 from lakeward.log.database import Database, Session
 from lakeward.log.drivers.sqlite import SqliteDatabase
 from lakeward.log.migrations import CURRENT
-from lakeward.log.statement import Statement
 from lakeward.maintain.ownership import check_found
 from lakeward.storage.base import Storage
 
 _MANIFEST: Final = "manifest.json"
 _FORMAT: Final = "lakeward-store"
-_LEFT_OUT: Final = (tables.store, tables.lock, tables.lock_wait)
-_EXPORTED: Final = tuple(t for t in tables.ALL if t not in _LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +57,7 @@ def backup(database: Database, target: Path) -> StoreCopy:
         copy = SqliteDatabase(aside, create=False)
         try:
             with copy.read() as session:
-                rows = {str(t.name): _count(session, t) for t in _EXPORTED}
+                rows = {t: copying.count(session, t) for t in COPIED}
         finally:
             copy.close()
     return StoreCopy(target, rows)
@@ -80,10 +77,10 @@ def export(database: Database, target: Path) -> StoreCopy:
         zipfile.ZipFile(aside, "w", zipfile.ZIP_STORED) as archive,
     ):
         checksums = {}
-        for table in _EXPORTED:
-            part = Path(scratch) / f"{table.name}.parquet"
-            rows[str(table.name)] = _write(session, table, part)
-            checksums[str(table.name)] = _sha256(part)
+        for table in COPIED:
+            part = Path(scratch) / f"{table}.parquet"
+            rows[table] = _write(session, table, part)
+            checksums[table] = _sha256(part)
             archive.write(part, part.name)
             part.unlink()
         manifest = {
@@ -111,16 +108,16 @@ def import_into(database: Database, storage: Storage, source: Path) -> StoreCopy
     try:
         with zipfile.ZipFile(source) as archive, tempfile.TemporaryDirectory() as scratch:
             manifest = _checked_manifest(archive, source)
-            archive.extractall(scratch, [f"{t.name}.parquet" for t in _EXPORTED])
-            for table in _EXPORTED:
-                part = Path(scratch) / f"{table.name}.parquet"
-                if _sha256(part) != manifest["sha256"][table.name]:
+            archive.extractall(scratch, [f"{t}.parquet" for t in COPIED])
+            for table in COPIED:
+                part = Path(scratch) / f"{table}.parquet"
+                if _sha256(part) != manifest["sha256"][table]:
                     what = f"{source} is damaged: {part.name} has another checksum."
                     raise StoreCorrupt(what, hint="Use another export.")
             with database.write() as session:
                 _check_empty(session, database)
-                for table in _EXPORTED:
-                    _load(session, table, Path(scratch) / f"{table.name}.parquet")
+                for table in COPIED:
+                    copying.insert(session, table, _rows(Path(scratch) / f"{table}.parquet", table))
                 check_found(storage, heads.all_heads(session))
                 database.after_import(session)
     except (zipfile.BadZipFile, KeyError, ValueError, pa.ArrowException) as error:
@@ -153,12 +150,13 @@ def _new_file(target: Path) -> Generator[Path]:
         aside.unlink(missing_ok=True)
 
 
-def _write(session: Session, table: sa.Table, target: Path) -> int:
-    schema = pa.schema([pa.field(c.name, _arrow_type(c)) for c in table.c])
-    statement = Statement(sa.select(*table.c))
+def _write(session: Session, table: str, target: Path) -> int:
+    """Write the rows of a log table as a Parquet file; their number."""
+    kinds = copying.columns(table)
+    schema = pa.schema([(n, pa.int64() if whole else pa.string()) for n, whole in kinds.items()])
     count = 0
     with pq.ParquetWriter(target, schema, compression="zstd") as writer:
-        for chunk in session.stream(statement):
+        for chunk in copying.chunks(session, table):
             columns = list(zip(*chunk, strict=True))
             arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
@@ -166,27 +164,15 @@ def _write(session: Session, table: sa.Table, target: Path) -> int:
     return count
 
 
-def _load(session: Session, table: sa.Table, source: Path) -> None:
-    names = [c.name for c in table.c]
-    session.bulk(table.name, names, _rows(source, names))
-
-
-def _rows(source: Path, names: list[str]) -> Iterator[tuple[Any, ...]]:
+def _rows(source: Path, table: str) -> Iterator[tuple[Any, ...]]:
+    names = list(copying.columns(table))
     with pq.ParquetFile(source) as parquet:
         for batch in parquet.iter_batches(batch_size=10_000, columns=names):
             yield from zip(*(c.to_pylist() for c in batch.columns), strict=True)
 
 
-def _arrow_type(column: sa.Column[Any]) -> pa.DataType:
-    return pa.int64() if isinstance(column.type, sa.Integer) else pa.string()
-
-
-def _count(session: Session, table: sa.Table) -> int:
-    return int(session.row(Statement(sa.select(sa.func.count()).select_from(table)))[0])
-
-
 def _check_empty(session: Session, database: Database) -> None:
-    if heads.all_heads(session) or any(_count(session, t) for t in _EXPORTED):
+    if heads.all_heads(session) or any(copying.count(session, t) for t in COPIED):
         what = f"The store {database.label} is not empty."
         raise AlreadyExists(what, hint="Import into a new lake.")
 

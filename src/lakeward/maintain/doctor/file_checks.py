@@ -11,20 +11,14 @@ from lakeward.formats.delta.vectors import is_of, vector_path
 from lakeward.formats.iceberg.deletes import DELETE_FILES
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY
 from lakeward.formats.iceberg.listing import schemeless
-from lakeward.log import branches, files, transactions
+from lakeward.log import branches, files, integrity, transactions
 from lakeward.log.codec import loads
-from lakeward.log.statement import Statement
 from lakeward.maintain.doctor.patient import Patient
 from lakeward.maintain.doctor.report import Finding
 from lakeward.model.commit import Head
 from lakeward.model.file import LoggedFile, is_full
 from lakeward.read.vectors import Vectors
 
-_KNOWN = Statement(
-    """SELECT path, deletion_vector FROM lakeward_file WHERE table_id = :table_id
-    UNION ALL SELECT path, NULL FROM lakeward_change_file WHERE table_id = :table_id"""
-)
-_LOCATIONS = Statement("SELECT location FROM lakeward_head WHERE table_id <> :table_id")
 _STAGED: Final = re.compile(r"part-\d{5,}-([A-Za-z0-9_-]+)(?:\.\w+)?\.parquet")
 _LOST: Final = (
     "Restore the file from a backup of the warehouse, or take it out of the table with "
@@ -57,21 +51,18 @@ def reclaimable(table: Patient) -> Iterator[Finding]:
         return
     with table.context.database.read() as session:
         protected = {r.transaction_id for r in transactions.still_open(session)}
-        others = tuple(
-            f"{row[0]}/" for row in session.rows(_LOCATIONS, {"table_id": table.table_id})
-        )
+        others = tuple(f"{at}/" for at in integrity.other_locations(session, table.table_id))
         working = branches.live_directories(session, table.table_id)
         known: set[int] = set()
         elsewhere: set[int] = set()
         full = table.context.storage.uri(location)
-        for chunk in session.stream(_KNOWN, {"table_id": table.table_id}):
-            for path, vector in chunk:
-                for place in (path, *(vector_paths(loads(vector)) if vector else ())):
-                    inside = place.removeprefix(f"{full}/")
-                    known.add(hash(inside))
-                    if is_full(inside):
-                        # It may be one of these files, named as it was before a move.
-                        elsewhere.add(hash(inside.rpartition("/")[2]))
+        for path, vector in integrity.known_paths(session, table.table_id):
+            for place in (path, *(vector_paths(loads(vector)) if vector else ())):
+                inside = place.removeprefix(f"{full}/")
+                known.add(hash(inside))
+                if is_full(inside):
+                    # It may be one of these files, named as it was before a move.
+                    elsewhere.add(hash(inside.rpartition("/")[2]))
     unknown = [
         (path, size)
         for path, size in listed

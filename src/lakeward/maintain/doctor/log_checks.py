@@ -3,65 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from lakeward.errors import LakewardError
 from lakeward.formats.delta.protocol import is_guarded
-from lakeward.log import audit, commits
+from lakeward.log import audit, commits, integrity
 from lakeward.log.codec import loads
-from lakeward.log.statement import Statement
 from lakeward.maintain.doctor.patient import RESTORE, Patient
 from lakeward.maintain.doctor.report import Finding
 from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE
-
-_RANGE = Statement(
-    "SELECT min(version), max(version) FROM lakeward_commit WHERE table_id = :table_id"
-)
-_NEIGHBOURS: Final = """FROM (SELECT version, timestamp_ms,
-        lag(version) OVER (ORDER BY version) AS earlier,
-        lag(timestamp_ms) OVER (ORDER BY version) AS earlier_ms
-    FROM lakeward_commit WHERE table_id = :table_id) neighbours"""
-_GAPS = Statement(f"SELECT earlier, version {_NEIGHBOURS} WHERE version <> earlier + 1")
-_BACKWARDS = Statement(
-    f"SELECT version, timestamp_ms, earlier_ms {_NEIGHBOURS} WHERE timestamp_ms <= earlier_ms"
-)
-_BAD_RANGES = Statement(
-    """SELECT f.path, f.added_version, f.removed_version FROM lakeward_file f
-    LEFT JOIN lakeward_commit a ON a.table_id = f.table_id AND a.version = f.added_version
-    LEFT JOIN lakeward_commit r ON r.table_id = f.table_id AND r.version = f.removed_version
-    WHERE f.table_id = :table_id AND (a.version IS NULL OR f.removed_version <= f.added_version
-        OR (f.removed_version <> :live AND r.version IS NULL))"""
-)
-_OVERLAPS = Statement(
-    """SELECT path, added_version, removed_version, next_version FROM (
-        SELECT path, added_version, removed_version, lead(added_version) OVER (
-            PARTITION BY path, coalesce(deletion_vector, '') ORDER BY added_version, ordinal
-        ) AS next_version FROM lakeward_file WHERE table_id = :table_id) neighbours
-    WHERE next_version < removed_version"""
-)
-_LOST_APPLICATIONS = Statement(
-    """SELECT a.app_id, a.version FROM lakeward_app_transaction a
-    LEFT JOIN lakeward_commit c ON c.table_id = a.table_id AND c.version = a.version
-    WHERE a.table_id = :table_id AND c.version IS NULL"""
-)
-_LOST_CHANGES = Statement(
-    """SELECT f.path, f.version FROM lakeward_change_file f
-    LEFT JOIN lakeward_commit c ON c.table_id = f.table_id AND c.version = f.version
-    WHERE f.table_id = :table_id AND c.version IS NULL"""
-)
-_DEFINING = Statement(
-    """SELECT version, definition_id FROM lakeward_commit
-    WHERE table_id = :table_id AND definition_id IS NOT NULL ORDER BY version"""
-)
 
 
 def versions(table: Patient) -> Iterator[Finding]:
     """Versions are gap-free from the first to the head, and the head is the newest of them."""
     with table.context.database.read() as session:
         head = table.head(session)
-        first, newest = session.row(_RANGE, {"table_id": table.table_id})
-        if newest is None:
+        first, newest = integrity.version_range(session, table.table_id)
+        if first is None or newest is None:
             yield table.error("version-gap", f"The log has no versions of {table.name}.")
             return
         if newest != head.version:
@@ -75,26 +33,24 @@ def versions(table: Patient) -> Iterator[Finding]:
         if first > 0 and oldest is not None and not oldest.info.adopted:
             what = f"Versions 0 to {first - 1} of {table.name} are missing."
             yield table.error("version-gap", what, version=first)
-        for chunk in session.stream(_GAPS, {"table_id": table.table_id}):
-            for before, after in chunk:
-                missing = (
-                    f"Version {before + 1} of {table.name} is"
-                    if after == before + 2
-                    else f"Versions {before + 1} to {after - 1} of {table.name} are"
-                )
-                yield table.error("version-gap", f"{missing} missing.", version=before + 1)
+        for before, after in integrity.version_gaps(session, table.table_id):
+            missing = (
+                f"Version {before + 1} of {table.name} is"
+                if after == before + 2
+                else f"Versions {before + 1} to {after - 1} of {table.name} are"
+            )
+            yield table.error("version-gap", f"{missing} missing.", version=before + 1)
 
 
 def times(table: Patient) -> Iterator[Finding]:
     """A later version has a later time."""
     with table.context.database.read() as session:
-        for chunk in session.stream(_BACKWARDS, {"table_id": table.table_id}):
-            for version, now, before in chunk:
-                what = (
-                    f"Version {version} of {table.name} is not later than the one before it "
-                    f"({now} ms after {before} ms)."
-                )
-                yield table.error("time-order", what, version=version)
+        for version, now, before in integrity.times_backwards(session, table.table_id):
+            what = (
+                f"Version {version} of {table.name} is not later than the one before it "
+                f"({now} ms after {before} ms)."
+            )
+            yield table.error("time-order", what, version=version)
 
 
 def definitions(table: Patient) -> Iterator[Finding]:
@@ -102,8 +58,8 @@ def definitions(table: Patient) -> Iterator[Finding]:
     with table.context.database.read() as session:
         head = table.head(session)
         rows = table.definition_rows(session)
-        first, _ = session.row(_RANGE, {"table_id": table.table_id})
-        said = dict(session.rows(_DEFINING, {"table_id": table.table_id}))
+        first, _ = integrity.version_range(session, table.table_id)
+        named = integrity.defining_versions(session, table.table_id)
     expected = first
     for number, row in enumerate(rows):
         if row.definition_id != number or row.from_version != expected:
@@ -112,14 +68,14 @@ def definitions(table: Patient) -> Iterator[Finding]:
                 f"{row.from_version}; it should be number {number}, from version {expected}."
             )
             yield table.error("definition-range", what, version=row.from_version)
-        if said.pop(row.from_version, None) != row.definition_id:
+        if named.pop(row.from_version, None) != row.definition_id:
             what = f"Version {row.from_version} of {table.name} does not name its new definition."
             yield table.error("definition-range", what, version=row.from_version)
         expected = row.until_version
     if expected != LIVE or not rows or rows[-1].definition_id != head.definition_id:
         what = f"The newest version of {table.name} has no definition that is current."
         yield table.error("definition-range", what, version=head.version)
-    for version, number in said.items():
+    for version, number in named.items():
         what = f"Version {version} of {table.name} names definition {number}, which is not there."
         yield table.error("definition-range", what, version=version)
     yield from _bodies(table, [r.body for r in rows], guarded=head.guarded)
@@ -127,27 +83,24 @@ def definitions(table: Patient) -> Iterator[Finding]:
 
 def file_ranges(table: Patient) -> Iterator[Finding]:
     """A file begins and ends with versions that exist, in that order, and once at a time."""
-    key = {"table_id": table.table_id}
     with table.context.database.read() as session:
-        for chunk in session.stream(_BAD_RANGES, {**key, "live": LIVE}):
-            for path, added, removed in chunk:
-                until = "" if removed == LIVE else f" and removed by version {removed}"
-                what = f"File {path!r} of {table.name} is added by version {added}{until}."
-                mend = f"One of these versions does not exist, or they are out of order. {RESTORE}"
-                yield table.error("file-range", what, mend, version=added)
-        for chunk in session.stream(_OVERLAPS, key):
-            for path, added, _, again in chunk:
-                what = (
-                    f"File {path!r} of {table.name} is added by version {added} and again by "
-                    f"version {again}, while it is still live."
-                )
-                yield table.error("file-twice", what, version=again)
+        for path, added, removed in integrity.bad_file_ranges(session, table.table_id):
+            until = "" if removed == LIVE else f" and removed by version {removed}"
+            what = f"File {path!r} of {table.name} is added by version {added}{until}."
+            mend = f"One of these versions does not exist, or they are out of order. {RESTORE}"
+            yield table.error("file-range", what, mend, version=added)
+        for path, added, again in integrity.files_added_twice(session, table.table_id):
+            what = (
+                f"File {path!r} of {table.name} is added by version {added} and again by "
+                f"version {again}, while it is still live."
+            )
+            yield table.error("file-twice", what, version=again)
 
 
 def applications(table: Patient) -> Iterator[Finding]:
     """What applications recorded belongs to versions that exist."""
     with table.context.database.read() as session:
-        for app_id, version in session.rows(_LOST_APPLICATIONS, {"table_id": table.table_id}):
+        for app_id, version in integrity.lost_applications(session, table.table_id):
             what = f"Application {app_id!r} recorded version {version}, which is not there."
             yield table.error("app-transaction", what, version=version)
 
@@ -155,7 +108,7 @@ def applications(table: Patient) -> Iterator[Finding]:
 def change_files(table: Patient) -> Iterator[Finding]:
     """Change files belong to versions that exist."""
     with table.context.database.read() as session:
-        for path, version in session.rows(_LOST_CHANGES, {"table_id": table.table_id}):
+        for path, version in integrity.lost_change_files(session, table.table_id):
             what = f"Change file {path!r} is of version {version}, which is not there."
             yield table.error("change-file", what, version=version)
 

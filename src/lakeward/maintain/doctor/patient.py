@@ -7,32 +7,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-import sqlalchemy as sa
-from sqlalchemy import bindparam
-
 from lakeward.context import LakeContext
 from lakeward.errors import TableNotFound
-from lakeward.log import heads
+from lakeward.log import heads, integrity
 from lakeward.log.codec import loads
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement
-from lakeward.log.tables import definition
 from lakeward.maintain.doctor.report import Finding, Severity
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 
 RESTORE: Final = (
     "Restore a backup of the store, or rebuild it from the published logs with `lakeward rebuild`."
-)
-_DEFINITIONS = Statement(
-    sa.select(
-        definition.c.definition_id,
-        definition.c.from_version,
-        definition.c.until_version,
-        definition.c.body,
-    )
-    .where(definition.c.table_id == bindparam("table_id"))
-    .order_by(definition.c.definition_id)
 )
 
 
@@ -82,8 +67,7 @@ class Patient:
 
     def definition_rows(self, session: Session) -> list[DefinitionRow]:
         """All definitions, by id."""
-        rows = session.rows(_DEFINITIONS, {"table_id": self.table_id})
-        return [DefinitionRow(*row) for row in rows]
+        return [DefinitionRow(*row) for row in integrity.definition_rows(session, self.table_id)]
 
     def definitions(self, session: Session) -> Definitions:
         """All definitions, to be asked by version."""

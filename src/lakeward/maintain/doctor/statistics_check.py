@@ -11,21 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Final
 
-from lakeward.log import files
+from lakeward.log import files, integrity
 from lakeward.log.codec import file_of
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement
 from lakeward.maintain.doctor.patient import RESTORE, Definitions, Patient
 from lakeward.maintain.doctor.report import Finding
 
-_FILES = Statement(
-    """SELECT added_version, ordinal, removed_version, path, size, row_count, modified_ms,
-        partition, stats, deletion_vector, extra FROM lakeward_file WHERE table_id = :table_id"""
-)
-_STATS: Final = """SELECT table_id, field_id, level, min_key, added_version, ordinal, max_key, nulls
-    FROM lakeward_file_stat WHERE table_id = :table_id"""
-_ALL_STATS = Statement(_STATS)
-_FIELD_STATS = Statement(f"{_STATS} AND field_id = :field_id")
 _MASK: Final = 2**64 - 1
 
 
@@ -34,7 +25,7 @@ def statistics(table: Patient) -> Iterator[Finding]:
     with table.context.database.read() as session:
         definitions = table.definitions(session)
         meant = _sums(_meant(session, table, definitions))
-        found = _sums(row for chunk in _stream(session, table) for row in chunk)
+        found = _sums(integrity.statistics_rows(session, table.table_id))
         for field_id in sorted(meant.keys() | found.keys()):
             if meant.get(field_id) != found.get(field_id):
                 yield from _differences(session, table, definitions, field_id)
@@ -51,23 +42,17 @@ def _sums(rows: Iterator[Any]) -> dict[int, tuple[int, int]]:
 
 
 def _meant(session: Session, table: Patient, definitions: Definitions) -> Iterator[tuple[Any, ...]]:
-    for chunk in session.stream(_FILES, {"table_id": table.table_id}):
-        for row in chunk:
-            file = file_of(row)
-            indexed = definitions.at(file.added).indexed
-            yield from files.stat_rows(table.table_id, file, indexed)
-
-
-def _stream(session: Session, table: Patient) -> Iterator[list[Any]]:
-    return session.stream(_ALL_STATS, {"table_id": table.table_id})
+    for row in integrity.file_rows(session, table.table_id):
+        file = file_of(row)
+        indexed = definitions.at(file.added).indexed
+        yield from files.stat_rows(table.table_id, file, indexed)
 
 
 def _differences(
     session: Session, table: Patient, definitions: Definitions, field_id: int
 ) -> Iterator[Finding]:
-    key = {"table_id": table.table_id, "field_id": field_id}
     meant = {row for row in _meant(session, table, definitions) if row[1] == field_id}
-    found = {tuple(row) for chunk in session.stream(_FIELD_STATS, key) for row in chunk}
+    found = {tuple(r) for r in integrity.statistics_rows(session, table.table_id, field_id)}
     for rows, problem in ((meant - found, "lacks"), (found - meant, "has a wrong entry for")):
         for version, ordinal in sorted({(row[4], row[5]) for row in rows}):
             what = (

@@ -8,41 +8,22 @@ from operator import itemgetter
 from typing import Any
 
 from lakeward.context import LakeContext
-from lakeward.log import locks, transactions
+from lakeward.log import integrity, locks, transactions
 from lakeward.log.codec import loads
-from lakeward.log.statement import Statement
 from lakeward.maintain.doctor.patient import RESTORE
 from lakeward.maintain.doctor.report import Finding, Severity
 from lakeward.model.clock import to_datetime
 from lakeward.model.locks import table_locks
 
-# Dropped tables keep their commits, so they count as members too.
-_COMMITS = Statement(
-    """SELECT c.transaction_id, c.table_id, c.version, c.info, t.state FROM lakeward_commit c
-    LEFT JOIN lakeward_transaction t ON t.transaction_id = c.transaction_id
-    ORDER BY c.transaction_id, c.table_id, c.version"""
-)
-# A run of a pipeline may have taken in files without a row to write.
-_EMPTY = Statement(
-    """SELECT t.transaction_id FROM lakeward_transaction t
-    LEFT JOIN lakeward_commit c ON c.transaction_id = t.transaction_id
-    WHERE t.state = 'ratified' AND c.version IS NULL
-    AND NOT EXISTS (SELECT 1 FROM lakeward_run r WHERE r.run_id = t.transaction_id)"""
-)
-_PINS = Statement(
-    """SELECT pin_id, min(actor), count(*), max(lease_until_ms) FROM lakeward_pin
-    GROUP BY pin_id ORDER BY pin_id"""
-)
 _FIX = "Run `lakeward doctor --fix`; the next to open the lake does the same."
 
 
 def whole_transactions(context: LakeContext) -> Iterator[Finding]:
     """A transaction is in the log with all its tables or with none, and is known as ratified."""
     with context.database.read() as session:
-        rows = (row for chunk in session.stream(_COMMITS) for row in chunk)
-        for transaction_id, group in groupby(rows, key=itemgetter(0)):
+        for transaction_id, group in groupby(integrity.members(session), key=itemgetter(0)):
             yield from _members(transaction_id, list(group))
-        for (transaction_id,) in session.rows(_EMPTY):
+        for transaction_id in integrity.ratified_without_versions(session):
             what = f"Transaction {transaction_id} is ratified, but no table has a version of it."
             yield Finding(Severity.ERROR, "transaction-lost", what, RESTORE)
 
@@ -52,7 +33,7 @@ def leases(context: LakeContext) -> Iterator[Finding]:
     with context.database.read() as session:
         now = context.database.clock_ms(session)
         still_open = transactions.still_open(session)
-        pins = session.rows(_PINS)
+        pins = integrity.pins(session)
         held = table_locks(locks.claims(session), now)
     for found in still_open:
         since = to_datetime(found.opened_ms).isoformat(timespec="seconds")
