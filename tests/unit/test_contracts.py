@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,11 @@ INSERTING = {
     ("files", "insert"),
 }
 COMMIT_POINT = "write/commit/record.py"
+SQL = re.compile(
+    r"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|MERGE INTO|WITH|PRAGMA|(ALTER|CREATE|DROP) \w+)\s"
+)
+OF_OTHER_ENGINES = ("engines/spark/", "engines/datafusion.py", "pipeline/", "write/spark/")
+"""Modules whose SQL is for an engine, not for the store."""
 
 
 def test_only_the_commit_point_inserts_versions() -> None:
@@ -40,6 +46,25 @@ def test_only_the_commit_point_inserts_versions() -> None:
     assert {call for _, call in called} == {".".join(pair) for pair in INSERTING}
 
 
+def test_sql_for_the_store_is_only_in_the_log() -> None:
+    above = [(name, tree) for name, tree in modules() if not name.startswith("log/")]
+    imported = {
+        f"{name}: {module}"
+        for name, tree in above
+        for module in imports(tree)
+        if module.startswith(("sqlalchemy", "lakeward.log.statement", "lakeward.log.tables"))
+    }
+    texts = {
+        f"{name}: {text[:60]}"
+        for name, tree in above
+        if not name.startswith(OF_OTHER_ENGINES)
+        for text in literals(tree)
+        if SQL.match(text)
+    }
+    assert imported == set()
+    assert texts == set()
+
+
 @cache
 def _parsed() -> tuple[tuple[str, ast.Module], ...]:
     return tuple(
@@ -58,3 +83,20 @@ def calls(tree: ast.Module) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             yield node.value.id, node.attr
+
+
+def imports(tree: ast.Module) -> Iterator[str]:
+    """Every module that is imported, wherever the import stands, and every name of one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (what.name for what in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{what.name}" for what in node.names)
+
+
+def literals(tree: ast.Module) -> Iterator[str]:
+    """Every string literal that is no docstring; of an f-string, its parts."""
+    docs = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value

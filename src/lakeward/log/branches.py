@@ -76,6 +76,10 @@ _INHERIT = Statement(
     SELECT :table_id, source_id, source_version FROM lakeward_clone WHERE table_id = :source_id
     ON CONFLICT DO NOTHING"""
 )
+_CLONES = Statement(
+    """SELECT table_id, info FROM lakeward_commit WHERE operation = 'CLONE'
+    ORDER BY timestamp_ms, table_id"""
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,3 +152,8 @@ def insert_clone(session: Session, table_id: int, source_id: int, source_version
     row = {"table_id": table_id, "source_id": source_id, "source_version": source_version}
     session.run(_INSERT_CLONE, row)
     session.run(_INHERIT, {"table_id": table_id, "source_id": source_id})
+
+
+def clones(session: Session) -> list[tuple[int, str]]:
+    """The tables that were made as clones, oldest first, each with its commit's info as text."""
+    return [(table_id, info) for table_id, info in session.rows(_CLONES)]

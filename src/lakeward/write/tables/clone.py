@@ -19,7 +19,6 @@ from lakeward.formats.iceberg.writing import check_writable
 from lakeward.log import branches, commits, heads
 from lakeward.log.codec import loads
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile
@@ -32,12 +31,6 @@ from lakeward.write.tables.make import Beginning, make
 _OPERATION: Final = "CLONE"
 _MANY: Final = 1000
 """From how many files on readers are better served by a checkpoint at once."""
-
-# A clone of a clone is younger, so what the first one stands on is known before.
-_CLONES = Statement(
-    """SELECT table_id, info FROM lakeward_commit WHERE operation = 'CLONE'
-    ORDER BY timestamp_ms, table_id"""
-)
 
 
 def clone(context: LakeContext, source: TableSnapshot, name: TableName) -> Head:
@@ -77,7 +70,7 @@ def restore_clones(context: LakeContext) -> None:
     """Note again what clones stand on, as far as their own logs tell."""
     with context.database.write() as session:
         known = {h.uuid: h.table_id for h in heads.all_heads(session)}
-        for table_id, info in session.rows(_CLONES):
+        for table_id, info in branches.clones(session):
             told: dict[str, Any] = loads(info).get("parameters", {})
             source, version = known.get(told.get("sourceId", "")), told.get("sourceVersion", "")
             if source is not None and str(version).isdecimal():
