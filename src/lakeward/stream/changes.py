@@ -1,12 +1,9 @@
-"""Change records: rows that say what became of them, merged by key, the last one winning.
+"""Change records, merged by key: the last change of a key wins.
 
-A batch of changes has the table's columns and may have two more: `_change_type`, which says
-`insert`, `update` or `delete`, and `_sequence`, by which changes of one key are ordered. Without
-the first a row is written in place of the one with its key; without the second what comes later
-wins. The words of Delta's change feed are understood, so that one table's changes can be another
-one's input; its `update_preimage` rows are passed over.
-
-Of a deleted row only the key counts; its other columns may be missing.
+A batch of changes has the table's columns and may have two more: `_change_type` (`insert`, `update`
+or `delete`) and `_sequence`, which orders changes of one key. Without the first a row replaces the
+one with its key; without the second the later one wins. The change types of Delta's change feed are
+known too; its `update_preimage` rows are ignored. A deletion needs only the key's columns.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ CHANGE_TYPE: Final = "_change_type"
 SEQUENCE: Final = "_sequence"
 _WRITTEN: Final = ("insert", "update", "update_postimage")
 _DELETED: Final = "delete"
-_PASSED_OVER: Final = "update_preimage"
+_IGNORED: Final = "update_preimage"
 # Names that no column can have.
 _GONE: Final = "\0gone"
 _ORDER: Final = "\0order"
@@ -43,23 +40,14 @@ _INEXACT: Final = ("float", "double")
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What some changes come to.
-
-    Attributes:
-        rows: To be written, one for each key that is there afterwards.
-        keys: All that were changed, each once; none of them may stay in the table as it was.
-    """
+    """The rows to write, one for each key that remains, and all changed keys, each once."""
 
     rows: pa.Table
     keys: pa.Table
 
 
 class Changes:
-    """Change records of one table, made ready to be merged.
-
-    Attributes:
-        expected: What plain Python values are read as.
-    """
+    """Checks and merges change records of one table; `expected` is their Arrow schema."""
 
     def __init__(self, definition: Definition, table: str, key: Sequence[str]) -> None:
         self._definition = definition
@@ -75,16 +63,11 @@ class Changes:
         self._has_sequence: bool | None = None
 
     def accept(self, data: pa.Table, checks: Checks) -> list[pa.Table]:
-        """Records of a batch, each fit to be written or to delete by.
-
-        Raises:
-            SchemaMismatch: Columns or values that do not fit, or a kind of change nobody knows.
-            ConstraintViolation: A key with a missing value, or rows that a check refuses.
-        """
+        """Check a batch and convert it to records of changes."""
         kinds = self._kinds(data)
         order = self._order(data)
         rows = data.drop_columns([n for n in (CHANGE_TYPE, SEQUENCE) if n in data.column_names])
-        # All records of a batch, and all batches of this writer, in the order of their coming.
+        # Orders all records of this writer as they arrived.
         batch = next(self._arrivals)
         arrival = pa.array(np.arange(data.num_rows, dtype=np.int64) + (batch << 32))
         out = []
@@ -105,7 +88,7 @@ class Changes:
         return out
 
     def merge(self, records: Sequence[pa.Table]) -> Merged:
-        """What records of any number of batches come to."""
+        """Merge the records of any number of batches."""
         everything = pa.concat_tables([self._records.empty_table(), *records])
         last = self._last(everything)
         rows = last.filter(pc.invert(last[_GONE]))
@@ -114,7 +97,7 @@ class Changes:
         return Merged(kept, last.select(self._key))
 
     def compact(self, records: Sequence[pa.Table]) -> pa.Table:
-        """The records without those that others of them make void."""
+        """The records without those that later ones replace."""
         return self._last(pa.concat_tables(records))
 
     def _last(self, records: pa.Table) -> pa.Table:
@@ -131,7 +114,7 @@ class Changes:
         return ordered.take(pa.array(last))
 
     def _kinds(self, data: pa.Table) -> pa.ChunkedArray:
-        """True for deletions, false for rows to be written, null for what is passed over."""
+        """True for deletions, false for rows to write, null for rows to ignore."""
         if CHANGE_TYPE not in data.column_names:
             return pa.chunked_array([pa.array(np.zeros(data.num_rows, dtype=bool))])
         column = data.column(CHANGE_TYPE)
@@ -140,7 +123,7 @@ class Changes:
         if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
             what = f"Column {CHANGE_TYPE} of the changes for {self._table} is {column.type}."
             raise SchemaMismatch(what, hint="It is text.", table=self._table, column=CHANGE_TYPE)
-        words = (*_WRITTEN, _DELETED, _PASSED_OVER)
+        words = (*_WRITTEN, _DELETED, _IGNORED)
         known = pc.is_in(column, value_set=pa.array([*words, None], column.type))
         unknown = column.filter(pc.invert(known))
         if len(unknown):
@@ -148,8 +131,8 @@ class Changes:
             hint = f"Use one of {', '.join(words)}."
             raise SchemaMismatch(what, hint=hint, table=self._table, column=CHANGE_TYPE)
         column = pc.fill_null(column, _WRITTEN[0])
-        passed = pc.equal(column, _PASSED_OVER)
-        return pc.if_else(passed, pa.scalar(None, pa.bool_()), pc.equal(column, _DELETED))
+        ignored = pc.equal(column, _IGNORED)
+        return pc.if_else(ignored, pa.scalar(None, pa.bool_()), pc.equal(column, _DELETED))
 
     def _order(self, data: pa.Table) -> pa.ChunkedArray:
         given = SEQUENCE in data.column_names
@@ -210,11 +193,7 @@ class Changes:
 
 
 def check_key(key: Sequence[Field], table: str) -> None:
-    """Pass when the columns can tell rows apart.
-
-    Raises:
-        InvalidInput: One cannot.
-    """
+    """Raise `InvalidInput` when a column's type cannot be part of a key."""
     for field in key:
         kind = field.type
         if not isinstance(kind, Primitive | Decimal) or str(kind) in _INEXACT:

@@ -15,17 +15,13 @@ _MAGIC: Final = b"ARROW1"
 
 
 class ArrowFiles(Source):
-    """Batches of Arrow IPC files, of the file or the stream format, in the order given.
-
-    Args:
-        paths: The files. They are known by their full paths.
-    """
+    """Batches of Arrow IPC files, of the file or the stream format, known by their full paths."""
 
     def __init__(self, paths: Sequence[str | Path]) -> None:
         self._paths = [Path(p).expanduser().absolute() for p in paths]
 
     def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
-        """Go on behind the batches that were taken."""
+        """Continue after the batches that were taken."""
         del schema, table  # batches bring their own
         known = progress.get("batches", {}) if isinstance(progress, Mapping) else {}
         self._taken: dict[str, int] = dict(known)
@@ -52,7 +48,7 @@ class ArrowStream(ReadOnce):
     """Batches of a stream that is read once."""
 
     def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
-        """Skip what was committed of it, if it is the same stream."""
+        """Skip the committed part, if it is the same stream."""
         del schema, table  # batches bring their own
         self._skip = self._to_skip(progress, "batch")
 

@@ -17,18 +17,14 @@ _BLOCK: Final = 2**20
 
 
 class JsonFiles(Source):
-    """Lines of files, in the order given. A file that has grown is read from where it ended.
-
-    Args:
-        paths: The files. They are known by their full paths.
-    """
+    """Lines of files, known by their full paths; a file that has grown is read from its old end."""
 
     def __init__(self, paths: Sequence[str | Path]) -> None:
         self._paths = [Path(p).expanduser().absolute() for p in paths]
         self._offsets: dict[str, int] = {}
 
     def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
-        """Go on where each file was left."""
+        """Continue each file at its recorded offset."""
         known = progress.get("files", {}) if isinstance(progress, Mapping) else {}
         self._offsets = dict(known)
         self._lines = JsonLines(schema, table)
@@ -67,7 +63,7 @@ class JsonStream(ReadOnce):
     """Lines of a stream that is read once."""
 
     def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
-        """Skip what was committed of it, if it is the same stream."""
+        """Skip the committed part, if it is the same stream."""
         self._lines = JsonLines(schema, table)
         self._skip = self._to_skip(progress, "bytes")
 
@@ -92,7 +88,7 @@ class JsonStream(ReadOnce):
 
 
 def given(rows: pa.Table) -> pa.Table:
-    """The rows without what changes may say of themselves and these do not."""
+    """The rows without the columns of changes that have no value."""
     absent = [
         name
         for name in (CHANGE_TYPE, SEQUENCE)
@@ -102,8 +98,8 @@ def given(rows: pa.Table) -> pa.Table:
 
 
 def _blocks(file: BinaryIO) -> Iterator[bytes]:
-    """Some whole lines at a time; the last may lack its end."""
-    # A pipe gives what it has, so that slow streams are not kept waiting for a whole block.
+    """Blocks of whole lines; the last line may have no newline."""
+    # `read1` returns what a pipe has, so that rows of a slow stream do not wait for a block.
     read = getattr(file, "read1", file.read)
     rest = b""
     while chunk := read(_BLOCK):

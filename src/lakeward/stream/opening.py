@@ -1,4 +1,4 @@
-"""The table of a sink: opened as it is, or made as it was asked for."""
+"""Opens a sink: checks its arguments, and opens or creates its table."""
 
 from __future__ import annotations
 
@@ -6,12 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lakeward.context import LakeContext
-from lakeward.errors import (
-    AlreadyExists,
-    InvalidInput,
-    SchemaMismatch,
-    TableNotFound,
-)
+from lakeward.errors import AlreadyExists, InvalidInput, SchemaMismatch, TableNotFound
 from lakeward.log import heads
 from lakeward.model import arguments
 from lakeward.model.commit import Head
@@ -42,7 +37,7 @@ def opened_sink(
     gaps: bool,
     limits: Limits,
 ) -> Sink:
-    """A sink for a table, as `lake.sink` describes it."""
+    """Open a sink; see `lake.sink`."""
     table = TableName.parse(name)
     arguments.text(writer_id, "writer_id")
     wanted = arguments.choice(mode, Mode, "mode")
@@ -62,13 +57,7 @@ def _opened(
     format: str | None,  # noqa: A002  the name users know
     create: Callable[[], object],
 ) -> tuple[Head, Definition]:
-    """The table of this name, made when there is none and it is known what it shall look like.
-
-    Raises:
-        TableNotFound: There is none, and no schema was given.
-        SchemaMismatch: It has other columns than the schema that was given.
-        InvalidInput: It is of another format than was asked for.
-    """
+    """Open the table, or create it if a schema was given; check its format and columns."""
     found = _found(context, name)
     if found is None:
         if schema is None:
@@ -78,7 +67,7 @@ def _opened(
         try:
             create()
         except AlreadyExists:
-            # Another sink was faster, or something is in the way, which the next look tells.
+            # Another sink created it first; otherwise the error stands.
             if _found(context, name) is None:
                 raise
         found = _found(context, name)
@@ -93,12 +82,7 @@ def _opened(
 
 
 def _check_mode(head: Head, definition: Definition, mode: Mode, key: object) -> tuple[str, ...]:
-    """The key's columns, when the table can be written in this mode.
-
-    Raises:
-        InvalidInput: The key and the mode do not go together, or the table has no such column.
-        UnsupportedFeature: The table cannot be written, or only grows.
-    """
+    """Check that the table can be written in this mode; return the key's columns."""
     change = Change(head, definition)
     check_writable(change)
     if mode is not Mode.APPEND:

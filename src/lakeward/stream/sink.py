@@ -136,7 +136,7 @@ class Sink(Closing):
         return self._committer.commit(epoch, progress)
 
     def submit_epoch(self, epoch: int, *, progress: Any = None) -> Future[EpochResult]:
-        """Commit as `commit_epoch` does, behind the caller, who goes on with the next epoch.
+        """Commit as `commit_epoch` does, in the background, while the caller goes on.
 
         It returns what becomes of it, to be asked or waited for. Epochs are committed in the order
         in which they were submitted, and a few at most are under way. When one fails, those behind
@@ -251,7 +251,7 @@ class SinkGroup(Closing):
         return self._committer.commit(epoch, progress)
 
     def submit_epoch(self, epoch: int, *, progress: Any = None) -> Future[EpochResult]:
-        """Commit as `commit_epoch` does, behind the caller; see `Sink.submit_epoch`."""
+        """Commit as `commit_epoch` does, in the background; see `Sink.submit_epoch`."""
         return self._committer.submit(epoch, progress)
 
     def discard(self) -> None:

@@ -1,8 +1,7 @@
-"""What a consumer loop asks of a source.
+"""Sources of rows for `sink.consume`.
 
-A source gives its rows in portions, each with the position right behind it. The position is
-committed with the rows, and the source goes on behind it the next time: so each row is taken once,
-whatever happens between.
+A source gives rows in portions, each with the position after it. The position is committed with the
+rows, and the source continues there the next time, so each row is taken once.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ class Source(ABC):
         """Go to a position.
 
         Args:
-            progress: As `Portion.position` told it, or None for the beginning.
-            schema: What rows shall look like.
-            table: For whom, to name in errors.
+            progress: An earlier `Portion.position`, or None for the beginning.
+            schema: The schema that rows must have.
+            table: The table's name, for errors.
         """
 
     @abstractmethod
@@ -51,19 +50,16 @@ class Source(ABC):
         """The rows from there on, until there are no more."""
 
     def committed(self, position: Mapping[str, Any]) -> None:  # noqa: B027  few need it
-        """Learn that everything before a position is in the lake."""
+        """Called when everything before a position is in the lake."""
 
     def close(self) -> None:  # noqa: B027  few need it
-        """Let go of files and connections."""
+        """Close files and connections."""
 
 
 class ReadOnce(Source):
     """A stream that is read once, such as standard input.
 
-    Args:
-        stream: To read bytes from.
-        replay: The stream is the same as the last time, from its beginning; what was committed of
-            it is skipped.
+    With `replay` it is the same stream as the last time, and its committed part is skipped.
     """
 
     rewinds = False
@@ -73,6 +69,6 @@ class ReadOnce(Source):
         self._replay = replay
 
     def _to_skip(self, progress: Any, unit: str) -> int:
-        """How much of the stream was committed before, by a position that counts in a unit."""
+        """How much of the stream to skip, by a position that counts in a unit."""
         known = progress.get(unit, 0) if isinstance(progress, Mapping) else 0
         return int(known) if self._replay else 0

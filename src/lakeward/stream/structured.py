@@ -1,13 +1,11 @@
 """Structured Streaming into tables of a lake: each micro-batch is one transaction, exactly once.
 
-Spark numbers the micro-batches of a query and gives a batch that it is not sure of again, with the
-same number and the same rows, when the query starts from its checkpoint. How far a query got is
-recorded in the transaction that the batch made, so a batch that was committed is known and left
-out; one that was not is committed now. Nothing is between the two.
+Spark numbers the micro-batches of a query, and repeats a batch of unknown outcome with the same
+number and rows when the query starts from its checkpoint. The number is recorded in the batch's
+transaction, so a batch that was committed is skipped.
 
-Numbers mean something only beside the checkpoint that they come from. Spark keeps the id of a query
-in its checkpoint, so the id is recorded too, and a query with another one is refused: its batches
-would be taken for those that were committed, and left out.
+Numbers belong to a checkpoint. Spark keeps the id of a query in its checkpoint, so the id is
+recorded too, and a query with another id is refused: its batches would be skipped by mistake.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from lakeward.write.transaction.transaction import Transaction
 
 _SOURCE: Final = "micro-batches"
 _QUERY_ID: Final = "sql.streaming.queryId"
-"""Where Spark tells the code that it calls for a batch which query that is."""
+"""The local property in which Spark passes a query's id to the code of `foreachBatch`."""
 
 Writer: TypeAlias = Callable[[Transaction, Any], None]
 """Writes the rows of a micro-batch into any tables, by a transaction."""
@@ -86,11 +84,7 @@ def sink(lake: LakeLike, into: str | Writer, *, query: str) -> Callable[[Any, in
 
 
 def _check_reader(query: str, before: Cursor, reader: str | None, batch: int) -> None:
-    """Refuse batches that are not numbered by the checkpoint that the stream's name belongs to.
-
-    Raises:
-        InvalidInput: They come from another query, or from an older state of the checkpoint.
-    """
+    """Raise `InvalidInput` for a batch of another query, or of an older state of the checkpoint."""
     facts = {"query": query, "batch": batch, "last_batch": before.version}
     if before.reader is not None and reader != before.reader:
         who = f"query {reader}" if reader else "a caller outside of a Spark query"
