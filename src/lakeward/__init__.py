@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from lakeward.lake.table import Table
     from lakeward.model.events import CommitEvent
     from lakeward.model.expressions.when import When
+    from lakeward.write.plan.change import RowChanges
     from lakeward.write.plan.retry import Retry
-    from lakeward.write.plan.row_changes import RowChanges
     from lakeward.write.transaction.collision import Collision
     from lakeward.write.transaction.lifecycle import CommitResult
     from lakeward.write.transaction.staged import StagedCommit
@@ -59,7 +59,7 @@ _HOMES = {
     "LastWriterWins": "lakeward.write.transaction.strategy",
     "Replace": "lakeward.write.transaction.strategy",
     "Retry": "lakeward.write.plan.retry",
-    "RowChanges": "lakeward.write.plan.row_changes",
+    "RowChanges": "lakeward.write.plan.change",
     "StagedCommit": "lakeward.write.transaction.staged",
     "Table": "lakeward.lake.table",
     "Transaction": "lakeward.write.transaction.transaction",

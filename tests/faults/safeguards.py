@@ -522,9 +522,8 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/transaction/member.py",
-                "        self.change.scopes.append(scope)\n"
-                "        self.change.steps.append(KeysRemoved(keys))\n",
-                "        self.change.steps.append(KeysRemoved(keys))\n",
+                "        change.scopes.extend(plan.scopes)\n",
+                "",
             ),
         ),
         "../behaviour/sinks/test_sink_upsert.py",

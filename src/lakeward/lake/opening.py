@@ -22,7 +22,7 @@ from lakeward.storage.attach import attach
 from lakeward.storage.base import Storage
 from lakeward.write.branch.directory import sweep
 from lakeward.write.commit.publish import recover
-from lakeward.write.plan.merge_memory import allowed as merge_memory_allowed
+from lakeward.write.plan.merge_source import memory_allowed
 
 
 def opened(
@@ -45,7 +45,7 @@ def opened(
     """
     arguments.optional_text(actor, "actor")
     target = arguments.place(target, "target")
-    memory = merge_memory_allowed(merge_memory)
+    memory = memory_allowed(merge_memory)
     given = _options(storage_options)
     asked = None if warehouse is None else arguments.place(warehouse, "warehouse")
     take_over = arguments.flag(take_over, "take_over")
@@ -72,7 +72,7 @@ def unchecked(
     except BaseException:
         database.close()
         raise
-    return LakeContext(database, storage, _actor(), _engine(), merge_memory_allowed(None))
+    return LakeContext(database, storage, _actor(), _engine(), memory_allowed(None))
 
 
 def repair(context: LakeContext) -> None:

@@ -99,8 +99,8 @@ class DataFile:
         return None if gone is None else self.rows - int(gone)
 
     @property
-    def told_rows(self) -> int:
-        """The same as far as the log says: all rows where it does not say which are deleted."""
+    def logged_rows(self) -> int:
+        """`live_rows` as far as the log knows: all rows where it does not count the deleted."""
         live = self.live_rows
         return (self.rows or 0) if live is None else live
 

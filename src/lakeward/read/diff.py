@@ -48,12 +48,12 @@ class Diff:
     @property
     def rows_added(self) -> int:
         """Rows in added files; one of which rows were deleted in place is added with the others."""
-        return sum(f.file.told_rows for f in self.added_files)
+        return sum(f.file.logged_rows for f in self.added_files)
 
     @property
     def rows_removed(self) -> int:
         """Rows in removed files."""
-        return sum(f.file.told_rows for f in self.removed_files)
+        return sum(f.file.logged_rows for f in self.removed_files)
 
     @property
     def is_empty(self) -> bool:

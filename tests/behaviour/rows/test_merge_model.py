@@ -1,4 +1,4 @@
-"""Merges of all shapes against a model: rows as dictionaries, compared one with every other."""
+"""Merges and deletions of all shapes against a model: rows as dictionaries, one by one."""
 
 from __future__ import annotations
 
@@ -177,7 +177,8 @@ def _counted(rows: list[Row]) -> Counter[tuple[Any, ...]]:
 def allowed(lake: lw.Lake, memory: int) -> Iterator[None]:
     """Let merges take so much memory; one row's index takes more than a byte."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lake, "_parts", replace(context_of(lake), merge_memory=memory))
+        small = replace(context_of(lake), merge_memory=memory)
+        patch.setattr(lake, "_transactions", replace(lake._transactions, context=small))
         yield
 
 
@@ -252,3 +253,114 @@ def test_a_merge_does_what_its_model_does(
 
     assert _counted(table.to_arrow().to_pylist()) == _counted(expected)
     assert len(expected) == len(before) + (done.inserted or 0) - (done.deleted or 0)
+
+
+_DELETED: list[tuple[str, Callable[[Row], bool | None]]] = [
+    ("v > 2", lambda r: _more(r["v"], 2)),
+    ("id IS NULL OR s = 'a'", lambda r: r["id"] is None or r["s"] == "a"),
+    ("id >= 0", lambda r: _more(r["id"], -1)),
+    ("v < 0", lambda _: False),
+]
+
+
+@pytest.mark.apart
+@pytest.mark.local
+@settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    files=st.lists(_rows, min_size=1, max_size=3),
+    staged=_rows,
+    in_place=st.booleans(),
+    with_feed=st.booleans(),
+    by_parts=st.booleans(),
+    partitioned=st.booleans(),
+    deleted=st.lists(st.integers(0, len(_DELETED) - 1), min_size=1, max_size=2),
+)
+def test_a_deletion_does_what_its_model_does(
+    shared_lake: lw.Lake,
+    new_name: Callable[[], str],
+    table_format: str,
+    files: list[list[Row]],
+    staged: list[Row],
+    in_place: bool,
+    with_feed: bool,
+    by_parts: bool,
+    partitioned: bool,
+    deleted: list[int],
+) -> None:
+    name = new_name()
+    is_delta = table_format == "delta"
+    policy: dict[str, Any] = {"change_feed": True} if with_feed and is_delta else {}
+    if in_place and is_delta:
+        policy |= {"merge_on_read": True, "merge_on_read_fraction": 1.0}
+    table = shared_lake.create(
+        name, _SCHEMA, policy=policy, partition_by=["s"] if partitioned else []
+    )
+    for rows in files:
+        append(shared_lake, name, pa.Table.from_pylist(rows, schema=_SCHEMA))
+    before = [row for rows in files for row in rows]
+    expected = [*before, *staged]
+    with small_parts() if by_parts else nullcontext(), shared_lake.transaction() as tx:
+        if staged:
+            tx.append(name, pa.Table.from_pylist(staged, schema=_SCHEMA))
+        for n in deleted:
+            where, goes = _DELETED[n]
+            tx.delete(name, where=where)
+            expected = [row for row in expected if goes(row) is not True]
+
+    assert _counted(table.to_arrow().to_pylist()) == _counted(expected)
+    commit = table.history()[0]
+    if not staged and commit.metrics and "numDeletedRows" in commit.metrics:
+        assert commit.metrics["numDeletedRows"] == len(before) - len(expected)
+
+
+@pytest.mark.apart
+@pytest.mark.local
+@settings(
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    files=st.lists(_rows, min_size=1, max_size=3),
+    in_place=st.booleans(),
+    by_parts=st.booleans(),
+    data=_data,
+    key=st.sampled_from([["id"], ["s", "id"]]),
+)
+def test_an_upsert_by_key_replaces_the_rows_that_its_model_does(
+    shared_lake: lw.Lake,
+    new_name: Callable[[], str],
+    table_format: str,
+    files: list[list[Row]],
+    in_place: bool,
+    by_parts: bool,
+    data: list[Row],
+    key: list[str],
+) -> None:
+    name = new_name()
+    policy = {"merge_on_read": True, "merge_on_read_fraction": 1.0}
+    marked = in_place and table_format == "delta"
+    table = shared_lake.create(name, _SCHEMA, policy=policy if marked else None)
+    for rows in files:
+        append(shared_lake, name, pa.Table.from_pylist(rows, schema=_SCHEMA))
+    before = [row for rows in files for row in rows]
+    newest = {tuple(row[n] for n in key): row for row in data}
+    kept = [row for row in before if tuple(row[n] for n in key) not in newest]
+    expected = [*kept, *(row for row in newest.values() if row["op"] == 0)]
+    changes = [
+        {**{n: row[n] for n in _SCHEMA.names}, "_change_type": "delete" if row["op"] else "update"}
+        for row in data
+    ]
+
+    with (
+        small_parts() if by_parts else nullcontext(),
+        shared_lake.sink(name, writer_id="w", mode="upsert", key=key) as sink,
+    ):
+        sink.write(changes)
+        sink.commit_epoch(1)
+
+    assert _counted(table.to_arrow().to_pylist()) == _counted(expected)

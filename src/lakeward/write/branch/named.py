@@ -218,8 +218,8 @@ def _diff(context: LakeContext, table: Branch) -> BranchDiff:
         operations=tuple(s.info.operation for s in net.statements),
         files_added=len(net.added),
         files_removed=len(net.removed),
-        rows_added=sum(f.told_rows for f in net.added),
-        rows_removed=sum(f.file.told_rows for f in net.removed),
+        rows_added=sum(f.logged_rows for f in net.added),
+        rows_removed=sum(f.file.logged_rows for f in net.removed),
         is_evolved=net.definition is not None,
         conflict=reason,
     )

@@ -107,11 +107,11 @@ def ratify(context: LakeContext, intent: Intent) -> list[Ratified]:
             if change.is_empty:
                 continue
             draft = draft_of(context, intent, change, timestamp)
-            write = writer(context, session, change.aside)
+            write = writer(context, session, change.metadata_files)
             members.append(record(session, head, draft, write))
         for change in new:
             draft = draft_of(context, intent, change, timestamp)
-            members.append(begin_table(context, session, change.head, draft, change.aside))
+            members.append(begin_table(context, session, change.head, draft, change.metadata_files))
         for on_ratify in intent.on_ratify:
             on_ratify(session)
         intent.sync([m.prepared for m in members if m.prepared is not None])

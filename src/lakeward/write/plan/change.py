@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import pyarrow as pa
+import orjson
 
 from lakeward.model.commit import AppTransaction, Head
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
+from lakeward.model.expressions.when import Clause, Clauses
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.write.plan.row_plan import RowPlan
 
@@ -25,8 +26,9 @@ class Change:
         definition: At the base version.
         added: Staged files.
         removed: Files of the base version that shall go.
-        change_files: The rows that change, where their writer tells; see `Commit`.
-        told: Change files that operations wrote as they changed rows; `feed` decides of them.
+        change_files: Files of the change feed that the commit publishes; see `Commit`.
+        recorded_change_files: Those that steps wrote as they changed rows. `feed.finish` publishes
+            them if they describe the whole change.
         data_change: False where rows only move.
         new_definition: What the definition shall become.
         scopes: Predicates whose rows are replaced or removed; None stands for all rows. A file that
@@ -39,7 +41,7 @@ class Change:
         fixed: Files were added or removed outside of the steps: removed by their paths, or taken
             from a branch. Such a change fits its base version alone.
         operations: What was asked for, in order.
-        aside: Metadata files written for it, which nothing reaches until it is ratified.
+        metadata_files: Metadata files written for it, which nothing names until it is ratified.
     """
 
     head: Head
@@ -47,7 +49,7 @@ class Change:
     added: list[DataFile] = field(default_factory=list)
     removed: dict[tuple[int, int], LoggedFile] = field(default_factory=dict)
     change_files: list[DataFile] = field(default_factory=list)
-    told: list[DataFile] = field(default_factory=list)
+    recorded_change_files: list[DataFile] = field(default_factory=list)
     data_change: bool = True
     new_definition: Definition | None = None
     scopes: list[Expression | None] = field(default_factory=list)
@@ -57,7 +59,7 @@ class Change:
     steps: list[Step] = field(default_factory=list)
     fixed: bool = False
     operations: list[Operation] = field(default_factory=list)
-    aside: list[str] = field(default_factory=list)
+    metadata_files: list[str] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
@@ -87,7 +89,7 @@ class Change:
         return not self.fixed and (bool(self.steps) or not has_files)
 
     def remove(self, file: LoggedFile) -> None:
-        """Let a file of the base version go."""
+        """Remove a file of the base version."""
         self.removed[file.added, file.ordinal] = file
 
 
@@ -99,28 +101,20 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
-class RowsRemoved:
-    """The rows of a scope were removed; None stands for all rows."""
-
-    scope: Expression | None
-
-
-@dataclass(frozen=True, slots=True)
-class KeysRemoved:
-    """The rows with one of some keys were removed; the columns of `keys` make the key."""
-
-    keys: pa.Table
-
-
-@dataclass(frozen=True, slots=True)
 class RowsChanged:
-    """A plan for rows was carried out; `operation` is its place among the operations."""
+    """A plan for rows was carried out.
+
+    Attributes:
+        plan: What it did.
+        operation: The place among the operations of the one that it is, and whose metrics it has;
+            None where rows were deleted as a part of one.
+    """
 
     plan: RowPlan
-    operation: int
+    operation: int | None = None
 
 
-Step: TypeAlias = Added | RowsRemoved | KeysRemoved | RowsChanged
+Step: TypeAlias = Added | RowsChanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +165,7 @@ def metrics(change: Change) -> dict[str, Any]:
     gone = [f for f in change.removed.values() if f.path not in stay]
     out: dict[str, Any] = {
         "numFiles": len(new),
-        "numOutputRows": sum(f.told_rows for f in new),
+        "numOutputRows": sum(f.logged_rows for f in new),
         "numOutputBytes": sum(f.size for f in new),
     }
     if change.removed:
@@ -191,6 +185,67 @@ def metrics(change: Change) -> dict[str, Any]:
     return {**counts, **out}
 
 
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """Counts of an update or a merge; None where the engine, which is Spark, does not report them.
+
+    Attributes:
+        inserted: Rows that are new.
+        updated: Rows that were given new values.
+        deleted: Rows that are gone.
+        files_touched: Files in which rows changed.
+        files_skipped: Files that were left as they are.
+    """
+
+    inserted: int | None = 0
+    updated: int | None = 0
+    deleted: int | None = 0
+    files_touched: int | None = 0
+    files_skipped: int | None = 0
+
+
+def merge_metrics(done: RowChanges, given: int, copied: int) -> dict[str, int | None]:
+    """The numbers of a merge, under the names that Delta uses."""
+    return {
+        "numSourceRows": given,
+        "numTargetRowsInserted": done.inserted,
+        "numTargetRowsUpdated": done.updated,
+        "numTargetRowsDeleted": done.deleted,
+        "numTargetRowsCopied": copied,
+        "numTargetFilesRemoved": done.files_touched,
+        "numTargetFilesSkipped": done.files_skipped,
+    }
+
+
+def update_metrics(done: RowChanges, copied: int) -> dict[str, int | None]:
+    """The numbers of an update, under the names that Delta uses."""
+    return {
+        "numUpdatedRows": done.updated,
+        "numCopiedRows": copied,
+        "numTouchedFiles": done.files_touched,
+        "numSkippedFiles": done.files_skipped,
+    }
+
+
+def merge_parameters(on: str | Sequence[str], clauses: Clauses) -> dict[str, Any]:
+    """Parameters of a merge for the history, under the names that Delta uses."""
+    named = {
+        "matchedPredicates": clauses.matched,
+        "notMatchedPredicates": clauses.not_matched,
+        "notMatchedBySourcePredicates": clauses.not_matched_by_source,
+    }
+    shown = {
+        name: orjson.dumps(list(map(_clause_record, found))).decode()
+        for name, found in named.items()
+    }
+    return {"predicate": on if isinstance(on, str) else ", ".join(on), **shown}
+
+
+def _clause_record(clause: Clause) -> dict[str, str]:
+    condition = {} if clause.condition is None else {"predicate": clause.condition}
+    return {**condition, "actionType": clause.does.value}
+
+
 def _deleted(change: Change, new: Sequence[DataFile]) -> dict[str, int]:
     """How many rows went, where rows did nothing else and every file tells how many it has."""
     before = [f.file.live_rows for f in change.removed.values()]
@@ -199,5 +254,5 @@ def _deleted(change: Change, new: Sequence[DataFile]) -> dict[str, int]:
         return {}
     return {
         "numDeletedRows": sum(n or 0 for n in before) - sum(n or 0 for n in after),
-        "numCopiedRows": sum(f.told_rows for f in new),
+        "numCopiedRows": sum(f.logged_rows for f in new),
     }

@@ -1,35 +1,46 @@
-"""What shall become of rows, bound to a table: the clauses of a merge, or of an update.
+"""Plans for rows: what shall become of them, bound to a table.
 
 A plan is data. It names the files that may hold rows to change (`scopes`), and says of any rows of
-the table which of them change and how. An update is a merge with nothing.
+the table which of them change and how. DELETE, UPDATE and MERGE are all plans, and
+`lakeward.write.rows` carries them out: one without data has a clause for rows without a partner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakeward.engines.arrow.evaluate import computed
+from lakeward.engines.arrow.keys import span
 from lakeward.engines.arrow.matching import KeyIndex
-from lakeward.engines.arrow.picking import picked
-from lakeward.engines.arrow.shown import python_rows
 from lakeward.engines.arrow.spill import Spill
-from lakeward.errors import ConstraintViolation, InvalidExpression, InvalidInput, SchemaMismatch
+from lakeward.errors import InvalidInput
 from lakeward.model import arguments
-from lakeward.model.expressions.coercion import comparable
-from lakeward.model.expressions.nodes import Column, Compare, Expression, conjuncts
-from lakeward.model.expressions.sides import SOURCE, TARGET, Sides, source_name, sources, targets
-from lakeward.model.expressions.when import Clause, Clauses, Does, key_names
-from lakeward.model.expressions.where import parse, parse_condition, parse_value
+from lakeward.model.expressions.coercion import one_of
+from lakeward.model.expressions.nodes import (
+    And,
+    Column,
+    Compare,
+    Expression,
+    Literal,
+    Or,
+    conjuncts,
+)
+from lakeward.model.expressions.sides import SOURCE, Sides, source_name, sources, targets
+from lakeward.model.expressions.when import Does
+from lakeward.model.expressions.where import parse, parse_value
+from lakeward.model.file import DataFile
+from lakeward.model.keys import between
 from lakeward.model.schema import Schema
+from lakeward.model.types import Field
+from lakeward.model.values import Value, to_neutral
+from lakeward.read.plan import file_always_matches
 from lakeward.write.plan.key_blocks import KeyBlocks
-from lakeward.write.plan.merge_source import Source
-from lakeward.write.plan.row_scope import all_of, scopes_of
+
+_LISTED: Final = 1000
+"""Up to so many keys a scope lists each; beyond that it has the smallest and the largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +64,13 @@ class RowPlan:
 
     Attributes:
         table: Its name, for errors.
-        source: The rows to be merged, by names that stand beside the table's columns.
-        keys: Of each pair, what the table's side and the data's side of a key are.
+        source: The rows to be merged, by names that no column of the table can have.
+        keys: Of each pair, the table's side and the data's side of a key.
         index: The data's keys; None where there is no data, or where it has blocks.
-        also: What must hold beside the keys for two rows to be partners.
-        matched: For rows of the table with a partner.
-        not_matched: For rows of the data without one.
-        alone: For rows of the table without one.
+        residual: What must hold beside the keys for two rows to be partners.
+        matched: Clauses for rows of the table with a partner.
+        not_matched: Clauses for rows of the data without one.
+        unmatched_target: Clauses for rows of the table without one.
         scopes: Conditions that rows satisfy which may be changed, or that may keep a row of the
             data from being inserted; None stands for every row.
         blocks: The data's keys where they are too many for one index; None otherwise.
@@ -70,10 +81,10 @@ class RowPlan:
     source: pa.Table
     keys: tuple[tuple[Expression, Expression], ...]
     index: KeyIndex | None
-    also: Expression | None
+    residual: Expression | None
     matched: tuple[BoundClause, ...]
     not_matched: tuple[BoundClause, ...]
-    alone: tuple[BoundClause, ...]
+    unmatched_target: tuple[BoundClause, ...]
     scopes: tuple[Expression | None, ...]
     blocks: KeyBlocks | None = None
     spill: Spill | None = None
@@ -84,18 +95,56 @@ class RowPlan:
         return self.index is not None or self.blocks is not None
 
     @property
+    def only_clause(self) -> BoundClause | None:
+        """The clause whose condition alone decides which rows change; None where others count."""
+        if self.has_data or len(self.unmatched_target) != 1:
+            return None
+        return self.unmatched_target[0]
+
+    @property
     def needed(self) -> set[str]:
-        """The table's columns that tell which rows change."""
+        """The table's columns that decide which rows change."""
         found = [target for target, _ in self.keys]
-        found += [c.condition for c in (*self.matched, *self.alone) if c.condition is not None]
-        if self.also is not None:
-            found.append(self.also)
+        clauses = (*self.matched, *self.unmatched_target)
+        found += [c.condition for c in clauses if c.condition is not None]
+        if self.residual is not None:
+            found.append(self.residual)
         return set().union(*map(targets, found))
 
     @property
     def is_plain_delete(self) -> bool:
-        """Whether every row with a partner goes, so that a second one does no harm."""
+        """Whether every row with a partner goes, so that a second partner does no harm."""
         return [(c.does, c.condition) for c in self.matched] == [(Does.DELETE, None)]
+
+    def deletes_all_of(self, file: DataFile) -> bool:
+        """Whether partition values and statistics prove that every row of a file goes."""
+        clause = self.only_clause
+        if clause is None or clause.does is not Does.DELETE:
+            return False
+        return clause.condition is None or file_always_matches(clause.condition, file)
+
+
+def delete_plan(table: str, condition: Expression | None) -> RowPlan:
+    """The plan that deletes the rows for which a condition is true; None stands for all rows."""
+    clause = BoundClause(Does.DELETE, condition, {})
+    return _plan_without_data(table, clause)
+
+
+def delete_keys_plan(schema: Schema, table: str, keys: pa.Table) -> RowPlan:
+    """The plan that deletes the rows that have one of some keys.
+
+    Args:
+        schema: Of the table.
+        table: Its name, for errors.
+        keys: Each once, without missing values; its columns make the key.
+    """
+    both = Sides(schema, schema)
+    names = keys.column_names
+    pairs = tuple((Column(schema.by_name[n]), both.resolve([SOURCE, n])) for n in names)
+    rows = keys.rename_columns([source_name(n) for n in names])
+    clause = BoundClause(Does.DELETE, None, {})
+    scopes = scopes_of(pairs, keys.columns, (), ())
+    return RowPlan(table, rows, pairs, KeyIndex(keys.columns), None, (clause,), (), (), scopes)
 
 
 def update_plan(schema: Schema, table: str, values: object, where: str | None) -> RowPlan:
@@ -109,159 +158,15 @@ def update_plan(schema: Schema, table: str, values: object, where: str | None) -
     if not given:
         what = f"This update of {table} sets nothing."
         raise InvalidInput(what, hint="Give set={column: expression}.", table=table)
-    scope = None if where is None else parse(where, schema)
-    bound = _values(given, Sides(schema, None), schema, table)
-    clause = BoundClause(Does.UPDATE, scope, bound)
-    return RowPlan(table, pa.table({}), (), None, None, (), (), (clause,), (scope,))
+    condition = None if where is None else parse(where, schema)
+    bound = bound_values(given, Sides(schema, None), schema, table)
+    return _plan_without_data(table, BoundClause(Does.UPDATE, condition, bound))
 
 
-def merge_plan(
-    schema: Schema, table: str, source: Source, on: str | Sequence[str], clauses: Clauses
-) -> RowPlan:
-    """The plan of a merge.
-
-    Raises:
-        InvalidInput: A key that cannot be one, or a column that is not there.
-        InvalidExpression: An expression that does not fit.
-        SchemaMismatch: A column of the data that the table does not have and no expression uses.
-        ConstraintViolation: A key with a missing value, where `on` names columns.
-    """
-    both = Sides(schema, source.schema)
-    named = key_names(on, schema.names)
-    if named is None:
-        condition = parse_condition(str(on), both.resolve)
-        keys, also = _split(condition)
-    else:
-        _check_key(named, schema, source, table)
-        keys = [
-            (Column(schema.by_name[n]), both.resolve([SOURCE, n])) for n in dict.fromkeys(named)
-        ]
-        also = ()
-    set_all = [n for n in source.schema.names if n not in source.extra and n not in (named or ())]
-    insert_all = [n for n in source.schema.names if n not in source.extra]
-    matched = [_bound(c, both, schema, table, set_all) for c in clauses.matched]
-    not_matched = [
-        _bound(c, Sides(None, source.schema), schema, table, insert_all)
-        for c in clauses.not_matched
-    ]
-    alone = [
-        _bound(c, Sides(schema, None), schema, table, ()) for c in clauses.not_matched_by_source
-    ]
-    _check_used(source, [e for pair in keys for e in pair], also, [*matched, *not_matched], table)
-    rows = source.rows.rename_columns([source_name(n) for n in source.rows.column_names])
-    what = f"The key of {table}"
-    index, blocks = None, None
-    if source.block_rows is None:
-        wanted = {str(n): key for n, (_, key) in enumerate(keys)}
-        found = list(computed(rows, wanted, what).values())
-        index = KeyIndex(found)
-    else:
-        blocks = KeyBlocks(rows, [key for _, key in keys], source.block_rows, what)
-        found = blocks.bounds()
-    others = [c.condition for c in alone]
-    return RowPlan(
-        table,
-        rows,
-        tuple(keys),
-        index,
-        all_of(also),
-        tuple(matched),
-        tuple(not_matched),
-        tuple(alone),
-        scopes_of(keys, found, also, others, listed=index is not None),
-        blocks,
-        source.spill,
-    )
-
-
-def _check_key(names: Sequence[str], schema: Schema, source: Source, table: str) -> None:
-    for known, where in ((schema, f"table {table}"), (source.schema, "the data")):
-        missing = next((n for n in names if n not in known.by_name), None)
-        if missing is not None:
-            what = f"There is no column {missing!r} in {where}."
-            hint = f"It has {', '.join(known.names)}."
-            raise InvalidInput(what, hint=hint, table=table, column=missing)
-    for name in names:
-        kind = schema.by_name[name].type
-        if not comparable(kind):
-            what = f"Column {name} of {table} is {kind}, which cannot be a key."
-            raise InvalidInput(what, hint="Use a column of plain values.", column=name)
-        count = source.rows[name].null_count
-        if count:
-            missing = "1 missing value" if count == 1 else f"{count} missing values"
-            what = f"Key column {name} of the data for {table} has {missing}."
-            hint = "Nothing was changed. Leave such rows out, or give on= as an expression."
-            raise ConstraintViolation(
-                what,
-                hint=hint,
-                table=table,
-                constraint=f"key {', '.join(names)}",
-                column=name,
-                count=count,
-                sample=_rows_without(source.rows, name),
-            )
-
-
-def _rows_without(rows: pa.Table, name: str) -> list[dict[str, Any]]:
-    places = pc.indices_nonzero(pc.is_null(rows[name])).slice(0, 5)
-    return python_rows(picked(rows, places.to_numpy().astype(np.int64)))
-
-
-def _split(
-    condition: Expression,
-) -> tuple[list[tuple[Expression, Expression]], tuple[Expression, ...]]:
-    """The pairs of a key, and what else must hold.
-
-    Raises:
-        InvalidExpression: There is no pair: every row would have to be compared with every other.
-    """
-    keys: list[tuple[Expression, Expression]] = []
-    rest: list[Expression] = []
-    for term in conjuncts(condition):
-        match term:
-            case Compare("=", left, right):
-                sides = _sides(left), _sides(right)
-            case _:
-                rest.append(term)
-                continue
-        if sides == ({TARGET}, {SOURCE}):
-            keys.append((left, right))
-        elif sides == ({SOURCE}, {TARGET}):
-            keys.append((right, left))
-        else:
-            rest.append(term)
-    if not keys:
-        what = (
-            "The condition of a merge must say that a column of the table equals one of the data."
-        )
-        hint = "Such as on='target.id = source.id AND target.day >= source.since'."
-        raise InvalidExpression(what, hint=hint)
-    return keys, tuple(rest)
-
-
-def _sides(expression: Expression) -> set[str]:
-    found = {TARGET} if targets(expression) else set()
-    return found | ({SOURCE} if sources(expression) else set())
-
-
-def _bound(
-    clause: Clause, sides: Sides, schema: Schema, table: str, everything: Sequence[str]
-) -> BoundClause:
-    condition = None
-    if clause.condition is not None:
-        condition = parse_condition(clause.condition, sides.resolve)
-    if clause.does is Does.DELETE:
-        return BoundClause(clause.does, condition, {})
-    if clause.values is None:
-        values: Mapping[str, Expression] = {n: sides.resolve([SOURCE, n]) for n in everything}
-    else:
-        values = _values(clause.values, sides, schema, table)
-    return BoundClause(clause.does, condition, values)
-
-
-def _values(
+def bound_values(
     given: Mapping[str, str], sides: Sides, schema: Schema, table: str
 ) -> dict[str, Expression]:
+    """Expressions by column, parsed and given the types of the columns."""
     unknown = next((n for n in given if n not in schema.by_name), None)
     if unknown is not None:
         what = f"There is no column {unknown!r} in table {table}."
@@ -270,19 +175,67 @@ def _values(
     return {n: parse_value(text, sides.resolve, schema.by_name[n]) for n, text in given.items()}
 
 
-def _check_used(
-    source: Source,
-    keys: Sequence[Expression],
-    also: Sequence[Expression],
-    clauses: Sequence[BoundClause],
-    table: str,
-) -> None:
-    read = [*keys, *also]
-    for clause in clauses:
-        read += [*clause.values.values(), *([] if clause.condition is None else [clause.condition])]
-    used: set[str] = set().union(*map(sources, read))
-    unused = next((n for n in source.extra if n not in used), None)
-    if unused is not None:
-        what = f"The data for {table} has a column {unused!r}, which the table does not have."
-        hint = f"Leave it out, or use source.{unused} in an expression."
-        raise SchemaMismatch(what, hint=hint, table=table, extra=list(source.extra))
+def scopes_of(
+    keys: Sequence[tuple[Expression, Expression]],
+    found: Sequence[pa.ChunkedArray],
+    residual: Sequence[Expression],
+    unmatched_target: Sequence[Expression | None],
+    *,
+    listed: bool = True,
+) -> tuple[Expression | None, ...]:
+    """Conditions for rows that may have a partner, and for those that may change without one.
+
+    Args:
+        keys: Of each pair, the table's side and the data's.
+        found: The data's keys, or bounds of them.
+        residual: What must hold beside the keys.
+        unmatched_target: For which rows without a partner something is done; None for all.
+        listed: Whether `found` has all keys.
+    """
+    if None in unmatched_target:
+        return (None,)
+    terms = [term for term in residual if not sources(term)]
+    if len(found[0]):
+        for (target, _), values in zip(keys, found, strict=True):
+            match target:
+                case Column(field, ()):
+                    terms += _near(field, values, listed=listed and len(values) <= _LISTED)
+    else:
+        terms.append(Literal(False, Compare.type))
+    conditions = [condition for condition in unmatched_target if condition is not None]
+    return (all_of(terms), *([] if not conditions else [_any(conditions)]))
+
+
+def all_of(terms: Sequence[Expression]) -> Expression | None:
+    """All of some conditions; None where there are none."""
+    if len(terms) > 1:
+        return And(tuple(terms))
+    return terms[0] if terms else None
+
+
+def _near(field: Field, values: pa.ChunkedArray, *, listed: bool) -> list[Expression]:
+    """What is known of a column's values, if they are among some."""
+    if pa.types.is_floating(values.type):
+        return []
+    each = values.unique().drop_null() if listed else None
+    try:
+        if each is not None and len(each):
+            known = [Literal(to_neutral(field.type, v), field.type) for v in each.to_pylist()]
+            return [one_of(Column(field), tuple(known))]
+        bounds: tuple[Value, Value] | None = None
+        low, high = span(pa.table({"key": values}))["key"]
+        if low is not None:
+            bounds = to_neutral(field.type, low), to_neutral(field.type, high)
+    except (OverflowError, ValueError):
+        # Arrow holds moments that Python's calendar does not reach.
+        return []
+    term = between({field: bounds})
+    return [] if term is None else list(conjuncts(term))
+
+
+def _any(terms: Sequence[Expression]) -> Expression:
+    return Or(tuple(terms)) if len(terms) > 1 else terms[0]
+
+
+def _plan_without_data(table: str, clause: BoundClause) -> RowPlan:
+    return RowPlan(table, pa.table({}), (), None, None, (), (), (clause,), (clause.condition,))

@@ -27,8 +27,8 @@ from lakeward.model.expressions.nodes import conjuncts
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.steps import reach
 from lakeward.read.plan import file_may_match, to_prune_by
-from lakeward.write.plan.row_changes import RowChanges, merge_metrics, update_metrics
-from lakeward.write.plan.row_scope import scopes_of
+from lakeward.write.plan.change import RowChanges, merge_metrics, update_metrics
+from lakeward.write.plan.row_plan import scopes_of
 from lakeward.write.plan.validate import Checks
 from lakeward.write.rows.find import Found
 from lakeward.write.rows.marking import is_marked_by, mark
@@ -71,14 +71,14 @@ class Done:
         added: Files of rows that are new, or that come in place of others.
         inserted: How many rows are new.
         given: How many rows of data there were.
-        told: Change files, where the table has a feed.
+        change_files: The rows that changed, where they were recorded.
     """
 
     replaced: tuple[Replaced, ...]
     added: tuple[DataFile, ...]
     inserted: int
     given: int
-    told: tuple[DataFile, ...]
+    change_files: tuple[DataFile, ...]
 
     def result(self, files: int) -> RowChanges:
         """What it did to a table of so many files."""
@@ -107,25 +107,31 @@ def carried_out(
     Raises:
         ConstraintViolation: A row would be changed twice, or new rows that the table refuses.
     """
-    _match(work, files)
-    touched = list(_touched(work, files))
-    before_writing()
-    reach("rows.found")
-    definition = work.change.definition
+    plan, definition = work.plan, work.change.definition
+    whole, some = list[LoggedFile](), list[LoggedFile]()
+    for file in files:
+        (whole if plan.deletes_all_of(file.file) else some).append(file)
+    _match(work, some)
     marked, rest = list[Touched](), list[Touched]()
-    for one in touched:
-        (marked if is_marked_by(definition, one.file, one.gone) else rest).append(one)
-    told: list[DataFile] = []
-    replaced = list(_each(lambda one: _rewritten(work, one, told), rest))
+    for one in _touched(work, some):
+        if work.feed is None and one.is_emptied:
+            whole.append(one.file)
+        else:
+            (marked if is_marked_by(definition, one.file, one.gone) else rest).append(one)
+    if marked or rest or plan.not_matched:
+        before_writing()
+    reach("rows.found")
+    recorded: list[DataFile] = []
+    replaced = [Replaced(file, (), 0, file.file.logged_rows) for file in whole]
+    replaced += _each(lambda one: _rewritten(work, one, recorded), rest)
     counts: list[int] = []
-    coming = _each(lambda one: _renewed(work, one, told), marked)
-    new = itertools.chain(coming, _new(work, told, counts))
-    added = work.stager.stage(new, Checks(work.plan.table, {}), complete=True)
+    coming = _each(lambda one: _renewed(work, one, recorded), marked)
+    new = itertools.chain(coming, _new(work, recorded, counts))
+    added = work.stager.stage(new, Checks(plan.table, {}), complete=True)
     work.checks.settle()
     reach("rows.written")
     replaced += _marked(work, marked)
-    given = work.plan.source.num_rows
-    return Done(tuple(replaced), tuple(added), sum(counts), given, tuple(told))
+    return Done(tuple(replaced), tuple(added), sum(counts), plan.source.num_rows, tuple(recorded))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +141,14 @@ class Touched:
     Attributes:
         file: As it is.
         gone: How many rows do not stay as they are.
-        found: These; None where they are looked for again, because memory holds enough of them.
+        is_emptied: Whether all of its rows are deleted.
+        found: The rows that change; None where they are looked for again, because memory holds
+            enough of them.
     """
 
     file: LoggedFile
     gone: int
+    is_emptied: bool
     found: Found | None
 
     def found_by(self, work: RowWork) -> Found:
@@ -150,18 +159,18 @@ class Touched:
 def _match(work: RowWork, files: Sequence[LoggedFile]) -> None:
     """Find the partners of all rows, where the data has blocks: each block in all files."""
     plan = work.plan
-    also = () if plan.also is None else tuple(conjuncts(plan.also))
+    residual = () if plan.residual is None else tuple(conjuncts(plan.residual))
     for start, keys in plan.blocks or ():
-        (scope,) = scopes_of(plan.keys, keys, also, ())
+        (scope,) = scopes_of(plan.keys, keys, residual, ())
         condition = to_prune_by(scope, work.change.definition)
         some = [f for f in files if condition is None or file_may_match(condition, f.file)]
         match = partial(work.match, index=KeyIndex(keys), start=start, scope=scope)
         for _ in _each(match, some):
             pass
-        _rest(work)
+        _release(work)
 
 
-def _rest(work: RowWork) -> None:
+def _release(work: RowWork) -> None:
     if work.plan.spill is not None:
         work.plan.spill.release()
 
@@ -174,54 +183,55 @@ def _touched(work: RowWork, files: Sequence[LoggedFile]) -> Iterable[Touched]:
             continue
         gone = len(found.gone)
         held += gone
-        yield Touched(file, gone, found if held <= _HELD else None)
+        is_emptied = len(found.deleted) == file.file.live_rows
+        yield Touched(file, gone, is_emptied, found if held <= _HELD else None)
 
 
-def _rewritten(work: RowWork, one: Touched, told: list[DataFile]) -> Replaced:
+def _rewritten(work: RowWork, one: Touched, recorded: list[DataFile]) -> Replaced:
     """Write a file again, with what changes in it."""
     file, found = one.file, one.found_by(work)
     deleted = len(found.deleted)
-    if work.feed is None and deleted == file.rows:
-        return Replaced(file, (), 0, deleted)
     copied = 0
 
     def rows() -> Iterator[pa.Table]:
         nonlocal copied
         for part in work.parts(file, found):
-            after = work.checked(part.after)
             copied += part.whole.num_rows - len(part.found.gone)
-            if not work.checks.violated:
-                told.extend(work.told(part))
+            if work.check(part.after):
+                recorded.extend(work.record(part))
                 yield part.kept()
-                yield after
+                yield part.after
 
-    written = work.stager.stage(rows(), Checks(work.plan.table, {}), complete=True)
+    # New values were completed and checked; the other rows were when they were new.
+    checks = Checks(work.plan.table, {})
+    written = work.stager.stage(rows(), checks, trusted=True, complete=True)
     reach("rows.rewritten")
-    _rest(work)
+    _release(work)
     return Replaced(file, tuple(written), one.gone - deleted, deleted, copied)
 
 
-def _renewed(work: RowWork, one: Touched, told: list[DataFile]) -> pa.Table:
+def _renewed(work: RowWork, one: Touched, recorded: list[DataFile]) -> pa.Table:
     """The rows that come in place of those that go from a file that stays."""
-    rows = work.changed(one.file, one.found_by(work))
-    after = work.checked(rows.after)
-    if work.checks.violated:
-        return after.slice(0, 0)
-    told.extend(work.told(rows))
-    return after
+    found = one.found_by(work)
+    if work.feed is None and not found.updated:
+        return work.change.definition.schema.arrow.empty_table()
+    rows = work.changed(one.file, found)
+    if not work.check(rows.after):
+        return rows.after.slice(0, 0)
+    recorded.extend(work.record(rows))
+    return rows.after
 
 
-def _new(work: RowWork, told: list[DataFile], counts: list[int]) -> Iterator[pa.Table]:
+def _new(work: RowWork, recorded: list[DataFile], counts: list[int]) -> Iterator[pa.Table]:
     """The rows that are inserted; how many they are goes into `counts`."""
     for rows in work.inserted():
-        work.checked(rows)
-        if work.checks.violated:
+        if not work.check(rows):
             continue
         if work.feed is not None:
-            told.extend(work.feed.write_new(rows))
+            recorded.extend(work.feed.write_new(rows))
         counts.append(rows.num_rows)
         yield rows
-        _rest(work)
+        _release(work)
 
 
 def _marked(work: RowWork, files: Sequence[Touched]) -> Iterable[Replaced]:

@@ -26,10 +26,9 @@ from lakeward.formats.delta.changes import (
 )
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.steps import reach
-from lakeward.read.plan import file_always_matches
 from lakeward.read.scan import read_files
 from lakeward.storage.base import Storage
-from lakeward.write.plan.change import Added, Change, RowsChanged, RowsRemoved
+from lakeward.write.plan.change import Added, Change, RowsChanged
 from lakeward.write.plan.options import has_change_feed
 from lakeward.write.plan.validate import Checks
 from lakeward.write.stage.stager import Stager
@@ -47,12 +46,12 @@ class Feed:
         definition = stager.definition
         if stager.head.format != "delta" or not has_change_feed(definition.properties):
             return None
-        told = replace(with_change_type(definition), constraints={}, derived={})
-        return cls(stager.beside(told, below="_change_data/", stem="cdc"))
+        changes = replace(with_change_type(definition), constraints={}, derived={})
+        return cls(stager.beside(changes, below="_change_data/", stem="cdc"))
 
     def write(self, changes: Iterable[tuple[str, pa.Table]]) -> list[DataFile]:
         """Write rows, each with the kind of its change."""
-        rows = (self._told(kind, table) for kind, table in changes if table.num_rows)
+        rows = (self._with_kind(kind, table) for kind, table in changes if table.num_rows)
         written = self.stager.stage(rows, Checks(str(self.stager.head.name), {}), complete=True)
         if written:
             reach("rows.told")
@@ -66,49 +65,43 @@ class Feed:
         """Write rows that are new."""
         return self.write([(INSERTED, rows)])
 
-    def _told(self, kind: str, rows: pa.Table) -> pa.Table:
+    def _with_kind(self, kind: str, rows: pa.Table) -> pa.Table:
         kinds = pa.repeat(pa.scalar(kind), rows.num_rows)
-        told = rows.append_column(CHANGE_TYPE, kinds)
+        marked = rows.append_column(CHANGE_TYPE, kinds)
         wanted = self.stager.definition.schema.arrow
-        columns = [c.cast(f.type) for c, f in zip(told.columns, wanted, strict=True)]
+        columns = [c.cast(f.type) for c, f in zip(marked.columns, wanted, strict=True)]
         return pa.Table.from_arrays(columns, schema=wanted)
 
 
-def settle(storage: Storage, stager: Stager, change: Change) -> None:
-    """Let a change tell its rows, where its table has a feed and its files do not tell them.
+def finish(storage: Storage, stager: Stager, change: Change) -> None:
+    """Decide which change files a commit publishes, where the table has a feed, and write them.
 
-    What was told before, for a version that the change is no longer made on, is forgotten.
+    None are needed where the files added and removed tell the same.
     """
     feed = Feed.of(stager) if change.steps else None
     if feed is None:
         return
     match change.steps:
         case _ if _is_implied(change):
-            told: list[DataFile] = []
-        case [RowsChanged()] if not change.fixed:
-            told = change.told
-        case [RowsRemoved(scope)] if not change.fixed:
-            rows = read_files(
-                storage, change.head, change.definition, list(change.removed.values()), where=scope
-            )
-            told = feed.write((DELETED, pa.Table.from_batches([b])) for b in rows)
+            found: list[DataFile] = []
+        case [RowsChanged(operation=int())] if not change.fixed:
+            found = change.recorded_change_files
+        case [RowsChanged(plan)] if plan.only_clause is not None and not change.fixed:
+            files, where = list(change.removed.values()), plan.only_clause.condition
+            rows = read_files(storage, change.head, change.definition, files, where=where)
+            found = feed.write((DELETED, pa.Table.from_batches([b])) for b in rows)
         case _:
-            told = feed.write(_difference(storage, change))
-    change.change_files[:] = told
+            found = feed.write(_difference(storage, change))
+    change.change_files[:] = found
 
 
 def _is_implied(change: Change) -> bool:
     """Whether files that went had only rows that are gone, and files that came only new ones."""
-    for step in change.steps:
-        match step:
-            case Added():
-                continue
-            case RowsRemoved(scope):
-                removed = change.removed.values()
-                if scope is None or all(file_always_matches(scope, f.file) for f in removed):
-                    continue
-        return False
-    return True
+    removed = [f.file for f in change.removed.values()]
+    return all(
+        isinstance(step, Added) or all(map(step.plan.deletes_all_of, removed))
+        for step in change.steps
+    )
 
 
 def _difference(storage: Storage, change: Change) -> Iterator[tuple[str, pa.Table]]:

@@ -101,7 +101,7 @@ def find(plan: RowPlan, rows: pa.Table, seen: Mask, known: Pairs | None = None) 
     """
     deleted: list[Positions] = []
     updated: list[Updated] = []
-    alone = None
+    unmatched = None
     if plan.has_data:
         pairs = _partners(plan, rows, known)
         seen[pairs.partners] = True
@@ -111,12 +111,24 @@ def find(plan: RowPlan, rows: pa.Table, seen: Mask, known: Pairs | None = None) 
             _note(clause, pairs.rows[found], pairs.partners[found], deleted, updated)
         stays = np.ones(rows.num_rows, dtype=bool)
         stays[pairs.rows] = False
-        alone = np.flatnonzero(stays)
-    if plan.alone:
-        for clause, found in _first(plan.alone, rows, alone, plan):
+        unmatched = np.flatnonzero(stays)
+    if plan.unmatched_target:
+        for clause, found in _first(plan.unmatched_target, rows, unmatched, plan):
             _note(clause, found, None, deleted, updated)
     gone = np.unique(np.concatenate(deleted)) if deleted else np.empty(0, dtype=np.int64)
     return Found(gone, tuple(updated))
+
+
+def find_by_condition(clause: BoundClause, rows: Positions) -> Found:
+    """What a clause does to rows for which its condition is known to be true."""
+    if clause.does is Does.DELETE:
+        return Found(rows, ())
+    return Found(rows[:0], (Updated(clause.values, rows, None),) if len(rows) else ())
+
+
+def changed_rows(plan: RowPlan, rows: pa.Table) -> Positions:
+    """The rows, by position, that a plan deletes or updates; `rows` has the columns it needs."""
+    return find(plan, rows, np.zeros(plan.source.num_rows, dtype=bool)).gone
 
 
 def inserted(plan: RowPlan, seen: Mask, some: slice) -> Iterable[tuple[BoundClause, pa.Table]]:
@@ -157,10 +169,10 @@ def _partners(plan: RowPlan, rows: pa.Table, known: Pairs | None) -> Pairs:
     if pairs is None:
         assert plan.index is not None  # noqa: S101  else the pairs are known
         pairs = same_keys(plan, plan.index, rows)
-    if plan.also is None or not len(pairs.rows):
+    if plan.residual is None or not len(pairs.rows):
         return pairs
-    joined = _joined(plan, rows, pairs, [plan.also])
-    keep = holds(joined, plan.also, f"The condition of the merge into {plan.table}")
+    joined = _joined(plan, rows, pairs, [plan.residual])
+    keep = holds(joined, plan.residual, f"The condition of the merge into {plan.table}")
     return Pairs(pairs.rows[keep], pairs.partners[keep])
 
 

@@ -21,7 +21,6 @@ from lakeward.formats.iceberg.definition import FORMAT_VERSION
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.steps import reach
-from lakeward.read.scan import is_numbered
 from lakeward.write.plan.options import MERGE_ON_READ, vector_fraction
 from lakeward.write.stage.stager import Stager
 
@@ -37,7 +36,7 @@ def is_marked_by(definition: Definition, file: LoggedFile, gone: int) -> bool:
         gone: How many rows go.
     """
     rows = file.rows
-    if rows is None or not is_merge_on_read(definition) or not is_numbered(definition):
+    if rows is None or not is_merge_on_read(definition):
         return False
     vector = file.file.deletion_vector or {}
     all_gone = gone + int(vector.get("cardinality", 0))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from lakeward.engines.arrow.matching import Positions
 from lakeward.engines.arrow.picking import picked
 from lakeward.write.rows.find import Found
 
@@ -33,19 +34,7 @@ class FileRows:
 
     def kept(self) -> pa.Table:
         """The rows that stay as they are."""
-        gone = self.found.gone
-        if not len(gone):
-            return self.whole
-        breaks = np.flatnonzero(np.diff(gone) > 1)
-        if len(breaks) < _RUNS:
-            # What lies between few runs of rows need not be copied.
-            starts = [0, *(gone[[*breaks, len(gone) - 1]] + 1).tolist()]
-            ends = [*gone[[0, *(breaks + 1)]].tolist(), self.whole.num_rows]
-            spans = zip(starts, ends, strict=True)
-            return pa.concat_tables([self.whole.slice(a, b - a) for a, b in spans])
-        stays = np.ones(self.whole.num_rows, dtype=bool)
-        stays[gone] = False
-        return self.whole.filter(pa.array(stays))
+        return rows_without(self.whole, self.found.gone)
 
     def before(self) -> pa.Table:
         """The rows that were updated, as they were, in the order of `after`."""
@@ -57,7 +46,22 @@ class FileRows:
         return picked(self.whole, self.found.deleted)
 
 
-def by_parts(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+def rows_without(rows: pa.Table, gone: Positions) -> pa.Table:
+    """The rows but those at some positions, which are ascending."""
+    if not len(gone):
+        return rows
+    breaks = np.flatnonzero(np.diff(gone) > 1)
+    if len(breaks) < _RUNS:
+        # The rows between few runs need not be copied.
+        starts = [0, *(gone[[*breaks, len(gone) - 1]] + 1).tolist()]
+        ends = [*gone[[0, *(breaks + 1)]].tolist(), rows.num_rows]
+        return pa.concat_tables([rows.slice(a, b - a) for a, b in zip(starts, ends, strict=True)])
+    stays = np.ones(rows.num_rows, dtype=bool)
+    stays[gone] = False
+    return rows.filter(pa.array(stays))
+
+
+def by_parts(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:
     """Rows as tables of about `PART_BYTES`, in order; at least one, which may be empty."""
     waiting: list[pa.RecordBatch] = []
     size, empty = 0, True
@@ -65,7 +69,7 @@ def by_parts(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[p
         waiting.append(batch)
         size += batch.nbytes
         if size >= PART_BYTES:
-            yield pa.Table.from_batches(waiting, schema)
+            yield pa.Table.from_batches(waiting, batches.schema)
             waiting, size, empty = [], 0, False
     if waiting or empty:
-        yield pa.Table.from_batches(waiting, schema)
+        yield pa.Table.from_batches(waiting, batches.schema)

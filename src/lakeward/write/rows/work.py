@@ -1,7 +1,6 @@
 """The rows that a plan changes in one file: which they are, as they were, and as they become.
 
-Positions of rows are those in the file, where rows can be told by them, or else of the rows that
-are read of it, which is the same number in every reading.
+The position of a row is its place in the file, rows that are deleted in place counted too.
 """
 
 from __future__ import annotations
@@ -26,14 +25,22 @@ from lakeward.model.expressions.nodes import Expression, Or
 from lakeward.model.expressions.sides import targets
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.read.plan import file_always_matches
-from lakeward.read.scan import is_numbered, needs_engine, read_files, read_numbered
+from lakeward.read.scan import needs_engine, read_files, read_numbered
 from lakeward.storage.base import Storage
 from lakeward.write.plan.change import Change
 from lakeward.write.plan.key_blocks import FoundPairs, pairs_among
 from lakeward.write.plan.row_plan import RowPlan
 from lakeward.write.plan.validate import Checks
 from lakeward.write.rows.feed import Feed
-from lakeward.write.rows.find import Found, Updated, beside, find, inserted, same_keys
+from lakeward.write.rows.find import (
+    Found,
+    Updated,
+    beside,
+    find,
+    find_by_condition,
+    inserted,
+    same_keys,
+)
 from lakeward.write.rows.portions import FileRows, by_parts
 from lakeward.write.stage.stager import Stager
 
@@ -43,16 +50,16 @@ _NEW_BYTES: Final = 64 * 2**20
 
 @dataclass
 class RowWork:
-    """Knows a plan and a table, and works on one file at a time, in any threads.
+    """Carries a plan out on one file of a table at a time, in any threads.
 
     Attributes:
         storage: Where files are.
         stager: Writes new ones.
         change: Of the table.
         plan: What shall be done.
+        feed: Writes the rows that change; None where none are to be recorded.
         seen: For each row of the data, whether it has a partner.
         checks: What new rows must satisfy.
-        feed: Is told what changes, where the table has one.
         pairs: The partners of rows, where the data has blocks.
     """
 
@@ -60,38 +67,39 @@ class RowWork:
     stager: Stager
     change: Change
     plan: RowPlan
+    feed: Feed | None = None
     seen: Mask = field(init=False)
     checks: Checks = field(init=False)
-    feed: Feed | None = field(init=False)
     pairs: FoundPairs | None = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.seen = np.zeros(self.plan.source.num_rows, dtype=bool)
         self.checks = Checks.of(self.change.definition, self.plan.table)
-        self.feed = Feed.of(self.stager)
         self.pairs = None if self.plan.blocks is None else FoundPairs()
 
     def close(self) -> None:
-        """Forget what was found; nothing can be looked for after that."""
+        """Delete the temporary file of pairs; no file can be looked at after that."""
         if self.pairs is not None:
             self.pairs.close()
 
     def look(self, file: LoggedFile) -> Found:
-        """Which rows of a file change, by their positions.
+        """Find the rows of a file that change, by their positions in it.
 
         Raises:
             UnsupportedFeature: Its rows need another engine.
             ConstraintViolation: A row would be changed by two rows of the data.
         """
-        definition = self.change.definition
-        if needs_engine(definition):
-            what = f"Table {self.change.head.name} has columns that are mapped by ids."
-            hint = "Change its rows with Spark, or replace whole partitions."
-            raise UnsupportedFeature(what, hint=hint, table=str(self.change.head.name))
-        names = [n for n in definition.schema.names if n in self.plan.needed]
+        check_readable(self.change)
+        where = _scope(self.plan.scopes, file)
+        clause = self.plan.only_clause
+        if clause is not None:
+            # The reader applies the condition, and passes nothing on but the positions.
+            numbers = self._reader(file, (), where=where).read_all()[POSITION].to_numpy()
+            return find_by_condition(clause, numbers)
+        names = [n for n in self.change.definition.schema.names if n in self.plan.needed]
         known = None if self.pairs is None else self.pairs.of(file)
-        parts = self._read(file, names, where=_scope(self.plan.scopes, file))
+        parts = self._read(file, names, where=where)
         return Found.joined([self._look(rows, known) for rows in parts])
 
     def match(
@@ -113,12 +121,12 @@ class RowWork:
 
     def parts(self, file: LoggedFile, found: Found) -> Iterator[FileRows]:
         """All rows of a file, of which some change, part by part."""
-        definition, head = self.change.definition, self.change.head
-        if file.file.deletion_vector is None or not is_numbered(definition):
-            # There every row is read, so its position is its place.
-            reader = read_files(self.storage, head, definition, [file])
+        definition = self.change.definition
+        if file.file.deletion_vector is None:
+            # Every row is read, so its position is its place.
+            reader = read_files(self.storage, self.change.head, definition, [file])
             start = 0
-            for rows in by_parts(reader, reader.schema):
+            for rows in by_parts(reader):
                 some = found.between(start, start + rows.num_rows)
                 yield self._file_rows(rows, some.moved(partial(_less, start)))
                 start += rows.num_rows
@@ -138,14 +146,15 @@ class RowWork:
         placed = found.moved(lambda places: np.searchsorted(gone, places))
         return self._file_rows(some.drop_columns([POSITION]), placed)
 
-    def checked(self, rows: pa.Table) -> pa.Table:
-        """Rows that are new or have new values, checked."""
-        with self._lock:
-            self.checks.look_at(rows)
-        return rows
+    def check(self, rows: pa.Table) -> bool:
+        """Check rows that are new or have new values; whether none so far violates a check."""
+        if rows.num_rows:
+            with self._lock:
+                self.checks.look_at(rows)
+        return not self.checks.violated
 
-    def told(self, rows: FileRows) -> list[DataFile]:
-        """Change files of what becomes of rows, where the table has a feed."""
+    def record(self, rows: FileRows) -> list[DataFile]:
+        """Write what becomes of rows as change files, where changes are recorded."""
         if self.feed is None:
             return []
         return self.feed.write_changes(before=rows.before(), after=rows.after, gone=rows.deleted())
@@ -172,25 +181,10 @@ class RowWork:
         return found.moved(lambda places: numbers[places])
 
     def _read(
-        self,
-        file: LoggedFile,
-        names: Sequence[str],
-        *,
-        where: Expression | None = None,
+        self, file: LoggedFile, names: Sequence[str], *, where: Expression | None = None
     ) -> Iterator[pa.Table]:
-        """Rows with their positions, among them all for which a condition is true."""
-        definition, head = self.change.definition, self.change.head
-        if is_numbered(definition):
-            numbered = self._reader(file, names, where=where)
-            yield from by_parts(numbered, numbered.schema)
-            return
-        # Where nothing is asked of the rows, any column tells how many there are.
-        columns = list(names) or definition.schema.names[:1]
-        reader = read_files(self.storage, head, definition, [file], columns=columns)
-        start = 0
-        for rows in by_parts(reader, reader.schema):
-            yield rows.append_column(POSITION, pa.array(np.arange(start, start + rows.num_rows)))
-            start += rows.num_rows
+        """The rows for which a condition is true, with their positions, part by part."""
+        return by_parts(self._reader(file, names, where=where))
 
     def _reader(
         self,
@@ -246,6 +240,18 @@ class RowWork:
         names = [n for n in definition.schema.names if n in found or n not in self._generated]
         new = pa.table({n: found[n] if n in found else old[n] for n in names})
         return completed(new, definition, table)
+
+
+def check_readable(change: Change) -> None:
+    """Refuse to read the rows of a table for which another engine is needed.
+
+    Raises:
+        UnsupportedFeature: Its columns are mapped by ids.
+    """
+    if needs_engine(change.definition):
+        what = f"Table {change.head.name} has columns that are mapped by ids."
+        hint = "Change its rows with Spark, or replace whole partitions."
+        raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
 
 
 def _scope(scopes: Sequence[Expression | None], file: LoggedFile) -> Expression | None:

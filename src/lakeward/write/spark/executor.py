@@ -29,7 +29,7 @@ from lakeward.model.steps import reach
 from lakeward.read.scan import check_columns
 from lakeward.write.commit.new_table import told
 from lakeward.write.plan.change import Operation
-from lakeward.write.plan.row_changes import RowChanges, merge_told
+from lakeward.write.plan.change import RowChanges, merge_parameters
 from lakeward.write.spark.frames import frame_of
 from lakeward.write.spark.merge import merge_sql, update_sql
 from lakeward.write.spark.names import created_name
@@ -159,7 +159,7 @@ class SparkExecutor:
         table = member.change.head.name
         with self._running(str(table)):
             rows = self._frame(table, data)
-            operation = Operation("MERGE", merge_told(on, clauses))
+            operation = Operation("MERGE", merge_parameters(on, clauses))
             target = self.tables.to_write(table, operation, reads=True)
             statement = merge_sql(
                 member.change.definition.schema,

@@ -20,6 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakeward.engines.arrow.derived import completed
+from lakeward.engines.arrow.input import tables_of
 from lakeward.engines.arrow.parquet import ParquetOptions, encode
 from lakeward.engines.arrow.partition import partition_directory, partitioned
 from lakeward.model.commit import Head
@@ -97,6 +98,12 @@ class Stager:
         for rest in waiting.values():
             self._flush(rest, written)
         return written
+
+    def stage_data(self, data: Any, checks: Checks | None = None) -> list[DataFile]:
+        """Write a user's rows as files, checked by the table's checks unless others are given."""
+        table = str(self.head.name)
+        tables = tables_of(data, self.definition.schema.arrow, table)
+        return self.stage(tables, checks or Checks.of(self.definition, table))
 
     def beside(self, definition: Definition, *, below: str, stem: str) -> Stager:
         """One that writes other files of the same transaction, which settle with these."""

@@ -13,8 +13,9 @@ from lakeward.model.expressions.where import parse
 from lakeward.read.scan import check_columns
 from lakeward.write.plan.change import Operation, write_operation
 from lakeward.write.plan.merge_source import source_of
-from lakeward.write.plan.row_changes import RowChanges, merge_told
-from lakeward.write.plan.row_plan import merge_plan, update_plan
+from lakeward.write.plan.change import RowChanges, merge_parameters
+from lakeward.write.plan.merge_plan import merge_plan
+from lakeward.write.plan.row_plan import update_plan
 from lakeward.write.transaction.member import Member
 from lakeward.write.transaction.view import View
 
@@ -55,7 +56,7 @@ class EmbeddedExecutor:
         name, schema = str(member.change.head.name), member.change.definition.schema
         source = source_of(data, schema, name, self._merge_memory)
         plan = merge_plan(schema, name, source, on, clauses)
-        return member.change_rows(plan, Operation("MERGE", merge_told(on, clauses)))
+        return member.change_rows(plan, Operation("MERGE", merge_parameters(on, clauses)))
 
     def read(self, member: Member, columns: Sequence[str] | None, where: str | None) -> pa.Table:
         """The rows as the transaction sees them."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 from lakeward.engines.base import Engine
 from lakeward.model.expressions.when import Clauses
-from lakeward.write.plan.row_changes import RowChanges
+from lakeward.write.plan.change import RowChanges
 from lakeward.write.transaction.member import Member
 from lakeward.write.transaction.view import View
 

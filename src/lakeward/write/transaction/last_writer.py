@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lakeward.engines.arrow import keys
 from lakeward.engines.arrow.difference import difference
+from lakeward.engines.arrow.picking import picked
 from lakeward.log import files
 from lakeward.model.commit import Head
 from lakeward.model.expressions.nodes import Expression
@@ -26,9 +27,11 @@ from lakeward.model.types import Field
 from lakeward.model.values import Value, to_neutral
 from lakeward.read.plan import file_may_match, plan, to_prune_by
 from lakeward.read.scan import read_files
-from lakeward.write.plan.change import Added, KeysRemoved, RowsRemoved
-from lakeward.write.rows import rewrite
-from lakeward.write.rows.removal import InScope, WithKeys
+from lakeward.write.plan.change import Added, RowsChanged
+from lakeward.write.plan.validate import Checks
+from lakeward.write.rows.find import changed_rows
+from lakeward.write.rows.portions import rows_without
+from lakeward.write.rows.work import check_readable
 from lakeward.write.transaction.member import Member
 
 
@@ -56,18 +59,22 @@ def _touched(member: Member) -> pa.Table:
         match step:
             case Added(files):
                 staged = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(files)]
-                found.append(_read(member, staged, names, None))
-            case RowsRemoved(gone):
-                found.append(_read(member, removed, names, gone))
-            case KeysRemoved():
-                found.append(_read(member, removed, names, None))
+                found.append(_read(member, staged, names))
+            case RowsChanged(plan):
+                columns = dict.fromkeys([*names, *plan.needed])
+                rows = _read(member, removed, list(columns), plan.scopes[0])
+                found.append(picked(rows, changed_rows(plan, rows)))
     return keys.distinct(found, names)
 
 
 def _read(
-    member: Member, files: Sequence[LoggedFile], columns: Sequence[str], where: Expression | None
+    member: Member,
+    files: Sequence[LoggedFile],
+    columns: Sequence[str] | None = None,
+    where: Expression | None = None,
 ) -> pa.Table:
     change = member.change
+    check_readable(change)
     return read_files(
         member.context.storage, change.head, change.definition, files, columns=columns, where=where
     ).read_all()
@@ -87,29 +94,26 @@ def _take_out(member: Member, touched: pa.Table, known: int) -> None:
     replaced = [f for f in replaced if condition is None or file_may_match(condition, f.file)]
     left = _left(member, replaced, touched)
     for file in sorted(found, key=lambda f: (f.added, f.ordinal)):
-        rows = pa.concat_tables(rewrite.rows_of(member.context.storage, change, file))
+        rows = _read(member, [file])
         same_key, kept = keys.split(rows, touched)
         if left is not None and same_key.num_rows:
             left, theirs = difference(left, same_key)
             kept = pa.concat_tables([kept, difference(same_key, theirs)[0]])
         if kept.num_rows < rows.num_rows:
-            change.added.extend(rewrite.write_again(member.stager, [kept]))
+            nothing = Checks(str(change.head.name), {})
+            change.added.extend(member.stager.stage([kept], nothing, trusted=True))
             change.remove(file)
 
 
 def _left(member: Member, replaced: Sequence[LoggedFile], touched: pa.Table) -> pa.Table | None:
     """The rows with touched keys in files that others replaced which the transaction left there."""
     change = member.change
-    some = [r for f in replaced for r in rewrite.rows_of(member.context.storage, change, f)]
-    if not some:
+    if not replaced:
         return None
-    rows, _ = keys.split(pa.concat_tables(some), touched)
+    rows, _ = keys.split(_read(member, replaced), touched)
     for step in change.steps:
-        match step:
-            case RowsRemoved(scope):
-                rows = InScope(scope).kept(change, rows)
-            case KeysRemoved(gone):
-                rows = WithKeys(gone).kept(change, rows)
+        if isinstance(step, RowsChanged):
+            rows = rows_without(rows, changed_rows(step.plan, rows))
     return rows
 
 

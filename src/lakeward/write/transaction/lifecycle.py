@@ -254,7 +254,7 @@ class Lifecycle:
         for member in self.view.members.values():
             with suppress(LakewardError):
                 member.stager.discard()
-                self.context.storage.delete(member.change.aside)
+                self.context.storage.delete(member.change.metadata_files)
         self._end(committed=False)
 
     def _end(self, *, committed: bool | None) -> None:

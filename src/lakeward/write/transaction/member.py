@@ -21,24 +21,20 @@ from lakeward.model.types import Field
 from lakeward.read.plan import file_may_match, to_prune_by
 from lakeward.read.scan import needs_engine, read_files
 from lakeward.read.snapshot import TableSnapshot
-from lakeward.write.plan import keyed
 from lakeward.write.plan.change import (
     Added,
     Change,
-    KeysRemoved,
     Operation,
+    RowChanges,
     RowsChanged,
-    RowsRemoved,
     progress_operation,
     write_operation,
 )
 from lakeward.write.plan.options import parquet_options
-from lakeward.write.plan.row_changes import RowChanges
-from lakeward.write.plan.row_plan import RowPlan
+from lakeward.write.plan.row_plan import RowPlan, delete_keys_plan, delete_plan
 from lakeward.write.plan.validate import Checks
-from lakeward.write.rows import feed, rewrite
+from lakeward.write.rows import feed
 from lakeward.write.rows.apply import Done, carried_out
-from lakeward.write.rows.removal import Going, InScope, Removal, WithKeys
 from lakeward.write.rows.work import RowWork
 from lakeward.write.stage import added_files
 from lakeward.write.stage.stager import Stager
@@ -86,7 +82,7 @@ class Member:
         """Write a user's rows as files; they are not part of the change yet."""
         self.check_writable()
         self.before_writing()
-        return rewrite.stage(self.stager, data, checks)
+        return self.stager.stage_data(data, checks)
 
     def add(self, files: Sequence[DataFile]) -> None:
         """Add files that were staged, or that lie there already."""
@@ -109,30 +105,22 @@ class Member:
         change.operations.append(write_operation("Overwrite", change, where))
 
     def remove_rows(self, scope: Expression | None) -> None:
-        """Take the rows of a scope out: whole files, rows in place, or by writing files again."""
-        self.check_writable()
-        check_deletable(self.change)
-        self.change.scopes.append(scope)
-        self.change.steps.append(RowsRemoved(scope))
-        self._remove(scope, InScope(scope))
+        """Delete the rows of a scope: whole files, rows in place, or by writing files again."""
+        self._carry_out(RowsChanged(delete_plan(str(self.change.head.name), scope)))
 
     def remove_keys(self, keys: pa.Table) -> None:
-        """Take the rows with one of some keys out; files without such rows stay as they are.
+        """Delete the rows with one of some keys; files without such rows stay as they are.
 
         Args:
             keys: Each once, without missing values; its columns make the key.
         """
-        self.check_writable()
-        check_deletable(self.change)
-        scope = keyed.scope(keys, self.change.definition.schema)
-        self.change.scopes.append(scope)
-        self.change.steps.append(KeysRemoved(keys))
-        self._remove(scope, WithKeys(keys))
+        schema, name = self.change.definition.schema, str(self.change.head.name)
+        self._carry_out(RowsChanged(delete_keys_plan(schema, name, keys)))
 
     def change_rows(self, plan: RowPlan, operation: Operation) -> RowChanges:
         """Carry a plan for rows out; only files that have rows to change are written again."""
         self.change.operations.append(operation)
-        return self._carry_out(RowsChanged(plan, len(self.change.operations) - 1))
+        return self._carry_out_operation(plan, len(self.change.operations) - 1)
 
     def add_files(self, paths: Sequence[str]) -> None:
         """Add Parquet files that lie below the table's location, checked like appended rows."""
@@ -191,19 +179,18 @@ class Member:
         """
         self.check_replayable(head)
         before = self.change
-        self.change = replace(before, head=head, added=[], removed={}, scopes=[], steps=[], told=[])
+        self.change = replace(before, head=head, added=[], removed={}, scopes=[], steps=[])
+        self.change.recorded_change_files = []
         self._all = None
         try:
             for step in before.steps:
                 match step:
                     case Added(files):
                         self.add(files)
-                    case RowsRemoved(scope):
-                        self.remove_rows(scope)
-                    case KeysRemoved(keys):
-                        self.remove_keys(keys)
-                    case RowsChanged():
+                    case RowsChanged(operation=None):
                         self._carry_out(step)
+                    case RowsChanged(plan, int(place)):
+                        self._carry_out_operation(plan, place)
         except BaseException:
             self.change = before
             self._all = None
@@ -248,34 +235,37 @@ class Member:
             where=scope,
         ).read_all()
 
-    def _carry_out(self, step: RowsChanged) -> RowChanges:
+    def _carry_out_operation(self, plan: RowPlan, place: int) -> RowChanges:
+        """Carry out the plan of an update or a merge, and note its metrics."""
         change = self.change
         if self.key:
             what = f"Rows of {change.head.name} are merged, and its last writer shall win."
             hint = "Begin the transaction without on_conflict for the table."
             raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
         count = self._base().totals().files - len(change.removed) + len(change.added)
-        change.steps.append(step)
-        change.reads.extend(step.plan.scopes)
-        done = self._apply(step.plan)
-        told = change.operations[step.operation]
+        change.reads.extend(plan.scopes)
+        done = self._carry_out(RowsChanged(plan, place))
         result = done.result(count)
-        metrics = done.metrics(told.name, result)
-        change.operations[step.operation] = replace(told, metrics=metrics)
+        operation = change.operations[place]
+        metrics = done.metrics(operation.name, result)
+        change.operations[place] = replace(operation, metrics=metrics)
         return result
 
-    def _apply(self, plan: RowPlan) -> Done:
-        """Let a plan change rows of the base version, and rows that were staged."""
-        change = self.change
+    def _carry_out(self, step: RowsChanged) -> Done:
+        """Change rows of the base version, and rows that were staged, as a plan says."""
+        change, plan = self.change, step.plan
         self.check_writable()
-        if plan.matched or plan.alone:
+        if plan.matched or plan.unmatched_target:
             check_deletable(change)
         change.scopes.extend(plan.scopes)
+        change.steps.append(step)
         found = {(f.added, f.ordinal): f for scope in plan.scopes for f in self.files(scope)}
         may_match = [self._matcher(scope) for scope in plan.scopes]
         staged = (f for f in change.added if any(may(f) for may in may_match))
         own = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(staged)]
-        with closing(RowWork(self.context.storage, self.stager, change, plan)) as work:
+        # What deletions change, `feed.finish` reads from the removed files, if it must.
+        recorder = None if step.operation is None else feed.Feed.of(self.stager)
+        with closing(RowWork(self.context.storage, self.stager, change, plan, recorder)) as work:
             done = carried_out(work, [*found.values(), *own], self.before_writing)
         for replaced in done.replaced:
             change.added.extend(replaced.files)
@@ -284,21 +274,8 @@ class Member:
             else:
                 change.remove(replaced.file)
         change.added.extend(done.added)
-        change.told.extend(done.told)
+        change.recorded_change_files.extend(done.change_files)
         return done
-
-    def _remove(self, scope: Expression | None, going: Going) -> None:
-        """Take rows out that lie in a scope."""
-        may_match = self._matcher(scope)
-        staged = (f for f in self.change.added if may_match(f))
-        own = [LoggedFile(f, self.change.head.version + 1, n) for n, f in enumerate(staged)]
-        removal = Removal(self.context.storage, self.stager, self.change, self.before_writing)
-        for replaced in removal.remove([*self.files(scope), *own], going):
-            self.change.added.extend(replaced.files)
-            if replaced.file in own:
-                self.change.added.remove(replaced.file.file)
-            else:
-                self.change.remove(replaced.file)
 
     def _base(self) -> TableSnapshot:
         """The table at the base version."""
@@ -314,7 +291,7 @@ class Member:
 
     def finish(self) -> None:
         """Bring to an end what depends on all that was done."""
-        feed.settle(self.context.storage, self.stager, self.change)
+        feed.finish(self.context.storage, self.stager, self.change)
 
     def check_replayable(self, head: Head) -> None:
         """Refuse to make a change again whose steps do not tell all that it did.
