@@ -293,7 +293,7 @@ def test_a_deletion_does_what_its_model_does(
 ) -> None:
     name = new_name()
     is_delta = table_format == "delta"
-    policy: dict[str, Any] = {"change_feed": True} if with_feed and is_delta else {}
+    policy: dict[str, Any] = {"change_data_feed": True} if with_feed and is_delta else {}
     if in_place and is_delta:
         policy |= {"merge_on_read": True, "merge_on_read_fraction": 1.0}
     table = shared_lake.create(
