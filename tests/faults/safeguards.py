@@ -156,7 +156,13 @@ SAFEGUARDS: Final = (
     ),
     Safeguard(
         "R1: a change of rows is in the log with its change files or not at all",
-        (Edit("write/transaction/member.py", "        change.recorded_change_files.extend(done.change_files)\n", ""),),
+        (
+            Edit(
+                "write/transaction/member.py",
+                "        change.recorded_change_files.extend(done.change_files)\n",
+                "",
+            ),
+        ),
         "test_row_kills.py",
         "sqlite",
     ),

@@ -28,8 +28,7 @@ from lakeward.model.names import TableName
 from lakeward.model.steps import reach
 from lakeward.read.scan import check_columns
 from lakeward.write.commit.new_table import told
-from lakeward.write.plan.change import Operation
-from lakeward.write.plan.change import RowChanges, merge_parameters
+from lakeward.write.plan.change import Operation, RowChanges, merge_parameters
 from lakeward.write.spark.frames import frame_of
 from lakeward.write.spark.merge import merge_sql, update_sql
 from lakeward.write.spark.names import created_name

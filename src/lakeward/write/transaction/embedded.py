@@ -11,10 +11,9 @@ from lakeward.engines.base import ARROW, Engine
 from lakeward.model.expressions.when import Clauses
 from lakeward.model.expressions.where import parse
 from lakeward.read.scan import check_columns
-from lakeward.write.plan.change import Operation, write_operation
-from lakeward.write.plan.merge_source import source_of
-from lakeward.write.plan.change import RowChanges, merge_parameters
+from lakeward.write.plan.change import Operation, RowChanges, merge_parameters, write_operation
 from lakeward.write.plan.merge_plan import merge_plan
+from lakeward.write.plan.merge_source import source_of
 from lakeward.write.plan.row_plan import update_plan
 from lakeward.write.transaction.member import Member
 from lakeward.write.transaction.view import View

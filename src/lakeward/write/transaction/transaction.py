@@ -17,8 +17,7 @@ from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.write.commit.outcome import Outcome, outcome
 from lakeward.write.commit.ratify import OnRatify
-from lakeward.write.plan.change import Change, progress_operation
-from lakeward.write.plan.change import RowChanges
+from lakeward.write.plan.change import Change, RowChanges, progress_operation
 from lakeward.write.transaction.executor import SqlExecutor
 from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle, Operating
 from lakeward.write.transaction.locking import PATIENCE_SECONDS
