@@ -30,7 +30,7 @@ from lakeward.engines.arrow.equality import (
 from lakeward.engines.arrow.expression import to_arrow
 from lakeward.engines.arrow.masked import POSITION, masked, parts_of
 from lakeward.engines.arrow.parquet import stored_field_type
-from lakeward.engines.arrow.source import Deleted, Source
+from lakeward.engines.arrow.source import Deleted, TableFiles
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import And, Column, Expression, conjuncts, walk, with_columns
 from lakeward.model.expressions.nodes import columns as columns_of
@@ -119,7 +119,7 @@ class _File:
 
 
 def rows_by_id(
-    source: Source, files: Sequence[LoggedFile], wanted: Wanted
+    source: TableFiles, files: Sequence[LoggedFile], wanted: Wanted
 ) -> Iterator[pa.RecordBatch]:
     """The rows of files, in the order of the files.
 
@@ -165,7 +165,7 @@ class _Shapes:
         return self._known[-1]
 
 
-def _plain(source: Source, run: Sequence[_File], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def _plain(source: TableFiles, run: Sequence[_File], wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """Rows of files that have the columns as the table does, with deleted rows or all without."""
     files, fragments = [f.file for f in run], [f.fragment for f in run]
     names, where = wanted.names, wanted.where
@@ -175,7 +175,9 @@ def _plain(source: Source, run: Sequence[_File], wanted: Wanted) -> Iterator[pa.
     return source.masked(files, names, where, deleted, wanted.among, fragments)
 
 
-def _projected(source: Source, run: Sequence[_File], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def _projected(
+    source: TableFiles, run: Sequence[_File], wanted: Wanted
+) -> Iterator[pa.RecordBatch]:
     """Rows of files that have one shape, column by column made the table's."""
     shape, constants = run[0].shape, run[0].constants
     columns = [shape.column(f) for f in wanted.fields]

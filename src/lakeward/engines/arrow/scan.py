@@ -14,7 +14,7 @@ from lakeward.engines.arrow.by_id import Hints
 from lakeward.engines.arrow.equality import Equality
 from lakeward.engines.arrow.identified import Wanted, rows_by_id
 from lakeward.engines.arrow.masked import POSITION
-from lakeward.engines.arrow.source import Deleted, Source
+from lakeward.engines.arrow.source import Deleted, TableFiles
 from lakeward.errors import FileMissing, InvalidExpression, LakewardError, StorageError
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
@@ -57,7 +57,7 @@ def scan(
     names = list(schema.names if columns is None else columns)
     wanted = pa.schema([schema.arrow.field(n) for n in names])
     try:
-        source = Source(definition, filesystem, directory, pre_buffer=pre_buffer)
+        source = TableFiles(definition, filesystem, directory, pre_buffer=pre_buffer)
         source.look(files, names, where)
         if hints is not None:
             asked = Wanted(definition, names, where, hints, deleted or _none, filesystem, equality)
@@ -104,7 +104,7 @@ def scan_numbered(
     fields = [*(arrow.field(n) for n in columns), pa.field(POSITION, pa.int64())]
     gone = array("Q") if deleted is None else deleted
     try:
-        source = Source(definition, filesystem, directory, pre_buffer=pre_buffer)
+        source = TableFiles(definition, filesystem, directory, pre_buffer=pre_buffer)
         source.look([file], columns, where)
         names = [*columns, POSITION]
         if hints is None:
@@ -122,7 +122,7 @@ def _none(file: LoggedFile) -> array[int]:  # noqa: ARG001  as `Deleted`
 
 
 def _by_turns(
-    source: Source,
+    source: TableFiles,
     files: Sequence[LoggedFile],
     names: Sequence[str],
     where: Expression | None,

@@ -42,7 +42,7 @@ Deleted: TypeAlias = Callable[[LoggedFile], "array[int]"]
 """The positions of a file's rows that are deleted in place, ascending, of the type code `Q`."""
 
 
-class Source:
+class TableFiles:
     """How the files of a table are opened."""
 
     def __init__(

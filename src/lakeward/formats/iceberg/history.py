@@ -21,7 +21,7 @@ from lakeward.formats.iceberg.definition import (
     definition_of,
 )
 from lakeward.formats.iceberg.document import Document
-from lakeward.formats.iceberg.listing import Source, all_files, difference, vector_id
+from lakeward.formats.iceberg.listing import ManifestReader, all_files, difference, vector_id
 from lakeward.formats.iceberg.summary import (
     applications_of,
     creation_info,
@@ -38,7 +38,7 @@ from lakeward.model.history import ForeignActions, TableHistory
 from lakeward.model.schema import Schema
 
 
-def read_history(document: Document, source: Source) -> TableHistory:
+def read_history(document: Document, source: ManifestReader) -> TableHistory:
     """A table's history, as far back as its snapshots go and can be read.
 
     Where the metadata of an old snapshot is missing or damaged, the history begins after it.
@@ -65,7 +65,7 @@ def read_history(document: Document, source: Source) -> TableHistory:
             raise CorruptTable(what, path=document.location) from error
 
 
-def _begun(document: Document, source: Source, stops: Sequence[Stop]) -> _Building:
+def _begun(document: Document, source: ManifestReader, stops: Sequence[Stop]) -> _Building:
     """The beginning of a history of some states."""
     first = _first_version(document, stops)
     history = TableHistory(
@@ -88,7 +88,7 @@ def _begun(document: Document, source: Source, stops: Sequence[Stop]) -> _Buildi
 def read_drift(
     document: Document,
     known: Document,
-    source: Source,
+    source: ManifestReader,
     definition: Definition,
     *,
     version: int,
@@ -144,7 +144,7 @@ def read_drift(
 
 def read_anew(
     document: Document,
-    source: Source,
+    source: ManifestReader,
     definition: Definition,
     live: Iterable[DataFile],
     *,
@@ -188,7 +188,7 @@ def read_anew(
 class _Building:
     """A history in the making."""
 
-    def __init__(self, document: Document, source: Source, history: TableHistory) -> None:
+    def __init__(self, document: Document, source: ManifestReader, history: TableHistory) -> None:
         self._document = document
         self._source = source
         self._history = history

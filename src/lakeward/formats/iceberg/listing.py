@@ -33,7 +33,7 @@ Files = dict[tuple[str, str | None], DataFile]
 
 
 @dataclass
-class Source:
+class ManifestReader:
     """Where a table's metadata is read from.
 
     Attributes:
@@ -73,7 +73,7 @@ class Source:
 
 
 def difference(
-    source: Source,
+    source: ManifestReader,
     document: Document,
     definition: Definition,
     before: Mapping[str, Any],
@@ -100,7 +100,7 @@ def difference(
 
 
 def all_files(
-    source: Source, document: Document, definition: Definition, manifests: Iterable[Any]
+    source: ManifestReader, document: Document, definition: Definition, manifests: Iterable[Any]
 ) -> Files:
     """The files that manifests list, in their order."""
     listed = list(manifests)
@@ -146,7 +146,7 @@ def schemeless(path: str) -> str:
     return path
 
 
-def _deletes(source: Source, document: Document, manifests: Iterable[Any]) -> DeleteIndex:
+def _deletes(source: ManifestReader, document: Document, manifests: Iterable[Any]) -> DeleteIndex:
     """The delete files, to be asked which apply to a data file."""
     index = DeleteIndex(specs_of(document.body), source.location)
     for manifest in manifests:
@@ -156,7 +156,7 @@ def _deletes(source: Source, document: Document, manifests: Iterable[Any]) -> De
 
 
 def _file(
-    source: Source,
+    source: ManifestReader,
     definition: Definition,
     spec: Mapping[str, Any],
     entry: Any,

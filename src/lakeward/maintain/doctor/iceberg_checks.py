@@ -10,7 +10,7 @@ from lakeward.errors import LakewardError
 from lakeward.formats.iceberg.definition import definition_of
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document, parse
 from lakeward.formats.iceberg.history import is_another
-from lakeward.formats.iceberg.listing import Source, all_files, vector_id
+from lakeward.formats.iceberg.listing import ManifestReader, all_files, vector_id
 from lakeward.formats.iceberg.summary import SNAPSHOT_ID
 from lakeward.log import catalog, commits, definitions, files, heads
 from lakeward.maintain.doctor.patient import Patient
@@ -100,7 +100,7 @@ def listed_files(table: Patient) -> Iterator[Finding]:
         # Reported by itself.
         return
     place = iceberg.place_of(table.context, head)
-    source = Source(place.read, place.location)
+    source = ManifestReader(place.read, place.location)
     try:
         manifests = source.manifests(document.current)
         found = all_files(source, document, definition, manifests.values())

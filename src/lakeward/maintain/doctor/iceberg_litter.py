@@ -8,7 +8,7 @@ import orjson
 
 from lakeward.errors import LakewardError
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document, parse
-from lakeward.formats.iceberg.listing import Source, schemeless
+from lakeward.formats.iceberg.listing import ManifestReader, schemeless
 from lakeward.formats.iceberg.memory import Memory
 from lakeward.formats.iceberg.newest import HINT, document_number
 from lakeward.formats.iceberg.summary import transaction_of
@@ -63,10 +63,10 @@ def _reached(table: Patient, pointers: list[str]) -> Iterator[str]:
     for pointer in pointers:
         yield _name(pointer)
         document = table.context.cache(Memory).document(pointer, read)
-        yield from _named(document, Source(read, ""))
+        yield from _named(document, ManifestReader(read, ""))
 
 
-def _named(document: Document, source: Source) -> Iterator[str]:
+def _named(document: Document, source: ManifestReader) -> Iterator[str]:
     for text in document.metadata_log:
         yield _name(str(orjson.loads(text).get("metadata-file", "")))
     for key in ("statistics", "partition-statistics"):

@@ -20,7 +20,7 @@ import pyarrow as pa
 from lakeward.errors import CorruptTable, UnsupportedFeature
 from lakeward.formats.iceberg.definition import FORMAT_VERSION, new_document
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document, parse
-from lakeward.formats.iceberg.listing import Source, difference, vector_id
+from lakeward.formats.iceberg.listing import ManifestReader, difference, vector_id
 from lakeward.formats.net import Net
 from lakeward.log import catalog, files, heads
 from lakeward.log.database import Session
@@ -138,7 +138,7 @@ class IcebergBranch(Branch):
         read, location = iceberg.reader(self.context), str(self.newest_document)
         first, newest = self._first_document(), parse(location, read(location))
         self._check_same(first, newest)
-        source = Source(read, self.root)
+        source = ManifestReader(read, self.root)
         before, after = (source.manifests(d.current) for d in (first, newest))
         added, gone = difference(source, newest, self.definition, before, after)
         removed, changed = self._logged(gone), _changes_rows(first, newest)

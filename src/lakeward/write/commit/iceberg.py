@@ -16,7 +16,7 @@ from lakeward.errors import CorruptTable, FileMissing, ForeignCommit
 from lakeward.formats.iceberg.definition import new_document
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
 from lakeward.formats.iceberg.history import read_anew, read_drift
-from lakeward.formats.iceberg.listing import Source
+from lakeward.formats.iceberg.listing import ManifestReader
 from lakeward.formats.iceberg.manifests import read_entries, read_list
 from lakeward.formats.iceberg.memory import Memory
 from lakeward.formats.iceberg.publication import (
@@ -161,11 +161,11 @@ def foreign(
     base = {"version": head.version, "timestamp_ms": head.timestamp_ms}
     try:
         known = document_of(context, head)
-        source = Source(place.read, place.location)
+        source = ManifestReader(place.read, place.location)
         return document, read_drift(document, known, source, definition, **base)
     except CorruptTable:
         # Whoever expires snapshots deletes what led to them; the log knows where it left off.
-        source = Source(place.read, place.location)
+        source = ManifestReader(place.read, place.location)
         live = [f.file for f in files.at(session, head.table_id, head.version)]
         return document, read_anew(document, source, definition, live, **base)
 

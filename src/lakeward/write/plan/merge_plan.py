@@ -21,12 +21,12 @@ from lakeward.model.expressions.when import Clause, Clauses, Does, key_names
 from lakeward.model.expressions.where import parse_condition
 from lakeward.model.schema import Schema
 from lakeward.write.plan.key_blocks import KeyBlocks
-from lakeward.write.plan.merge_source import Source
+from lakeward.write.plan.merge_source import MergeData
 from lakeward.write.plan.row_plan import BoundClause, RowPlan, all_of, bound_values, scopes_of
 
 
 def merge_plan(
-    schema: Schema, table: str, source: Source, on: str | Sequence[str], clauses: Clauses
+    schema: Schema, table: str, source: MergeData, on: str | Sequence[str], clauses: Clauses
 ) -> RowPlan:
     """The plan of a merge.
 
@@ -86,7 +86,7 @@ def merge_plan(
     )
 
 
-def _check_key(names: Sequence[str], schema: Schema, source: Source, table: str) -> None:
+def _check_key(names: Sequence[str], schema: Schema, source: MergeData, table: str) -> None:
     for known, where in ((schema, f"table {table}"), (source.schema, "the data")):
         missing = next((n for n in names if n not in known.by_name), None)
         if missing is not None:
@@ -172,7 +172,7 @@ def _bound(
 
 
 def _check_used(
-    source: Source,
+    source: MergeData,
     keys: Sequence[Expression],
     residual: Sequence[Expression],
     clauses: Sequence[BoundClause],

@@ -30,7 +30,7 @@ _INDEX_BYTES: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class MergeData:
     """Rows to be merged, in memory or in a temporary file.
 
     Attributes:
@@ -65,7 +65,7 @@ def memory_allowed(given: int | None) -> int:
     return int(named)
 
 
-def source_of(data: Any, schema: Schema, table: str, memory: int) -> Source:
+def source_of(data: Any, schema: Schema, table: str, memory: int) -> MergeData:
     """The rows that a user gives.
 
     Args:
@@ -98,11 +98,11 @@ def source_of(data: Any, schema: Schema, table: str, memory: int) -> Source:
     fields = tuple(replace(f, nullable=True, default=None) for f in known)
     found = Schema(fields, schema.last_id)
     if size <= memory:
-        return Source(conform(rows, found, table), found, extra)
+        return MergeData(conform(rows, found, table), found, extra)
     block_rows = max(1, memory * rows.num_rows // size)
     if isinstance(data, pa.Table):
         # The user holds it anyway, so that a copy elsewhere would save nothing.
-        return Source(conform(rows, found, table), found, extra, block_rows)
+        return MergeData(conform(rows, found, table), found, extra, block_rows)
     spill = Spill(found.arrow)
     empty = rows.slice(0, 0)
     del rows
@@ -113,7 +113,7 @@ def source_of(data: Any, schema: Schema, table: str, memory: int) -> Source:
         for part in coming:
             spill.write(conform(_together([empty, part], table), found, table))
         on_failure.pop_all()
-    return Source(spill.finish(), found, extra, block_rows, spill)
+    return MergeData(spill.finish(), found, extra, block_rows, spill)
 
 
 def _together(parts: list[pa.Table], table: str) -> pa.Table:

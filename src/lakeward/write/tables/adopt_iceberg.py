@@ -15,7 +15,7 @@ from lakeward.errors import AlreadyExists, CorruptTable
 from lakeward.formats.iceberg.definition import NAME
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
 from lakeward.formats.iceberg.history import read_history
-from lakeward.formats.iceberg.listing import Source, schemeless
+from lakeward.formats.iceberg.listing import ManifestReader, schemeless
 from lakeward.formats.iceberg.memory import Memory
 from lakeward.log import catalog
 from lakeward.log.database import Session
@@ -57,7 +57,7 @@ def adopt_iceberg(
         what = f"The table at {location} is kept by a lake, as {kept_as}."
         hint = "Work with it through that lake; if that lake is gone, adopt it with take_over."
         raise AlreadyExists(what, hint=hint, location=location)
-    history = read_history(document, Source(read, context.storage.uri(place)))
+    history = read_history(document, ManifestReader(read, context.storage.uri(place)))
     if not history.uuid:
         history = replace(history, uuid=str(uuid.uuid4()))
 
