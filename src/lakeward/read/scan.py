@@ -14,7 +14,7 @@ from lakeward.engines.arrow.equality import Equality
 from lakeward.engines.arrow.relabel import relabelled
 from lakeward.engines.arrow.source import Deleted
 from lakeward.errors import InvalidInput
-from lakeward.formats.delta import mapping, protocol
+from lakeward.formats.delta import mapping
 from lakeward.formats.iceberg.definition import FORMAT_VERSION
 from lakeward.model import arguments
 from lakeward.model.commit import Head
@@ -27,7 +27,7 @@ from lakeward.storage.base import Storage
 
 def needs_engine(definition: Definition) -> bool:
     """Whether `read_files` would get rows of the table wrong: its columns are mapped by ids."""
-    return FORMAT_VERSION not in definition.protocol and protocol.needs_engine(definition)
+    return FORMAT_VERSION not in definition.protocol and mapping.needs_engine(definition)
 
 
 def is_numbered(definition: Definition) -> bool:

@@ -37,11 +37,11 @@ from lakeward.formats.delta.publication import commit_path
 from lakeward.formats.delta.restore import State, state_of
 from lakeward.formats.delta.segment import Checkpoint, Segment, segment_of
 from lakeward.formats.delta.values import vector_id
-from lakeward.formats.delta.warehouse import Warehouse
 from lakeward.model.commit import AppTransaction, Commit
 from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE, DataFile, LoggedFile
 from lakeward.model.history import ForeignActions, TableHistory
+from lakeward.storage.base import Storage
 
 _PROBES: Final = 16
 _ATTEMPTS: Final = 3
@@ -49,12 +49,12 @@ _READERS: Final = 8
 _WINDOW: Final = 256
 
 
-def read_history(storage: Warehouse, location: str) -> TableHistory:
+def read_history(storage: Storage, location: str) -> TableHistory:
     """A table's history from its published log.
 
     Args:
-        storage: The warehouse.
-        location: The table's directory, below the warehouse or absolute.
+        storage: The storage.
+        location: The table's directory, below the storage or absolute.
 
     Raises:
         TableNotFound: There is no Delta table.
@@ -79,7 +79,7 @@ def read_history(storage: Warehouse, location: str) -> TableHistory:
 
 
 def read_commit(
-    storage: Warehouse,
+    storage: Storage,
     location: str,
     version: int,
     definition: Definition,
@@ -90,8 +90,8 @@ def read_commit(
     """One published commit, or None when it does not exist.
 
     Args:
-        storage: The warehouse.
-        location: The table's directory, below the warehouse or absolute.
+        storage: The storage.
+        location: The table's directory, below the storage or absolute.
         version: Of the commit.
         definition: The one that holds before the commit.
         uuid: The table's id, for commits without a transaction id of their own.
@@ -115,7 +115,7 @@ def read_commit(
         return reader.commit(version, actions, written)
 
 
-def newest_version(storage: Warehouse, location: str, *, at_least: int) -> int:
+def newest_version(storage: Storage, location: str, *, at_least: int) -> int:
     """The newest version of a log of which `at_least` is known already.
 
     Where commits after `at_least` were cleaned up, the newest version is still found by its
@@ -130,7 +130,7 @@ def newest_version(storage: Warehouse, location: str, *, at_least: int) -> int:
     return max(at_least, segment_of(storage, location).version)
 
 
-def _hint(storage: Warehouse, location: str) -> int:
+def _hint(storage: Storage, location: str) -> int:
     """The version in `_last_checkpoint`; it may be anything."""
     try:
         found = orjson.loads(storage.read(last_checkpoint_path(location)))
@@ -140,7 +140,7 @@ def _hint(storage: Warehouse, location: str) -> int:
     return version if isinstance(version, int) else -1
 
 
-def _read_segment(storage: Warehouse, segment: Segment) -> TableHistory:
+def _read_segment(storage: Storage, segment: Segment) -> TableHistory:
     location, failure = segment.location, None
     for start in segment.starts():
         replay = _Replay(segment)
@@ -160,7 +160,7 @@ def _read_segment(storage: Warehouse, segment: Segment) -> TableHistory:
 
 
 def _told(
-    storage: Warehouse, segment: Segment, start: Checkpoint
+    storage: Storage, segment: Segment, start: Checkpoint
 ) -> tuple[dict[str, Any] | None, int]:
     """What the commit under a checkpoint tells, if it is still there, and when it was made.
 
@@ -176,7 +176,7 @@ def _told(
     return info, max(0, min(start.modified_ms, following - 1))
 
 
-def _info_at(storage: Warehouse, segment: Segment, version: int) -> dict[str, Any] | None:
+def _info_at(storage: Storage, segment: Segment, version: int) -> dict[str, Any] | None:
     if version not in segment.commits:
         return None
     try:
@@ -186,7 +186,7 @@ def _info_at(storage: Warehouse, segment: Segment, version: int) -> dict[str, An
 
 
 def _read_commits(
-    storage: Warehouse, location: str, first: int, last: int
+    storage: Storage, location: str, first: int, last: int
 ) -> Iterator[tuple[int, bytes]]:
     versions = iter(range(first, last + 1))
 

@@ -27,6 +27,11 @@ def is_mapped(definition: Definition) -> bool:
     return definition.properties.get(MODE, "none") == "name"
 
 
+def needs_engine(definition: Definition) -> bool:
+    """Whether only delta-rs reads the files right: their columns are mapped by ids."""
+    return definition.properties.get(MODE) == "id"
+
+
 def unmapped(schema: Schema) -> Schema:
     """The schema without what it says of columns in files."""
     return Schema(tuple(_unmapped(field) for field in schema.fields), schema.last_id)

@@ -156,11 +156,6 @@ def is_writable(definition: Definition) -> bool:
     return not known(definition, _unknown)
 
 
-def needs_engine(definition: Definition) -> bool:
-    """Whether only delta-rs reads the files right: their columns are mapped by ids."""
-    return definition.properties.get(MODE) == "id"
-
-
 def _unknown(definition: Definition) -> list[str]:
     unknown = sorted(active_features(definition) - _WRITABLE)
     generated = [f for f in definition.schema.walk() if is_generated(f)]

@@ -20,8 +20,8 @@ from lakeward.formats.delta.parse import Actions, FileReader, actions_of
 from lakeward.formats.delta.publication import LOG_DIRECTORY
 from lakeward.formats.delta.segment import Checkpoint
 from lakeward.formats.delta.statistics import Ticks, Trust
-from lakeward.formats.delta.warehouse import Warehouse
 from lakeward.model.file import DataFile
+from lakeward.storage.base import Storage
 
 SIDECARS: Final = "_sidecars"
 _PIECE: Final = 10_000
@@ -55,7 +55,7 @@ class State:
                 yield from _files(rows.slice(start, _PIECE), reader)
 
 
-def state_of(storage: Warehouse, location: str, checkpoint: Checkpoint) -> State:
+def state_of(storage: Storage, location: str, checkpoint: Checkpoint) -> State:
     """Read a checkpoint.
 
     Raises:

@@ -14,8 +14,8 @@ from typing import Final
 from lakeward.errors import TableNotFound
 from lakeward.formats.delta.damage import damaged
 from lakeward.formats.delta.publication import LOG_DIRECTORY
-from lakeward.formats.delta.warehouse import Warehouse
 from lakeward.model.file import LIVE
+from lakeward.storage.base import Storage
 
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(
@@ -79,7 +79,7 @@ class Segment:
         return version
 
 
-def segment_of(storage: Warehouse, location: str) -> Segment:
+def segment_of(storage: Storage, location: str) -> Segment:
     """List a table's log.
 
     Raises:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lakeward.errors import UnsupportedFeature
-from lakeward.formats.iceberg.extra import pyiceberg
+from lakeward.formats.iceberg.private import position_deletes
 
 DELETE_FILES: Final = "delete_files"
 """The key of a deletion vector: the delete files that apply, each with its path and format."""
@@ -30,7 +30,7 @@ class DeleteIndex:
 
     def __init__(self, specs: Mapping[int, Mapping[str, Any]], location: str) -> None:
         self._location = location
-        self._positions = pyiceberg("table.delete_file_index").DeleteFileIndex()
+        self._positions = position_deletes()
         self._equality: list[tuple[int, Any, Any]] = []
         self._unpartitioned = {
             number

@@ -15,13 +15,8 @@ from lakeward.errors import CorruptTable, UnsupportedFeature
 from lakeward.formats.iceberg.definition import specs_of
 from lakeward.formats.iceberg.deletes import DELETE_FILES, DeleteIndex
 from lakeward.formats.iceberg.document import Document
-from lakeward.formats.iceberg.manifests import (
-    FILE_PATH,
-    is_data,
-    read_entries,
-    read_list,
-    unlisted,
-)
+from lakeward.formats.iceberg.manifests import FILE_PATH, read_entries, read_list, unlisted
+from lakeward.formats.iceberg.private import is_data
 from lakeward.formats.iceberg.spec import partition_values
 from lakeward.formats.iceberg.values import from_bytes
 from lakeward.model.definition import Definition

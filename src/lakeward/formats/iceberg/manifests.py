@@ -13,10 +13,8 @@ from typing import Any, Final
 import orjson
 
 from lakeward.errors import CorruptTable
-from lakeward.formats.iceberg import avro
-from lakeward.formats.iceberg.avro import Layout, list_writer, manifest_writer
-from lakeward.formats.iceberg.extra import pyiceberg
-from lakeward.formats.iceberg.files import output, source
+from lakeward.formats.iceberg import private
+from lakeward.formats.iceberg.private import Layout, is_data, output, source
 from lakeward.formats.iceberg.spec import partition_tuple
 from lakeward.formats.iceberg.values import to_bytes
 from lakeward.model.definition import Definition
@@ -41,13 +39,7 @@ def layout_of(body: Mapping[str, Any], spec_id: int | None = None) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A manifest that is ready to be put.
-
-    Attributes:
-        manifest: As its list names it.
-        data: Its bytes.
-        entries: Those that have not ended.
-    """
+    """A manifest that is ready to be put: as its list names it, its bytes, its live entries."""
 
     manifest: Any
     data: bytes
@@ -63,26 +55,19 @@ def written(
     existing: Sequence[Any] = (),
     deleted: Iterable[Any] = (),
 ) -> Written:
-    """A manifest of entries.
+    """A new manifest.
 
     Args:
-        layout: The table's.
+        layout: Of the table.
         location: Where it will be.
         snapshot_id: Of the snapshot that adds it.
         added: Data files.
         existing: Entries of older manifests that stay.
         deleted: Entries of older manifests that end with this snapshot.
     """
-    api = pyiceberg("manifest")
     file = output(location)
-    writer = manifest_writer(layout, file, snapshot_id)
-    status = api.ManifestEntryStatus.ADDED
-    new = [
-        api.ManifestEntry.from_args(
-            status=status, snapshot_id=snapshot_id, sequence_number=None, data_file=data_file
-        )
-        for data_file in added
-    ]
+    writer = private.manifest_writer(layout, file, snapshot_id)
+    new = [private.new_entry(snapshot_id, data_file) for data_file in added]
     with writer:
         for entry in new:
             writer.add_entry(entry)
@@ -90,21 +75,12 @@ def written(
             writer.existing(entry)
         for entry in deleted:
             writer.delete(entry)
-    manifest = writer.to_manifest_file()
-    manifest[1] = len(file.data)
+    manifest = private.with_length(writer.to_manifest_file(), len(file.data))
     return Written(manifest, file.data, [*new, *existing])
 
 
 def data_file(file: DataFile, definition: Definition, path: str, spec: Mapping[str, Any]) -> Any:
-    """A file of the log as a manifest lists it.
-
-    Args:
-        file: The file.
-        definition: Whose fields its statistics and partition refer to.
-        path: Its full name.
-        spec: The table's default one.
-    """
-    api = pyiceberg("manifest")
+    """A file of the log, with its full path, as a manifest of the default spec lists it."""
     stats = file.stats
     by_id = definition.schema.by_id
     bounds: list[dict[int, bytes]] = [{}, {}]
@@ -118,10 +94,8 @@ def data_file(file: DataFile, definition: Definition, path: str, spec: Mapping[s
                 bound = to_bytes(by_id[i].type, value) if i in by_id else None
                 if bound is not None:
                     side[i] = bound
-    return api.DataFile.from_args(
-        content=api.DataFileContent.DATA,
+    return private.new_data_file(
         file_path=path,
-        file_format=api.FileFormat.PARQUET,
         partition=partition_tuple(spec, definition, file.partition),
         record_count=file.rows,
         file_size_in_bytes=file.size,
@@ -154,7 +128,7 @@ def with_sequences(entries: Iterable[Any], sequence_number: int) -> None:
 
 def with_sequence(manifest: Any, sequence_number: int) -> Any:
     """A manifest of the snapshot at hand, given the snapshot's sequence number."""
-    unassigned = pyiceberg("manifest").UNASSIGNED_SEQ
+    unassigned = private.unassigned()
     if manifest.sequence_number == unassigned:
         manifest.sequence_number = sequence_number
     if manifest.min_sequence_number == unassigned:
@@ -173,7 +147,7 @@ def list_bytes(
 ) -> bytes:
     """A manifest list."""
     file = output(location)
-    writer = list_writer(format_version, file, snapshot_id, parent_id, sequence_number)
+    writer = private.list_writer(format_version, file, snapshot_id, parent_id, sequence_number)
     with writer as out:
         out.add_manifests(list(manifests))
     data: bytes = file.data
@@ -187,25 +161,23 @@ def read_list(location: str, data: bytes) -> list[Any]:
         CorruptTable: The list is damaged.
     """
     try:
-        return avro.read_list(source(location, data))
+        return private.read_list(source(location, data))
     except Exception as error:
         raise _damaged(location, error) from error
 
 
 def unlisted(location: str, data: bytes) -> Any:
-    """A manifest of version 1 that no list names, as a list would.
+    """A manifest of version 1 that no list names, as a list would name it.
 
     Raises:
         CorruptTable: The manifest is damaged.
     """
-    api = pyiceberg("manifest")
     try:
-        told = avro.read_metadata(source(location, data))
-        return api.ManifestFile.from_args(
+        header = private.read_metadata(source(location, data))
+        return private.new_manifest(
             manifest_path=location,
             manifest_length=len(data),
-            partition_spec_id=int(told.get("partition-spec-id", 0)),
-            content=api.ManifestContent.DATA,
+            partition_spec_id=int(header.get("partition-spec-id", 0)),
             sequence_number=0,
             min_sequence_number=0,
         )
@@ -214,26 +186,16 @@ def unlisted(location: str, data: bytes) -> Any:
 
 
 def read_entries(manifest: Any, data: bytes, *, deleted: bool = False) -> list[Any]:
-    """The entries of a manifest, with what they inherit from it; ended ones only where asked for.
+    """The entries of a manifest, with what they inherit from it; deleted ones only if asked for.
 
     Raises:
         CorruptTable: The manifest is damaged.
     """
-    api = pyiceberg("manifest")
     try:
-        found = avro.read_manifest(source(manifest.manifest_path, data))
-        return [
-            api._inherit_from_manifest(entry, manifest)
-            for entry in found
-            if deleted or entry.status != api.ManifestEntryStatus.DELETED
-        ]
+        file = source(manifest.manifest_path, data)
+        return private.read_entries(file, manifest, deleted=deleted)
     except Exception as error:
         raise _damaged(manifest.manifest_path, error) from error
-
-
-def is_data(manifest: Any) -> bool:
-    """Whether a manifest lists data files, not deletes."""
-    return bool(manifest.content == pyiceberg("manifest").ManifestContent.DATA)
 
 
 def is_live(manifest: Any) -> bool:

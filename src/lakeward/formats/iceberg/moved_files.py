@@ -16,9 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeward.errors import CorruptTable, UnsupportedFeature
-from lakeward.formats.iceberg.avro import copy_writer
-from lakeward.formats.iceberg.extra import pyiceberg
-from lakeward.formats.iceberg.files import output, source
+from lakeward.formats.iceberg.private import output, read_records, source, write_records
 
 _MANIFEST_PATH, _MANIFEST_LENGTH = 500, 501
 _DATA_FILE, _FILE_PATH, _FORMAT, _SIZE = 2, 100, 101, 104
@@ -130,11 +128,8 @@ def _bounds(file: Any, at: dict[int, int], moved: Moved) -> None:
 
 def _changed(name: str, data: bytes, change: Callable[[Any, dict[int, int]], None]) -> bytes:
     """An Avro file whose records were changed, each given with the places of its fields by id."""
-    avro = pyiceberg("avro.file")
     try:
-        with avro.AvroFile(source(name, data)) as reader:
-            records = list(reader)
-            meta, schema = reader.header.meta, reader.schema
+        records, schema, header = read_records(source(name, data))
     except Exception as error:
         what = f"The manifest file {name} cannot be read: {error!r}."
         raise CorruptTable(what, hint="`lakeward doctor` checks the table.", path=name) from error
@@ -145,7 +140,6 @@ def _changed(name: str, data: bytes, change: Callable[[Any, dict[int, int]], Non
     for record in records:
         change(record, at)
     out = output(name)
-    with copy_writer(out, schema, meta) as writer:
-        writer.write_block(records)
+    write_records(out, records, schema, header)
     written: bytes = out.data
     return written

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 import orjson
 
@@ -22,34 +22,10 @@ from lakeward.errors import CorruptTable, FileMissing, TableNotFound
 from lakeward.formats.iceberg.definition import created_of
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document, parse
 from lakeward.formats.iceberg.summary import transaction_of
+from lakeward.storage.base import Storage
 
 HINT: Final = "version-hint.text"
 _DOCUMENT: Final = re.compile(r"v?(\d+)(?:-[\w-]+)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
-
-
-class Listed(Protocol):
-    """A file in a listing."""
-
-    @property
-    def path(self) -> str:
-        """Its name, with or without directories before it."""
-
-
-class Warehouse(Protocol):
-    """Files by path, below a root or absolute."""
-
-    def read(self, path: str) -> bytes:
-        """A file's bytes.
-
-        Raises:
-            FileMissing: There is no such file.
-        """
-
-    def listing(self, path: str) -> Iterable[Listed]:
-        """The files in a directory, in no order; none when there is no such directory."""
-
-    def uri(self, path: str) -> str:
-        """The full name of a file or directory."""
 
 
 @dataclass
@@ -57,22 +33,22 @@ class Candidates:
     """The documents in a table's directory.
 
     Attributes:
-        location: The table's directory, as the warehouse takes it.
+        location: The table's directory, as the storage takes it.
         names: Of the documents, by their numbers.
         hinted: The one that the hint names.
     """
 
-    warehouse: Warehouse
+    storage: Storage
     location: str
     names: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
     hinted: str | None = None
     _read: dict[str, Document] = field(default_factory=dict)
 
     @classmethod
-    def at(cls, warehouse: Warehouse, location: str) -> Candidates:
+    def at(cls, storage: Storage, location: str) -> Candidates:
         """What lies in a directory; maybe nothing."""
-        found = cls(warehouse, location)
-        listed = warehouse.listing(f"{location}/{METADATA_DIRECTORY}")
+        found = cls(storage, location)
+        listed = storage.listing(f"{location}/{METADATA_DIRECTORY}")
         for name in sorted(f.path.rpartition("/")[2] for f in listed):
             number = document_number(name)
             if number is not None:
@@ -89,7 +65,7 @@ class Candidates:
         if name not in self._read:
             path = f"{self.location}/{METADATA_DIRECTORY}/{name}"
             try:
-                self._read[name] = parse(self.warehouse.uri(path), self.warehouse.read(path))
+                self._read[name] = parse(self.storage.uri(path), self.storage.read(path))
             except FileMissing as error:
                 what = f"The metadata file {path} is missing."
                 raise CorruptTable(what, path=path) from error
@@ -126,7 +102,7 @@ class Candidates:
             CorruptTable: There is none that can be trusted, or the hint names a damaged one.
         """
         if not self.names:
-            what = f"There is no Iceberg table at {self.warehouse.uri(self.location)}."
+            what = f"There is no Iceberg table at {self.storage.uri(self.location)}."
             raise TableNotFound(what, hint="Give the table's directory, or a metadata file.")
         doubtful: list[str] = []
         for number in sorted(self.names, reverse=True):
@@ -134,7 +110,7 @@ class Candidates:
             doubtful += [n for n in self.names[number] if n not in group]
             if group:
                 return max((self.document(n) for n in group), key=self._preference), doubtful
-        what = f"No metadata document at {self.warehouse.uri(self.location)} can be trusted."
+        what = f"No metadata document at {self.storage.uri(self.location)} can be trusted."
         raise CorruptTable(what, hint="Adopt it by the metadata file that you know is right.")
 
     def _preference(self, document: Document) -> tuple[bool, int]:
@@ -165,7 +141,7 @@ class Candidates:
     def _hint(self) -> str | None:
         """The document that the hint names, or a later one of a Hadoop catalog that follows it."""
         try:
-            text = self.warehouse.read(f"{self.location}/{METADATA_DIRECTORY}/{HINT}").decode()
+            text = self.storage.read(f"{self.location}/{METADATA_DIRECTORY}/{HINT}").decode()
         except (FileMissing, UnicodeDecodeError):
             return None
         text = text.strip()

@@ -26,6 +26,7 @@ from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
 from lakeward.formats.iceberg.manifests import FILE_PATH
 from lakeward.formats.iceberg.names import NAME_MAPPING, with_mapping
 from lakeward.formats.iceberg.newest import document_number
+from lakeward.formats.iceberg.private import is_data
 from lakeward.formats.iceberg.schema import schema_json
 from lakeward.formats.iceberg.summary import APPLICATIONS, INFO, TRANSACTION_ID, VERSION
 from lakeward.model.commit import AppTransaction, Commit, Head
@@ -187,7 +188,7 @@ class _Writing:
         gone = {self._place.full(f.file): sequences.get(f.added) for f in self._commit.removed}
         out: list[Any] = []
         for manifest in manifests:
-            if not gone or not api.is_data(manifest) or not _may_hold(manifest, gone.values()):
+            if not gone or not is_data(manifest) or not _may_hold(manifest, gone.values()):
                 out.append(manifest)
                 continue
             entries = self._place.entries(manifest)

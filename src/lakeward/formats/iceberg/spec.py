@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from lakeward.formats.iceberg.extra import pyiceberg
+from lakeward.formats.iceberg.private import partition_record
 from lakeward.formats.iceberg.values import from_tuple, to_tuple
 from lakeward.model.definition import Definition
 from lakeward.model.derived import Derived
@@ -76,7 +76,7 @@ def partition_tuple(
         own_id = -field["field-id"]
         known = own_id in definition.partition_by
         parts.append(to_tuple(definition.field(own_id).type, values[own_id]) if known else None)
-    return pyiceberg("typedef").Record(*parts)
+    return partition_record(parts)
 
 
 def partition_values(

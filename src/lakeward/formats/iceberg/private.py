@@ -1,11 +1,14 @@
-"""pyiceberg's Avro readers and writers, with what depends on the table alone found out once.
+"""The only module that uses internals of pyiceberg; `tests/unit` checks that they exist.
 
-For every file pyiceberg resolves the schema of its records, and spells it as JSON or takes it from
-there, which takes longer than a few records. All that is the same for manifests of one layout.
+Manifests and manifest lists are read and written by pyiceberg's Avro code, in memory: the bytes go
+through the warehouse's storage as all files do. For every file pyiceberg resolves the schema of its
+records and converts it from or to JSON, which takes longer than a few records; here that is cached
+per layout.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from dataclasses import dataclass
@@ -20,7 +23,7 @@ _SYNC_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a table's files are listed: its schema and partition spec, as JSON text."""
+    """A table's schema and partition spec, as JSON text, by which its manifests are written."""
 
     schema: bytes
     spec: bytes
@@ -29,11 +32,21 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Of the records of one kind of file."""
+    """The writer, JSON schema and header of the records of one kind of file."""
 
     writer: Any
     schema: str
     metadata: dict[str, str]
+
+
+def output(location: str) -> Any:
+    """A file in memory to write; `data` holds its bytes once it is closed."""
+    return _memory_classes()[0](location)
+
+
+def source(location: str, data: bytes) -> Any:
+    """A file in memory to read."""
+    return _memory_classes()[1](location, data)
 
 
 def manifest_writer(layout: Layout, file: Any, snapshot_id: int) -> Any:
@@ -48,11 +61,18 @@ def list_writer(
     return _list_class()(format_version, file, snapshot_id, parent_id, sequence)
 
 
-def copy_writer(file: Any, schema: Any, header: dict[str, str]) -> Any:
-    """A writer of a file with the schema and the header of another one."""
+def read_records(file: Any) -> tuple[list[Any], Any, dict[str, str]]:
+    """The records of an Avro file by its own schema, that schema, and the file's header."""
+    with pyiceberg("avro.file").AvroFile(file) as reader:
+        return list(reader), reader.schema, reader.header.meta
+
+
+def write_records(file: Any, records: list[Any], schema: Any, header: dict[str, str]) -> None:
+    """Write records with the schema and the header of another file."""
     writer = pyiceberg("avro.resolver").construct_writer(schema)
     kept = {k: v for k, v in header.items() if k != "avro.schema"} | {"avro.codec": CODEC}
-    return _output_class()(file, _Shape(writer, header["avro.schema"], kept), kept)
+    with _output_class()(file, _Shape(writer, header["avro.schema"], kept), kept) as out:
+        out.write_block(records)
 
 
 def read_list(file: Any) -> list[Any]:
@@ -61,16 +81,70 @@ def read_list(file: Any) -> list[Any]:
         return list(reader)
 
 
-def read_manifest(file: Any) -> list[Any]:
-    """The entries of a manifest, as they are spelled there."""
+def read_entries(file: Any, manifest: Any, *, deleted: bool) -> list[Any]:
+    """The entries of a manifest, with what they inherit from it; deleted ones only if asked for."""
+    api = pyiceberg("manifest")
     with _input_class()(file, "manifest") as reader:
-        return list(reader)
+        return [
+            api._inherit_from_manifest(entry, manifest)
+            for entry in reader
+            if deleted or entry.status != api.ManifestEntryStatus.DELETED
+        ]
 
 
 def read_metadata(file: Any) -> dict[str, str]:
-    """What the header of a manifest says of it."""
+    """The header of a manifest."""
     with _input_class()(file, "manifest") as reader:
         return dict(reader.header.meta)
+
+
+def new_entry(snapshot_id: int, file: Any) -> Any:
+    """A manifest entry of a data file that a snapshot adds."""
+    api = pyiceberg("manifest")
+    status = api.ManifestEntryStatus.ADDED
+    return api.ManifestEntry.from_args(
+        status=status, snapshot_id=snapshot_id, sequence_number=None, data_file=file
+    )
+
+
+def new_data_file(**fields: Any) -> Any:
+    """A Parquet data file as manifests list it."""
+    api = pyiceberg("manifest")
+    return api.DataFile.from_args(
+        content=api.DataFileContent.DATA, file_format=api.FileFormat.PARQUET, **fields
+    )
+
+
+def new_manifest(**fields: Any) -> Any:
+    """A manifest of data files as lists name it."""
+    api = pyiceberg("manifest")
+    return api.ManifestFile.from_args(content=api.ManifestContent.DATA, **fields)
+
+
+def with_length(manifest: Any, length: int) -> Any:
+    """A manifest with its length, the second field of its record."""
+    manifest[1] = length
+    return manifest
+
+
+def is_data(manifest: Any) -> bool:
+    """Whether a manifest lists data files, not deletes."""
+    return bool(manifest.content == pyiceberg("manifest").ManifestContent.DATA)
+
+
+def unassigned() -> int:
+    """The sequence number of manifests whose snapshot has none yet."""
+    return int(pyiceberg("manifest").UNASSIGNED_SEQ)
+
+
+def partition_record(values: list[Any]) -> Any:
+    """The values of a partition, in the order of its spec's fields."""
+    return pyiceberg("typedef").Record(*values)
+
+
+def position_deletes() -> Any:
+    """An empty index of position deletes, which finds those that apply to a data file."""
+    return pyiceberg("table.delete_file_index").DeleteFileIndex()
 
 
 @lru_cache(maxsize=1)
@@ -110,7 +184,7 @@ def _input_class() -> Any:
 
 @lru_cache(maxsize=256)
 def _record_reader(schema: str, kind: str) -> Any:
-    """The reader of records that a file spells with this schema."""
+    """The reader of records of a list or a manifest that has this Avro schema."""
     api = pyiceberg("manifest")
     version = api.DEFAULT_READ_VERSION
     if kind == "list":
@@ -178,10 +252,10 @@ def _output_class() -> Any:
             self.sync_bytes = os.urandom(_SYNC_BYTES)
             self.writer = shape.writer
             self.metadata = metadata
-            self._spelled = shape.schema
+            self._schema = shape.schema
 
         def _write_header(self) -> None:
-            meta = {**self.metadata, "avro.schema": self._spelled, "avro.codec": CODEC}
+            meta = {**self.metadata, "avro.schema": self._schema, "avro.codec": CODEC}
             meta.pop("write.avro.compression-codec", None)
             header = avro.AvroFileHeader(avro.MAGIC, meta, self.sync_bytes)
             _header_writer().write(self.encoder, header)
@@ -213,8 +287,8 @@ def _list_shape(format_version: int) -> _Shape:
 def _shape(stored: Any, given: Any, name: str, metadata: dict[str, str]) -> _Shape:
     conversion = pyiceberg("utils.schema_conversion").AvroSchemaConversion()
     writer = pyiceberg("avro.resolver").resolve_writer(record_schema=given, file_schema=stored)
-    spelled = json.dumps(conversion.iceberg_to_avro(stored, schema_name=name))
-    return _Shape(writer, spelled, metadata)
+    text = json.dumps(conversion.iceberg_to_avro(stored, schema_name=name))
+    return _Shape(writer, text, metadata)
 
 
 @lru_cache(maxsize=1)
@@ -233,3 +307,52 @@ def parsed_schema(text: bytes) -> Any:
 def parsed_spec(text: bytes) -> Any:
     """Pyiceberg's partition spec of JSON text."""
     return pyiceberg("partitioning").PartitionSpec.model_validate_json(text)
+
+
+@lru_cache(maxsize=1)
+def _memory_classes() -> tuple[type, type]:
+    base = pyiceberg("io")
+
+    class MemoryOutput(base.OutputFile):  # type: ignore[misc, name-defined]
+        def __init__(self, location: str) -> None:
+            super().__init__(location)
+            self.data = b""
+
+        def __len__(self) -> int:
+            return len(self.data)
+
+        def exists(self) -> bool:
+            return False
+
+        def to_input_file(self) -> Any:
+            return MemoryInput(self.location, self.data)
+
+        def create(self, overwrite: bool = False) -> Any:  # noqa: ARG002, FBT001  as declared
+            return _Sink(self)
+
+    class MemoryInput(base.InputFile):  # type: ignore[misc, name-defined]
+        def __init__(self, location: str, data: bytes) -> None:
+            super().__init__(location)
+            self._data = data
+
+        def __len__(self) -> int:
+            return len(self._data)
+
+        def exists(self) -> bool:
+            return True
+
+        def open(self, seekable: bool = True) -> Any:  # noqa: ARG002, FBT001  as declared
+            return io.BytesIO(self._data)
+
+    return MemoryOutput, MemoryInput
+
+
+class _Sink(io.BytesIO):
+    def __init__(self, owner: Any) -> None:
+        super().__init__()
+        self._owner = owner
+
+    def close(self) -> None:
+        if not self.closed:
+            self._owner.data = self.getvalue()
+        super().close()
