@@ -21,10 +21,8 @@ from lakeward.model.locks import LockMode, LockWait, TableLock
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field
 from lakeward.read.diff import Diff, SchemaChange
-from lakeward.read.history import Version
+from lakeward.read.history import Stats, TransactionRecord, Version
 from lakeward.read.snapshot import TableSnapshot, Totals
-from lakeward.read.stats import Stats
-from lakeward.read.transactions import TransactionRecord
 from lakeward.stream.consume import Consumed
 from lakeward.stream.epoch import EpochResult
 from lakeward.stream.queue import SinkMetrics

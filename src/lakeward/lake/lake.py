@@ -24,8 +24,7 @@ from lakeward.model.closing import Closing
 from lakeward.model.commit import TransactionState
 from lakeward.model.locks import TableLock, table_locks
 from lakeward.model.names import TableName
-from lakeward.read.stats import Stats, stats
-from lakeward.read.transactions import TransactionRecord, record, records
+from lakeward.read.history import Stats, TransactionRecord, record, records, stats
 from lakeward.stream.opening import opened_sink
 from lakeward.stream.queue import Limits
 from lakeward.stream.sink import Sink, SinkGroup

@@ -20,8 +20,7 @@ from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
 from lakeward.read import snapshot as snapshots
 from lakeward.read.diff import Diff, diff
-from lakeward.read.entries import Entry, entries
-from lakeward.read.history import Version, version_of
+from lakeward.read.history import Entry, Version, entries, version_of
 from lakeward.read.snapshot import TableSnapshot, Totals
 from lakeward.write.commit.drift import current
 

@@ -14,7 +14,7 @@ from lakeward.read.snapshot import TableSnapshot, Totals
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """A column that came, went or became another."""
+    """A column that was added, dropped or changed."""
 
     kind: str
     column: str
@@ -47,7 +47,7 @@ class Diff:
 
     @property
     def rows_added(self) -> int:
-        """Rows in added files; one of which rows were deleted in place is added with the others."""
+        """Rows in added files, including rows of files that were added again with deletes."""
         return sum(f.file.logged_rows for f in self.added_files)
 
     @property
@@ -57,7 +57,7 @@ class Diff:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the two versions hold and are the same."""
+        """Whether the two versions have the same files and definition."""
         return not (
             self.added_files or self.removed_files or self.schema_changes or self.properties
         )

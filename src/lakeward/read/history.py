@@ -1,14 +1,24 @@
-"""A table's versions, as history tells them."""
+"""What the log records: versions, their actions, transactions, and how much there is of all."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from lakeward.errors import TransactionNotFound
 from lakeward.formats.iceberg.summary import SNAPSHOT_ID
+from lakeward.log import commits, files, heads, transactions
 from lakeward.log.commits import LoggedCommit
+from lakeward.log.database import Session
+from lakeward.log.transactions import Registration
 from lakeward.model.clock import to_datetime
+from lakeward.model.commit import Head, TransactionState
+from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile
+from lakeward.model.schema import Schema
+from lakeward.model.values import Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,4 +62,159 @@ def version_of(source: LoggedCommit) -> Version:
         attempts=info.attempts,
         adopted=info.adopted,
         snapshot_id=(info.extra or {}).get(SNAPSHOT_ID),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One action of one version.
+
+    Attributes:
+        version: Of the table.
+        table: Its id, which stays when the table is renamed.
+        action: `commit info`, `protocol`, `set schema`, `set properties`, `txn`, `add partition`,
+            `remove partition`, `remove file`, `add file` or `change file`.
+        timestamp: Of the commit.
+        commit_id: The transaction's id.
+        path: The file, or the partition as `column=value/…`.
+        properties: Other facts of the action.
+        schema: The new columns, where the action sets them.
+    """
+
+    version: int
+    table: str
+    action: str
+    timestamp: datetime
+    commit_id: str
+    path: str | None = None
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    schema: Schema | None = None
+
+
+def entries(session: Session, head: Head, definition: Definition, version: int) -> Iterator[Entry]:
+    """The actions of a version, which has the definition given, in the order of publication.
+
+    Raises:
+        VersionNotFound: There is no such version.
+    """
+    commit = commits.full(session, head.table_id, version)
+    moment = to_datetime(commit.timestamp_ms)
+
+    def entry(action: str, path: str | None = None, **more: Any) -> Entry:
+        return Entry(
+            version, head.uuid, action, moment, commit.info.transaction_id, path=path, **more
+        )
+
+    about = {"operation": commit.info.operation, **commit.info.parameters}
+    yield entry("commit info", properties=about)
+    if commit.definition is not None:
+        yield entry("protocol", properties=commit.definition.protocol)
+        yield entry("set schema", schema=commit.definition.schema)
+        yield entry("set properties", properties=commit.definition.properties)
+    for application in commit.app_transactions:
+        about = {"app_id": application.app_id, "version": application.version}
+        yield entry("txn", properties=about)
+    removed = [f.file for f in commit.removed]
+    for values in _partitions(commit.added):
+        if not files.has_partition(session, head.table_id, version - 1, values):
+            yield entry("add partition", _directory(values, definition))
+    for values in _partitions(removed):
+        if not files.has_partition(session, head.table_id, version, values):
+            yield entry("remove partition", _directory(values, definition))
+    for action, group in (("remove file", removed), ("add file", commit.added)):
+        for found in group:
+            about = {"size": found.size, "rows": found.rows}
+            yield entry(action, found.path, properties=about)
+    for found in commit.change_files:
+        yield entry("change file", found.path, properties={"size": found.size})
+
+
+def _partitions(source: Iterable[DataFile]) -> list[Mapping[int, Value]]:
+    distinct = {tuple(sorted(f.partition.items())): f.partition for f in source if f.partition}
+    return list(distinct.values())
+
+
+def _directory(values: Mapping[int, Value], definition: Definition) -> str:
+    names = {f.id: f.name for f in definition.partition_fields}
+    return "/".join(f"{names.get(i, i)}={v}" for i, v in values.items())
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRecord:
+    """A registered transaction.
+
+    Attributes:
+        process: Host and process id of its process.
+        opened: When it was registered.
+        lease_until: When it counts as dead, unless it renews its lease.
+        ended: When it was closed; None while it is open.
+        versions: The version that it made of each table, by name; empty unless it is ratified.
+    """
+
+    transaction_id: str
+    state: TransactionState
+    actor: str
+    isolation: str
+    message: str | None
+    process: str
+    opened: datetime
+    lease_until: datetime
+    ended: datetime | None
+    versions: Mapping[str, int]
+
+    @property
+    def committed(self) -> bool:
+        """Whether it is in the log."""
+        return self.state is TransactionState.RATIFIED
+
+
+def records(
+    session: Session, limit: int, state: TransactionState | None = None
+) -> list[TransactionRecord]:
+    """The newest transactions, or those of one state, newest first."""
+    return [_record(session, r) for r in transactions.newest(session, limit, state)]
+
+
+def record(session: Session, transaction_id: str) -> TransactionRecord:
+    """A transaction by its id. Raises `TransactionNotFound`."""
+    found = transactions.get(session, transaction_id)
+    if found is None:
+        what = f"The log knows no transaction {transaction_id}."
+        raise TransactionNotFound(what, transaction_id=transaction_id)
+    return _record(session, found)
+
+
+def _record(session: Session, source: Registration) -> TransactionRecord:
+    committed = source.state is TransactionState.RATIFIED
+    members = commits.members(session, source.transaction_id) if committed else []
+    return TransactionRecord(
+        transaction_id=source.transaction_id,
+        state=source.state,
+        actor=source.actor,
+        isolation=source.isolation,
+        message=source.message,
+        process=source.process,
+        opened=to_datetime(source.opened_ms),
+        lease_until=to_datetime(source.lease_until_ms),
+        ended=None if source.ended_ms is None else to_datetime(source.ended_ms),
+        versions={str(name): version for name, _, version in members},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Numbers of tables, versions and entries in the log."""
+
+    tables: int
+    versions: int
+    entries: int
+
+
+def stats(session: Session) -> Stats:
+    """Count what the log has now."""
+    versions = commits.count(session)
+    return Stats(
+        tables=len(heads.all_heads(session)),
+        versions=versions,
+        entries=versions + files.count(session),
     )

@@ -1,9 +1,9 @@
 """The files that a read needs: pruned by partition and statistics in SQL, then exactly.
 
-A predicate on indexed columns becomes a range of the statistics index, so a selective plan looks
-at the files it returns and few others. What the index finds is checked once more against each
-file's own bounds, and against those parts of the predicate that the index cannot see. A predicate
-on a column also speaks of the partition values that are derived from it, by `to_prune_by`.
+A predicate on indexed columns becomes a range of the statistics index, so a selective plan reads
+few rows besides those it returns. Its result is checked against each file's own bounds, and against
+the parts of the predicate that the index does not cover. `to_prune_by` adds what a predicate on a
+column implies for partition values that are derived from the column.
 """
 
 from __future__ import annotations
@@ -30,14 +30,9 @@ def plan(
     *,
     after: int = -1,
 ) -> Iterator[LoggedFile]:
-    """The files of a version that may hold a row for which `where` is true.
+    """The files of a version that may hold a row for which `where` is true; all when None.
 
-    Args:
-        session: To read with.
-        table_id: The table.
-        version: As of this version.
-        where: None for all files. As `to_prune_by` gives it, derived partition values count too.
-        after: Only files added later than this version.
+    `where` comes from `to_prune_by`. With `after`, only files added later than that version.
     """
     if where is None:
         yield from files.at(session, table_id, version, after=after)
@@ -47,7 +42,7 @@ def plan(
 
 
 def to_prune_by(where: Expression | None, definition: Definition) -> Expression | None:
-    """The condition with what it says of derived partition values; files are pruned by it.
+    """The condition with what it implies for derived partition values, to prune files by.
 
     Rows are filtered by the condition itself: hidden partition values are no columns.
     """
@@ -80,7 +75,7 @@ def _candidates(
 
 
 def _most_selective(session: Session, table_id: int, ranges: dict[int, Range]) -> int:
-    """The field whose range meets the fewest files; counting ends where it stops to matter."""
+    """The field whose range has the fewest files; counts up to a limit."""
     if len(ranges) == 1:
         return next(iter(ranges))
     counts: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""From a plan to rows: choosing the engine that reads these files right."""
+"""Reads the rows of planned files with the engine that reads them correctly."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import LoggedFile, is_full
-from lakeward.read.iceberg_files import DeletedRows, DocumentHints
+from lakeward.read.deleted import DeletedRows, DocumentHints, Vectors
 from lakeward.storage.base import Storage
 
 
 def needs_engine(definition: Definition) -> bool:
-    """Whether `read_files` would get rows of the table wrong: its columns are mapped by ids."""
+    """Whether `read_files` cannot read the table: its columns are mapped by ids."""
     return FORMAT_VERSION not in definition.protocol and mapping.needs_engine(definition)
 
 
@@ -46,15 +46,7 @@ def read_files(
 ) -> pa.RecordBatchReader:
     """The rows of Delta files whose columns are not mapped by ids, and of any Iceberg files.
 
-    Rows that are deleted in place are left out.
-
-    Args:
-        storage: Where they are.
-        head: Whose they are.
-        definition: Whose schema the rows get.
-        files: What to read.
-        columns: Names in the order wanted; all when None.
-        where: Keeps rows for which it is true.
+    Deleted rows are left out. Columns come in the order given, all when None.
     """
     has_vectors = any(f.file.deletion_vector is not None for f in files)
     filesystem, directory = _place(storage, head)
@@ -83,16 +75,7 @@ def read_published(
     columns: Sequence[str] | None = None,
     where: Expression | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows of a Delta table by its own log, whose columns may be mapped by ids.
-
-    Args:
-        storage: Where it is.
-        location: Its full address.
-        version: Which one of its log.
-        definition: At that version.
-        columns: Names in the order wanted; all when None.
-        where: Keeps rows for which it is true.
-    """
+    """The rows of a version of the Delta table at `location`, by the log there."""
     return datafusion.scan_delta(
         location,
         version,
@@ -113,18 +96,10 @@ def read_numbered(
     where: Expression | None = None,
     among: Sequence[int] | None = None,
 ) -> pa.RecordBatchReader:
-    """The live rows of one file, each with its position in it as a last column, `POSITION`.
+    """The live rows of one file, each with its position as a last column, `POSITION`.
 
-    Positions count from 0, rows that are deleted in place too.
-
-    Args:
-        storage: Where it is.
-        head: Whose it is.
-        definition: Whose schema the rows get.
-        file: Of a table for which `is_numbered` holds.
-        columns: Names in the order wanted.
-        where: Keeps rows for which it is true.
-        among: Leaves out row groups with none of these positions, ascending; None for none.
+    Positions count from 0 and include deleted rows. With `among`, which is ascending, row groups
+    with none of these positions are left out. The table is one for which `is_numbered` holds.
     """
     has_vector = file.file.deletion_vector is not None
     filesystem, directory = _place(storage, head)
@@ -146,11 +121,7 @@ def read_numbered(
 
 
 def check_columns(columns: Sequence[str] | None, definition: Definition, table: str) -> None:
-    """Refuse columns that the table does not have, and one that is asked for twice.
-
-    Raises:
-        InvalidInput: A name is unknown, or given more than once.
-    """
+    """Raise `InvalidInput` for a column that the table lacks or that is named twice."""
     if columns is None:
         return
     names = arguments.texts(columns, "columns")
@@ -167,12 +138,10 @@ def check_columns(columns: Sequence[str] | None, definition: Definition, table: 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What is read, by the names that the files have, and the names that were asked for.
+    """A read by the names in the files, and the names that were asked for.
 
     Attributes:
-        definition: With the names of the files.
-        columns: Names in the files.
-        where: On columns of the files.
+        definition: With the names in the files.
         asked: The columns as the table names them; None where the names are the same.
     """
 
@@ -219,15 +188,12 @@ def _hints(storage: Storage, head: Head, definition: Definition) -> Hints | None
 
 
 def _equality(storage: Storage, head: Head, definition: Definition) -> Equality | None:
-    """What tells the equality deletes of files."""
+    """The function that finds the equality deletes of a file."""
     return DeletedRows(storage, head).equality if _is_iceberg(definition) else None
 
 
 def _deleted(storage: Storage, head: Head, definition: Definition) -> Deleted:
-    """What tells the rows that are deleted in place."""
+    """The function that finds the deleted positions of a file."""
     if _is_iceberg(definition):
         return DeletedRows(storage, head).positions
-    # Few tables have any, and the library that reads them need not be loaded for the others.
-    from lakeward.read.vectors import Vectors
-
     return Vectors(storage, head).positions

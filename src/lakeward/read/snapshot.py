@@ -26,7 +26,7 @@ from lakeward.read.scan import check_columns, needs_engine, read_files, read_pub
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """How much a version holds; rows only where every file tells."""
+    """Files, bytes and rows of a version; rows only if every file has a count."""
 
     files: int
     bytes: int
@@ -35,7 +35,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class TableSnapshot:
-    """A table as it was, or is, at one version. It never changes."""
+    """A table at one version; it never changes."""
 
     context: LakeContext
     head: Head
@@ -137,17 +137,13 @@ class TableSnapshot:
 
 
 def latest(context: LakeContext, session: Session, head: Head) -> TableSnapshot:
-    """A table as it is now."""
+    """A table at its newest version."""
     definition = context.definition(session, head)
     return TableSnapshot(context, head, head.version, head.timestamp_ms, definition)
 
 
 def at_version(context: LakeContext, session: Session, head: Head, version: int) -> TableSnapshot:
-    """A table at a version.
-
-    Raises:
-        VersionNotFound: It has no such version.
-    """
+    """A table at a version. Raises `VersionNotFound`."""
     found = commits.one(session, head.table_id, version)
     if found is None:
         first = commits.first_version(session, head.table_id)
@@ -161,11 +157,7 @@ def at_version(context: LakeContext, session: Session, head: Head, version: int)
 def at_time(
     context: LakeContext, session: Session, head: Head, moment: datetime | str | int
 ) -> TableSnapshot:
-    """A table at a moment: its newest version that is not newer.
-
-    Raises:
-        VersionNotFound: The table is younger than that.
-    """
+    """A table at its newest version that is not later than a moment. Raises `VersionNotFound`."""
     moment_ms = to_ms(moment)
     version = commits.version_at(session, head.table_id, moment_ms)
     if version is None:

@@ -13,7 +13,7 @@ from rich.text import Text
 from lakeward.cli.output import words
 from lakeward.cli.output.base import View
 from lakeward.lake.snapshot import LakeSnapshot
-from lakeward.read.transactions import TransactionRecord
+from lakeward.read.history import TransactionRecord
 
 
 @dataclass(frozen=True, slots=True)

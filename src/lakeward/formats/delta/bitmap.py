@@ -1,11 +1,9 @@
-"""The rows of a file that are deleted in place: a deletion vector's bytes, read and written.
+"""Deletion vectors: the positions of a file's deleted rows, as bytes.
 
-A vector is a set of row positions, as a magic number and a 64-bit Roaring bitmap in its portable
-form. An older form has another magic number, a count, and 32-bit bitmaps, each after its length;
-its numbers come in either byte order. It is read and never written.
-
-A vector lies in the log itself (storage type `i`), or in a file (`u` and `p`), which begins with
-one byte that tells its version; there each vector stands between its length and its checksum.
+A vector is a magic number and a 64-bit Roaring bitmap in its portable form. An older form has
+another magic number, a count, and 32-bit bitmaps, each after its length, in either byte order; it
+is read and never written. A vector is stored in the log itself (storage type `i`) or in a file (`u`
+and `p`): one byte for the version, then each vector between its length and its checksum.
 """
 
 from __future__ import annotations
@@ -34,11 +32,7 @@ _WORD: Final = struct.Struct("<i")
 
 
 def bitmap(positions: pa.Array | pa.ChunkedArray) -> BitMap64:
-    """A set of row positions.
-
-    Args:
-        positions: Whole numbers from 0 on, none missing, in any order.
-    """
+    """A set of row positions, which are whole numbers from 0 on in any order."""
     from pyroaring import BitMap64
 
     if isinstance(positions, pa.ChunkedArray):
@@ -66,11 +60,7 @@ def encode(found: BitMap64) -> bytes:
 
 
 def decode(data: bytes) -> BitMap64:
-    """The set that a vector's bytes mean.
-
-    Raises:
-        CorruptTable: They mean none.
-    """
+    """The set that a vector's bytes hold. Raises `CorruptTable`."""
     from pyroaring import BitMap64
 
     older = next((o for o in "<>" if data[:4] == struct.pack(f"{o}i", _OLDER_MAGIC)), None)
@@ -87,7 +77,7 @@ def decode(data: bytes) -> BitMap64:
 
 
 def _older(data: bytes, order: str) -> BitMap64:
-    """The set of the older form: one 32-bit bitmap for each 2**32 positions."""
+    """Decode the older form: one 32-bit bitmap for each 2**32 positions."""
     from pyroaring import BitMap, BitMap64
 
     word = struct.Struct(f"{order}i")
@@ -106,14 +96,10 @@ def _older(data: bytes, order: str) -> BitMap64:
 
 
 def read(vector: Mapping[str, Any], fetch: Callable[[str], bytes]) -> BitMap64:
-    """The rows that a descriptor says are deleted.
+    """The positions of the rows that a descriptor says are deleted.
 
-    Args:
-        vector: The descriptor.
-        fetch: Gives the bytes of a file, named as the table's log names files.
-
-    Raises:
-        CorruptTable: The vector is not what its descriptor says.
+    `fetch` reads a file by its path in the table's log. Raises `CorruptTable` if the vector does
+    not match its descriptor.
     """
     try:
         size, count = int(vector["sizeInBytes"]), int(vector["cardinality"])
@@ -132,11 +118,9 @@ def read(vector: Mapping[str, Any], fetch: Callable[[str], bytes]) -> BitMap64:
 
 
 def vector_bytes(name: uuid.UUID, found: Iterable[BitMap64]) -> tuple[bytes, list[dict[str, Any]]]:
-    """One file for several vectors: its bytes, and the descriptor of each.
+    """One file for several non-empty vectors: its bytes, and the descriptor of each.
 
-    Args:
-        name: Of the file; see `lakeward.formats.delta.vectors.file_name`.
-        found: The sets of positions, none of them empty.
+    `name` becomes the file's name by `lakeward.formats.delta.vectors.file_name`.
     """
     out, descriptors = bytearray([_VERSION]), []
     for each in found:
@@ -155,15 +139,15 @@ def vector_bytes(name: uuid.UUID, found: Iterable[BitMap64]) -> tuple[bytes, lis
 
 
 def _cut(source: bytes, offset: int, size: int, path: str) -> bytes:
-    """One vector of a file, its length and checksum compared."""
+    """One vector of a file, after checking its length and checksum."""
     begin = offset + _LENGTH.size
     end = begin + size
     if not source or source[0] != _VERSION or len(source) < end + _CHECKSUM.size:
         what = f"The file {path} of deletion vectors is of another format, or cut off."
         raise CorruptTable(what, hint="Restore the file from a backup.", path=path)
     data = source[begin:end]
-    told = _CHECKSUM.unpack_from(source, end)[0]
-    if _LENGTH.unpack_from(source, offset)[0] != size or zlib.crc32(data) != told:
+    checksum = _CHECKSUM.unpack_from(source, end)[0]
+    if _LENGTH.unpack_from(source, offset)[0] != size or zlib.crc32(data) != checksum:
         what = f"The deletion vector at {offset} of {path} does not match its checksum."
         raise CorruptTable(what, hint="Restore the file from a backup.", path=path)
     return data

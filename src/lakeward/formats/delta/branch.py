@@ -1,8 +1,7 @@
-"""A Delta table's working copy: a log of its own that names the table's files where they lie.
+"""The log of a Delta branch: a working copy that names the table's files by full addresses.
 
-The copy demands what the table demands, but for the guard and for timestamps inside commits, which
-are for the table's own log. Its files and deletion vectors are named by their full addresses, so
-any engine may read them, and none of them is copied.
+No file is copied, and any engine can read them. The copy's protocol is the table's without the
+guard and without in-commit timestamps, which belong to the table's own log.
 """
 
 from __future__ import annotations
@@ -56,15 +55,13 @@ _NAMESPACE: Final = uuid.UUID("6a3b4f0e-5f0b-4a55-9a1e-6b1f6c0f6d3e")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a copy is made from, and for whom.
+    """What a copy is made from.
 
     Attributes:
-        head: The table.
         definition: Of the copy.
         root: The table's full address.
-        owner: What the copy is for; its id follows from it.
-        now_ms: When it is made.
-        engine: Who makes it.
+        owner: The transaction or named branch; the copy's table id is derived from it.
+        engine: The program that makes the copy.
     """
 
     head: Head
@@ -76,13 +73,13 @@ class Origin:
 
     @property
     def copy(self) -> Head:
-        """The table's head, as that of a table of its own."""
+        """The table's head with the copy's own table id."""
         named = uuid.uuid5(_NAMESPACE, f"{self.head.uuid}/{self.owner}")
         return replace(self.head, uuid=str(named))
 
     @property
     def info(self) -> dict[str, Any]:
-        """What the copy's first commit says of itself."""
+        """The `commitInfo` of the copy's first commit."""
         return {
             "timestamp": self.now_ms,
             "operation": BRANCHED,
@@ -97,12 +94,10 @@ class FirstCommit:
     """The files of a copy's log that make its first version.
 
     Attributes:
-        version: 0, or 1 where a checkpoint holds what earlier commits would have said: then nobody
-            can begin anywhere else.
-        commit: Of the version.
+        version: 0, or 1 with a checkpoint, from which all readers then have to begin.
         checkpoint: Of the version, where there are many files.
-        pointer: To the checkpoint.
-        checksum: What Spark takes a small state from, where it would run jobs to find it out.
+        pointer: The content of `_last_checkpoint`.
+        checksum: Of a small state, which saves Spark the jobs that compute it.
     """
 
     version: int
@@ -113,11 +108,7 @@ class FirstCommit:
 
 
 def check_branchable(definition: Definition, table: str) -> None:
-    """Refuse a table whose log holds what a copy of it could not keep right.
-
-    Raises:
-        UnsupportedFeature: It does.
-    """
+    """Raise `UnsupportedFeature` for a table whose features a copy cannot preserve."""
     used = {
         *(definition.protocol.get("writerFeatures") or ()),
         *(definition.protocol.get("readerFeatures") or ()),
@@ -130,7 +121,7 @@ def check_branchable(definition: Definition, table: str) -> None:
 
 
 def branch_definition(definition: Definition) -> Definition:
-    """What holds on a copy."""
+    """The definition of a copy of a table."""
     protocol = dict(definition.protocol)
     if "writerFeatures" in protocol:
         kept = [f for f in protocol["writerFeatures"] if f not in (GUARD, ICT)]
@@ -140,12 +131,7 @@ def branch_definition(definition: Definition) -> Definition:
 
 
 def main_definition(found: Definition, before: Definition) -> Definition:
-    """What a definition that a copy ended with means for its table.
-
-    Args:
-        found: On the copy.
-        before: Of the table.
-    """
+    """The table's definition after a copy of it ended with the definition `found`."""
     features = before.protocol.get("writerFeatures") or ()
     protocol = dict(found.protocol)
     if GUARD in features:
@@ -159,12 +145,7 @@ def main_definition(found: Definition, before: Definition) -> Definition:
 
 
 def first_commit(origin: Origin, files: Iterable[LoggedFile]) -> FirstCommit:
-    """The log that a copy begins with.
-
-    Args:
-        origin: Of the copy.
-        files: Of the table that the copy has; none for one that is only added to.
-    """
+    """The log that a copy with some files of the table, or none, begins with."""
     copy, definition = origin.copy, origin.definition
     named = [replace(f, file=absolute(f.file, origin.root, definition)) for f in files]
     lines: list[dict[str, Any]] = [{"commitInfo": origin.info}]
@@ -179,7 +160,7 @@ def first_commit(origin: Origin, files: Iterable[LoggedFile]) -> FirstCommit:
 
 
 def _checksum(lines: Sequence[dict[str, Any]]) -> bytes | None:
-    """The checksum of a first commit of few files; none where it would have to tell of vectors."""
+    """The checksum of a first commit of few files; None where files have deletion vectors."""
     adds = [line["add"] for line in lines if "add" in line]
     if len(adds) > _IN_CHECKSUM or any("deletionVector" in a for a in adds):
         return None
@@ -201,12 +182,7 @@ def _checksum(lines: Sequence[dict[str, Any]]) -> bytes | None:
 
 
 def first_checkpoint(origin: Origin, chunks: Iterable[Lines]) -> FirstCommit:
-    """The log that a copy with all files of a version begins with, from rows of the log.
-
-    Args:
-        origin: Of the copy.
-        chunks: The files, as `lakeward.log.files.lines_at` gives them.
-    """
+    """The log that a copy with many files begins with, from lines of `log.files.lines_at`."""
     definition = origin.definition
     as_spark = definition.properties.get(_VECTORS) == "true"
     into = partial(absolute_adds, schema=definition.schema, root=origin.root, as_spark=as_spark)
@@ -223,7 +199,7 @@ def first_checkpoint(origin: Origin, chunks: Iterable[Lines]) -> FirstCommit:
 def later_commit(
     definition: Definition, files: Iterable[LoggedFile], *, root: str, now_ms: int, engine: str
 ) -> bytes:
-    """A commit that gives a copy the table's files after all."""
+    """A commit that adds the table's files to a copy that began without them."""
     info = {
         "timestamp": now_ms,
         "operation": BRANCHED,
@@ -236,7 +212,7 @@ def later_commit(
 
 
 def absolute(file: DataFile, root: str, definition: Definition) -> DataFile:
-    """A file of the table under its full address, its deletion vector too."""
+    """A file of the table, and its deletion vector, by full addresses."""
     as_spark = definition.properties.get(_VECTORS) == "true"
     place = address(file.path, root, as_spark=as_spark)
     extra = {k: v for k, v in (file.extra or {}).items() if k != "path"}

@@ -1,8 +1,7 @@
-"""Statistics of very many files as Delta spells them, without parsing one of them.
+"""Statistics of very many files in Delta's JSON, converted as text without parsing any of it.
 
-The log's text and Delta's differ in their keys alone where bounds are spelled as they are: numbers
-and strings. Keys are told from values by what stands around them: inside a JSON string a quote has
-a backslash before it, so `{"7":` and `,"7":` are keys wherever they are found.
+For numbers and strings the log's text and Delta's differ in their keys alone. Inside a JSON string
+a quote has a backslash before it, so `{"7":` and `,"7":` are always keys.
 """
 
 from __future__ import annotations
@@ -16,14 +15,7 @@ from lakeward.model.schema import Schema
 
 
 def stats_texts(texts: pa.Array, rows: pa.Array, has_vector: pa.Array, schema: Schema) -> pa.Array:
-    """Delta's `stats` of files.
-
-    Args:
-        texts: Of `FileStats.to_json`, where there is one.
-        rows: How many each file has, where that is known.
-        has_vector: Whether rows of it are deleted in place.
-        schema: The table's.
-    """
+    """Delta's `stats` of files, from the texts of `FileStats.to_json` where there are any."""
     names = spelled_as_they_are(schema)
     if names is None:
         return _one_by_one(texts, rows, has_vector, schema)

@@ -1,10 +1,9 @@
 """The difference of rows between two versions, as a task that any engine can do.
 
-Three small tables are made for it, each with a log and nothing else: one of the files that went,
-one of the files that came, and an empty one for the rows by which these differ, each with the kind
-of its change. Files that both versions have are not looked at. The engine reads the first two and
-appends to the third as it would to any table, so mapped columns, deletion vectors and partitions
-are its business, as always.
+The task consists of three small tables, each only a log: one of the removed files, one of the added
+files, and an empty one for the rows by which these differ, each with the kind of its change. Files
+that both versions have are not read. The engine reads the first two and appends to the third, and
+handles mapped columns, deletion vectors and partitions as in any table.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ _MAX_ID: Final = "delta.columnMapping.maxColumnId"
 class Difference:
     """Two tables to compare, and one for the rows by which they differ.
 
-    A row that is in one of them more often than in the other differs as often as that.
+    A row that one of them has n times more often than the other is written n times.
 
     Attributes:
-        before: Where the table of the rows that went is.
-        after: Where the table of the rows that came is.
-        target: Where the table is that takes the rows: the columns of both, and `_change_type`,
+        before: Address of the table of removed rows.
+        after: Address of the table of added rows.
+        target: Address of the table that gets the rows: the columns of both, and `_change_type`,
             which is `delete` for rows of `before` and `insert` for rows of `after`.
         columns: Of both tables, in order.
     """
@@ -63,18 +62,13 @@ def difference(
     root: str,
     place: str,
 ) -> tuple[Difference, list[tuple[str, bytes]]]:
-    """The task, and for each of its tables where it is and its first commit.
+    """The task, and for each of its tables the directory and the first commit.
 
-    Args:
-        head: The table.
-        definition: After the change.
-        removed: Files that went.
-        added: Files that came, as the table's log names them.
-        root: The table's full address.
-        place: The directory to make them in.
+    The tables are made below the directory `place`; `root` is the table's full address, and
+    `definition` holds after the change.
     """
     plain = _plain(branch_definition(definition))
-    told = with_change_type(plain)
+    marked = with_change_type(plain)
     # It may have been done before, for a commit that did not come about.
     token = secrets.token_hex(4)
     task = Difference(
@@ -86,13 +80,13 @@ def difference(
     tables = [
         (task.before, _log(head, plain, (f.file for f in removed), root)),
         (task.after, _log(head, plain, added, root)),
-        (task.target, _log(head, told, (), root)),
+        (task.target, _log(head, marked, (), root)),
     ]
     return task, tables
 
 
 def with_change_type(definition: Definition) -> Definition:
-    """The definition of change files: a table's, with the kind of each change."""
+    """The definition of change files: a table's, with a column for the kind of change."""
     schema, properties = definition.schema, dict(definition.properties)
     marks: dict[str, Any] = {}
     if _MAX_ID in properties:
@@ -118,7 +112,7 @@ def _log(head: Head, definition: Definition, files: Iterable[DataFile], root: st
 
 
 def _plain(definition: Definition) -> Definition:
-    """Rows of old versions need not satisfy what holds for new ones."""
+    """A definition without constraints and defaults, which rows of old versions may violate."""
     fields = tuple(
         replace(f, nullable=True, default=None, metadata=_mapping_of(f))
         for f in definition.schema.fields

@@ -1,4 +1,4 @@
-"""Checkpoints: the state at a version in one Parquet file, so that readers need not replay."""
+"""Checkpoints: the state at a version in one Parquet file, so that readers skip old commits."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ _ROW_GROUP: Final = 10_000
 
 
 def checkpoint_path(location: str, version: int) -> str:
-    """Where a version's checkpoint is."""
+    """Path of a version's checkpoint."""
     return f"{location}/{LOG_DIRECTORY}/{version:020d}.checkpoint.parquet"
 
 
 def last_checkpoint_path(location: str) -> str:
-    """Where readers look for the newest checkpoint."""
+    """Path of the file that names the newest checkpoint."""
     return f"{location}/{LOG_DIRECTORY}/_last_checkpoint"
 
 
@@ -105,14 +105,10 @@ def checkpoint_bytes(
     tombstones: Sequence[tuple[LoggedFile, int]],
     applications: Sequence[AppTransaction],
 ) -> tuple[bytes, int]:
-    """A checkpoint's bytes, and how many actions are in it.
+    """A checkpoint's bytes, and its number of actions.
 
-    Args:
-        head: The table.
-        definition: As of the version.
-        files: The version's files.
-        tombstones: Files removed of late, each with the time of its removal.
-        applications: The newest number of each application.
+    `tombstones` are recently removed files with the times of their removal; `applications` the
+    newest number of each application.
     """
     schema = definition.schema
     out = Checkpoint(head, definition, removes_of(tombstones, schema), applications)
@@ -122,19 +118,12 @@ def checkpoint_bytes(
 
 
 def removes_of(tombstones: Iterable[tuple[LoggedFile, int]], schema: Schema) -> list[pa.Array]:
-    """Files removed of late, each with the time of its removal, as `remove` actions."""
+    """Recently removed files, each with the time of its removal, as `remove` actions."""
     return _arrays((remove(f, at, schema, changed=False) for f, at in tombstones), _REMOVE)
 
 
 class Checkpoint:
-    """A checkpoint that takes files as they come, and keeps none of them but as bytes.
-
-    Args:
-        head: The table.
-        definition: As of the version.
-        removes: Files removed of late, as `remove` actions.
-        applications: The newest number of each application.
-    """
+    """A checkpoint that encodes files as they come, so that they need not fit in memory."""
 
     def __init__(
         self,
@@ -158,13 +147,13 @@ class Checkpoint:
             self._put("remove", some)
 
     def take(self, adds: pa.Array) -> None:
-        """Take files, as `add` actions."""
+        """Add files, given as `add` actions."""
         self._put("add", adds)
         if sum(batch.num_rows for batch in self._waiting) >= _ROW_GROUP:
             self._flush()
 
     def finish(self) -> tuple[bytes, int]:
-        """Its bytes, and how many actions are in it."""
+        """The checkpoint's bytes, and its number of actions."""
         self._flush()
         self._writer.close()
         return self._sink.getvalue().to_pybytes(), self._actions
@@ -185,12 +174,12 @@ class Checkpoint:
 
 
 def last_checkpoint_bytes(version: int, actions: int, size: int) -> bytes:
-    """The pointer that readers follow."""
+    """The content of `_last_checkpoint`."""
     return orjson.dumps({"version": version, "size": actions, "sizeInBytes": size})
 
 
 def _arrays(actions: Iterable[dict[str, Any]], kind: pa.DataType) -> list[pa.Array]:
-    """Actions as arrays of moderate length, because Arrow makes one in one go."""
+    """Actions as arrays of moderate length."""
     waiting = iter(actions)
     out = []
     while some := list(islice(waiting, _AT_ONCE)):
@@ -199,7 +188,7 @@ def _arrays(actions: Iterable[dict[str, Any]], kind: pa.DataType) -> list[pa.Arr
 
 
 def _with_maps(action: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Arrow takes a map as pairs."""
+    """An action whose maps are lists of pairs, as Arrow takes them."""
     for name in names:
         if action.get(name) is not None:
             action[name] = list(action[name].items())

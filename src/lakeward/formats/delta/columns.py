@@ -1,4 +1,4 @@
-"""Very many files as `add` actions, in Arrow columns: no object is made for any of them."""
+"""Very many files as `add` actions, in Arrow columns, without a Python object per file."""
 
 from __future__ import annotations
 
@@ -41,25 +41,13 @@ _EXTRA: Final = ("tags", "baseRowId", "defaultRowCommitVersion", "clusteringProv
 
 
 def adds_of(lines: Lines, schema: Schema) -> pa.StructArray:
-    """The files of a table as the `add` actions of its own log.
-
-    Args:
-        lines: The files, as `lakeward.log.files.lines_at` gives them.
-        schema: The table's columns.
-    """
+    """The files of a table, as lines of `log.files.lines_at`, as `add` actions of its own log."""
     found = _parsed(lines)
     return _adds(found, schema, _written(found["path"], found["extra"]), lambda vector: vector)
 
 
 def absolute_adds(lines: Lines, schema: Schema, root: str, *, as_spark: bool) -> pa.StructArray:
-    """The files of a table under their full addresses, as `add` actions of another log.
-
-    Args:
-        lines: The files, as `lakeward.log.files.lines_at` gives them.
-        schema: The table's columns.
-        root: The table's full address.
-        as_spark: How addresses are spelled; see `address`.
-    """
+    """The same files by full addresses below `root`, as `add` actions of another log."""
     found = _parsed(lines)
     paths = _addresses(found["path"], root, as_spark=as_spark)
     return _adds(found, schema, paths, lambda vector: absolute_vector(vector, root))
@@ -87,7 +75,7 @@ def _adds(
 
 
 def _parsed(lines: Lines) -> dict[str, pa.Array]:
-    """The columns of lines, by Arrow's own reader where every line is one to it."""
+    """The columns of lines, by Arrow's CSV reader unless a path has a line end in it."""
     options = csv.ParseOptions(delimiter=LINE_SEPARATOR, quote_char=False, escape_char=False)
     wanted = csv.ConvertOptions(
         column_types=_COLUMNS, null_values=[""], strings_can_be_null=True, check_utf8=False
@@ -105,9 +93,9 @@ def _parsed(lines: Lines) -> dict[str, pa.Array]:
 
 
 def _split(lines: Lines) -> list[list[str]]:
-    """The values of lines among which is a path with a control character in it.
+    """The values of lines of which some have a path with a control character in it.
 
-    All that follows a path is free of them, so a line ends where enough values follow.
+    Only paths can have them, so a line ends where enough values follow.
     """
     values = len(_COLUMNS)
     out, begun = [], ""
@@ -163,12 +151,12 @@ def _maps(partitions: pa.Array, schema: Schema) -> pa.Array:
 
 
 def _each(texts: pa.Array, kind: pa.DataType, made: Callable[[Any], Any]) -> pa.Array:
-    """What becomes of JSON that few files have, or none."""
+    """An array made of JSON texts, which few files have or none."""
     if texts.null_count == len(texts):
         return pa.nulls(len(texts), kind)
     return pa.array([None if t is None else made(orjson.loads(t)) for t in texts.to_pylist()], kind)
 
 
-def _extra(name: str, told: Mapping[str, Any]) -> Any:
-    value = told.get(name)
+def _extra(name: str, extra: Mapping[str, Any]) -> Any:
+    value = extra.get(name)
     return list(value.items()) if isinstance(value, Mapping) else value

@@ -1,8 +1,8 @@
 """Field ids that stay the same while a table's schema changes.
 
-Delta gives a field an id only where columns are mapped. Elsewhere a field is known by its place:
-the same name under the same parent, as long as its type could be read as the new one. An id that
-Lakeward wrote beside the field counts more than either.
+Delta gives a field an id only where columns are mapped. Without one a field is the same if it has
+the same name and parent, and a type from which values can be read as the new type. An id that
+Lakeward wrote beside the field takes precedence.
 """
 
 from __future__ import annotations
@@ -42,11 +42,9 @@ _SAME_KEYS: Final = (
 
 
 def evolved(text: str, previous: Schema | None) -> Schema:
-    """The schema of a `schemaString`, its fields with the ids that they had in `previous`.
+    """The schema of a `schemaString`, with the field ids of `previous` where fields are the same.
 
-    Raises:
-        CorruptTable: The text is no schema.
-        UnsupportedFeature: It has a type that the lake does not know.
+    Raises `CorruptTable`, `UnsupportedFeature`.
     """
     parsed = _parse(text)
     _check(parsed)
@@ -106,7 +104,7 @@ class _Settling:
 
 
 def _before(field: Field, mapped: dict[object, Field], named: dict[str, Field]) -> Field | None:
-    """What a field was: by its mapped id, else by its name where ids do not contradict."""
+    """The field that a field was before: by mapped id, else by name unless ids contradict."""
     own = field.metadata.get(MAPPED_ID)
     if own is not None and own in mapped:
         return mapped[own]
@@ -117,7 +115,7 @@ def _before(field: Field, mapped: dict[object, Field], named: dict[str, Field]) 
 
 
 def _readable_as(old: Type, new: Type) -> bool:
-    """Whether values of the old type are values of the new one, so that it is the same column."""
+    """Whether values of the old type can be read as the new one, so that it is one column."""
     if isinstance(old, Primitive) and isinstance(new, Primitive):
         return _same_keys(old, new) or (old.name in _INTEGERS and new.name == "double")
     if isinstance(new, Decimal):
@@ -154,7 +152,7 @@ _FOREIGN_TYPES: Final = ("char", "geography", "geometry", "interval", "varchar")
 
 
 def _check(schema: Schema) -> None:
-    """Refuse what no engine wrote on purpose, before it is walked by recursion."""
+    """Raise `CorruptTable` for schemas too deep or large to walk by recursion."""
     level: list[Field] = list(schema.fields)
     total = depth = 0
     while level:

@@ -1,13 +1,12 @@
-"""Generated columns: how Delta says that a column's values follow from another column.
+"""Generated columns: how Delta says that a column's values are computed from another column.
 
-A partition transform is a column with one of the expressions here, which Spark accepts and
-evaluates to the very values that we store. The same expressions, and other spellings of
-them, are recognised in tables of others. What is not recognised stays a plain column that the
-embedded engine does not write.
+A partition transform is a column with one of the expressions here, which Spark evaluates to the
+values that the lake stores. These expressions, and others with the same meaning, are recognised in
+foreign tables; any other generated column is a plain column that the embedded engine cannot write.
 
-Spark computes with moments in the zone of its session, so the expressions mean UTC only where the
-session's zone is UTC. A table that the lake has guarded from its first version on has no other
-writers; its columns carry a mark that says so, and only they are believed to be exact.
+Spark computes times in the session's zone, so the expressions mean UTC only in a session in UTC. A
+table that was guarded from its first version on has no other writers; its columns carry a mark
+that says so, and only marked columns are exact.
 """
 
 from __future__ import annotations
@@ -52,17 +51,10 @@ _TOKEN: Final = re.compile(r"`((?:[^`]|``)+)`|('(?:[^'\\]|\\.)*')|(\w+(?:\.[0-9]
 def generated_field(
     own_id: int, name: str, transform: Transform, source: Field, *, guard: bool
 ) -> Field:
-    """A column that holds the partition values of another.
+    """A column that holds the partition values of the column `source`, by Spark's rules.
 
-    Args:
-        own_id: Its id.
-        name: Its name.
-        transform: By Spark's rules.
-        source: The other column.
-        guard: Whether only the lake will ever write the table.
-
-    Raises:
-        InvalidInput: The transform has no meaning for the column's type, or Spark would round.
+    With `guard` only the lake will ever write the table. Raises `InvalidInput` if the transform
+    does not fit the column's type, or Spark would round.
     """
     transform.check(source.type, source.name)
     kind = source.type
@@ -100,7 +92,7 @@ def derived_of(schema: Schema, protocol: Mapping[str, Any]) -> dict[int, Derived
 
 
 def without_marks(schema: Schema) -> Schema:
-    """The schema of a table that others may have written: nothing is known of their zones."""
+    """The schema without marks of UTC, for tables that others may have written."""
     if not any(ZONE in f.metadata for f in schema.fields):
         return schema
     fields = tuple(
@@ -162,7 +154,7 @@ def _width(token: str, source: Type) -> int | None:
 
 
 def _tokens(text: str) -> list[str]:
-    """Words in lower case, whether quoted or not; texts with their quotes; signs."""
+    """The tokens of an expression: words in lower case without quotes, literals, signs."""
     out = []
     for quoted, literal, word, sign in _TOKEN.findall(text):
         out.append(literal or (quoted.replace("``", "`") or word).lower() or sign)

@@ -1,12 +1,8 @@
-"""An existing `_delta_log` as the lake's own nouns: a table's whole history, or one foreign commit.
+"""An existing `_delta_log`, read into the log's types: its whole history, or one foreign commit.
 
-`read_history` starts as far back as the log goes: at its first commit, or else at the oldest
-checkpoint from which every later commit is still there; the files of that checkpoint count as added
-by its version. Reading a history at once and reading it commit by commit give the same nouns.
-
-What is said here of a commit is what its file says. The one thing that is made up is the order of
-time: a commit's timestamp is later than the one before, by a millisecond where the writer's clock
-disagrees.
+`read_history` starts at the first commit, or else at the oldest checkpoint after which no commit is
+missing; the files of that checkpoint count as added by its version. Timestamps are those of the
+commits, except that each is at least a millisecond later than the one before.
 """
 
 from __future__ import annotations
@@ -52,14 +48,7 @@ _WINDOW: Final = 256
 def read_history(storage: Storage, location: str) -> TableHistory:
     """A table's history from its published log.
 
-    Args:
-        storage: The storage.
-        location: The table's directory, below the storage or absolute.
-
-    Raises:
-        TableNotFound: There is no Delta table.
-        CorruptTable: Its log is damaged.
-        UnsupportedFeature: It demands what this Lakeward does not know.
+    Raises `TableNotFound`, `CorruptTable`, and `UnsupportedFeature` for features that are unknown.
     """
     location = location.rstrip("/")
     failure = seen = None
@@ -89,17 +78,9 @@ def read_commit(
 ) -> ForeignActions | None:
     """One published commit, or None when it does not exist.
 
-    Args:
-        storage: The storage.
-        location: The table's directory, below the storage or absolute.
-        version: Of the commit.
-        definition: The one that holds before the commit.
-        uuid: The table's id, for commits without a transaction id of their own.
-        after_ms: The timestamp of the commit before.
-
-    Raises:
-        CorruptTable: The commit is damaged.
-        UnsupportedFeature: It demands what this Lakeward does not know.
+    `definition` holds before the commit and `after_ms` is the timestamp of the one before; `uuid`
+    is the table's id, for commits without a transaction id. Raises `CorruptTable`,
+    `UnsupportedFeature`.
     """
     location = location.rstrip("/")
     try:
@@ -116,10 +97,10 @@ def read_commit(
 
 
 def newest_version(storage: Storage, location: str, *, at_least: int) -> int:
-    """The newest version of a log of which `at_least` is known already.
+    """The newest version of a log that is known to have the version `at_least`.
 
-    Where commits after `at_least` were cleaned up, the newest version is still found by its
-    checkpoint; `read_commit` then gives None for the versions that are gone.
+    If commits after `at_least` were cleaned up, the newest version is found by its checkpoint;
+    `read_commit` then returns None for the versions in between.
     """
     location = location.rstrip("/")
     for version in range(at_least + 1, at_least + 1 + _PROBES):
@@ -131,7 +112,7 @@ def newest_version(storage: Storage, location: str, *, at_least: int) -> int:
 
 
 def _hint(storage: Storage, location: str) -> int:
-    """The version in `_last_checkpoint`; it may be anything."""
+    """The version in `_last_checkpoint`, -1 if there is none; it may be stale."""
     try:
         found = orjson.loads(storage.read(last_checkpoint_path(location)))
         version = found["version"]
@@ -147,7 +128,7 @@ def _read_segment(storage: Storage, segment: Segment) -> TableHistory:
         if start is not None:
             try:
                 state = state_of(storage, location, start)
-                replay.begin(start.version, state, *_told(storage, segment, start))
+                replay.begin(start.version, state, *_info_under(storage, segment, start))
             except CorruptTable as error:  # a later checkpoint may be sound
                 failure = failure or error
                 continue
@@ -159,17 +140,17 @@ def _read_segment(storage: Storage, segment: Segment) -> TableHistory:
     raise failure or damaged(location, None, "it has neither commits nor checkpoints")
 
 
-def _told(
+def _info_under(
     storage: Storage, segment: Segment, start: Checkpoint
 ) -> tuple[dict[str, Any] | None, int]:
-    """What the commit under a checkpoint tells, if it is still there, and when it was made.
+    """The `commitInfo` of the commit under a checkpoint, if it still exists, and its time.
 
-    A checkpoint may be written, or copied, long after: then the next commit is what is known.
+    A checkpoint may be written, or copied, much later; then the next commit bounds the time.
     """
     info = _info_at(storage, segment, start.version)
-    told = timestamp_of(info)
-    if told is not None:
-        return info, told
+    made = timestamp_of(info)
+    if made is not None:
+        return info, made
     following = timestamp_of(_info_at(storage, segment, start.version + 1))
     if following is None:
         following = segment.commits.get(start.version + 1, start.modified_ms + 1)
@@ -206,7 +187,7 @@ def _commit_actions(data: bytes) -> Actions:
 
 
 class _Interpreter:
-    """Gives actions their meaning under the definition that holds, which they may change."""
+    """Turns actions into the log's types under the current definition, which they may change."""
 
     def __init__(
         self, location: str, uuid: str, definition: Definition | None, after_ms: int
@@ -219,7 +200,7 @@ class _Interpreter:
         self._files = FileReader(definition) if definition else None
 
     def define(self, actions: Actions) -> Definition | None:
-        """Take over protocol and metadata; the new definition where something changed."""
+        """Apply protocol and metadata; returns the definition if it changed."""
         if self.definition is not None and actions.metadata is None and actions.protocol is None:
             return None
         new = definition_of(actions.metadata, actions.protocol, self.definition)
@@ -238,7 +219,7 @@ class _Interpreter:
         return self._files
 
     def moment(self, written: int) -> int:
-        """A timestamp after the last one."""
+        """A timestamp later than the last one."""
         self.after_ms = max(written, self.after_ms + 1)
         return self.after_ms
 
@@ -293,11 +274,11 @@ class _Replay:
             self._definitions.append((version, definition))
             self._add(version, state.files(interpreter.files()))
             self._take(version, state.actions.app_transactions(), state.actions.domain_changes())
-            told = commit_info_of(info, interpreter.uuid, version)
-        self._commits.append(Commit(version, interpreter.moment(written), told))
+            about = commit_info_of(info, interpreter.uuid, version)
+        self._commits.append(Commit(version, interpreter.moment(written), about))
 
     def commit(self, version: int, actions: Actions) -> None:
-        """Go on with the next commit."""
+        """Apply the next commit."""
         written = timestamp_of(actions.info)
         if written is None:
             written = self._segment.commits[version]

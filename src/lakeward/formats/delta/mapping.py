@@ -1,8 +1,7 @@
-"""Tables whose columns have other names in their files than users see: column mapping by name.
+"""Column mapping by name: columns that have other names in files than users see.
 
-The schema of such a table names, beside every field, the one that its files hold. A scan of the
-files is planned with those names; field ids are the same on both sides, so statistics, partition
-values and derived values need no translation.
+The schema has both names of each field. Files are scanned by the names in the files; field ids are
+the same, so statistics, partition values and derived values need no translation.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ MODE: Final = f"{SETTINGS}mode"
 
 
 def is_mapped(definition: Definition) -> bool:
-    """Whether files name the columns in their own way."""
+    """Whether columns have names of their own in files."""
     return definition.properties.get(MODE, "none") == "name"
 
 
@@ -33,12 +32,12 @@ def needs_engine(definition: Definition) -> bool:
 
 
 def unmapped(schema: Schema) -> Schema:
-    """The schema without what it says of columns in files."""
+    """The schema without the metadata of column mapping."""
     return Schema(tuple(_unmapped(field) for field in schema.fields), schema.last_id)
 
 
 def physical(definition: Definition) -> Definition:
-    """The definition with the names that files have."""
+    """The definition with the names in files."""
     return known(definition, _physical)
 
 

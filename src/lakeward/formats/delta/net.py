@@ -30,16 +30,13 @@ def net_of(
     root: str,
     base: Callable[[str], Sequence[LoggedFile]],
 ) -> Net:
-    """The net effect of a copy's commits after its first.
+    """The net effect of a copy's commits after its first. Raises `CorruptTable`.
 
     Args:
         commits: In order.
         directory: The copy's directory, below the table.
         root: The table's full address.
-        base: The base's files at a path, as the copy names it.
-
-    Raises:
-        CorruptTable: The copy removed a file that it never had.
+        base: Returns the base's files at a path, as the copy names it.
     """
     statements = [c for c in commits if c.info.operation != BRANCHED]
     replay = _Replay(root, base)

@@ -1,7 +1,7 @@
-"""Delta's actions as the lake's nouns.
+"""Delta's JSON actions, parsed into the log's types.
 
-Nothing here trusts its input; whoever calls runs it inside `damage.understanding`, which names the
-table and the version when an action is not what the protocol says.
+Input is not trusted: callers wrap calls in `damage.understanding`, which names the table and the
+version when an action violates the protocol.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _READABLE: Final = frozenset(
 
 @dataclass(slots=True)
 class Actions:
-    """The actions of one file of the log, sorted by kind and otherwise as they stood."""
+    """The actions of one file of the log, sorted by kind."""
 
     info: dict[str, Any] | None = None
     protocol: dict[str, Any] | None = None
@@ -91,7 +91,7 @@ class Actions:
         }
 
     def app_transactions(self) -> tuple[AppTransaction, ...]:
-        """How far applications got."""
+        """The `txn` actions: the last number of each application."""
         return tuple(
             AppTransaction(
                 _text(t["appId"], "appId"),
@@ -103,10 +103,9 @@ class Actions:
 
 
 def actions_of(data: bytes) -> Actions:
-    """The actions of a commit, or of a checkpoint in JSON; unknown kinds of them are ignored.
+    """The actions of a commit, or of a checkpoint in JSON; unknown kinds are ignored.
 
-    Raises:
-        ValueError: A line is not an action.
+    Raises `ValueError` if a line is not an action.
     """
     out = Actions()
     lists = {
@@ -152,12 +151,10 @@ def definition_of(
     protocol: Mapping[str, Any] | None,
     previous: Definition | None,
 ) -> Definition:
-    """The definition after these actions; what they leave out stays as it was.
+    """The definition after these actions, which change the previous one.
 
-    Raises:
-        ValueError: There is no protocol or no metadata, not even before.
-        CorruptTable: The schema cannot be understood.
-        UnsupportedFeature: It needs a newer Lakeward.
+    Raises `ValueError` if protocol or metadata are missing, `CorruptTable` for a bad schema, and
+    `UnsupportedFeature` if it needs a newer Lakeward.
     """
     if previous is None and (metadata is None or protocol is None):
         message = f"its first commit has no {'metaData' if metadata is None else 'protocol'}"
@@ -198,7 +195,7 @@ def definition_of(
 
 
 def commit_info_of(source: Mapping[str, Any] | None, uuid: str, version: int) -> CommitInfo:
-    """What a foreign commit tells of itself."""
+    """The `commitInfo` of a foreign commit."""
     raw = source or {}
     tags = raw.get("tags")
     tags = tags if isinstance(tags, dict) else {}
@@ -226,15 +223,15 @@ def is_ours(info: CommitInfo) -> bool:
 def trust_in(info: CommitInfo) -> Trust:
     """How far the statistics of a commit can be trusted, by the engine that wrote it.
 
-    Lakeward loses nothing, and gives a column with NaN no bounds. Spark orders NaN as we do, so
-    that the upper bound of a column with NaN is NaN, which is no bound.
+    Lakeward rounds nothing, and writes no bounds for a column with NaN. Spark orders NaN as the
+    lake does: the upper bound of a column with NaN is NaN, which is no bound.
     """
     ours = is_ours(info)
     return Trust(exact=ours, orders_nan=ours or info.engine.startswith(_SPARK))
 
 
 def timestamp_of(source: Mapping[str, Any] | None) -> int | None:
-    """When a commit says it was made: by its in-commit timestamp, else by its writer's clock."""
+    """A commit's timestamp: the in-commit one, else its writer's clock."""
     for name in ("inCommitTimestamp", "timestamp"):
         found = (source or {}).get(name)
         if type(found) is int and 0 <= found <= _LAST_MOMENT:
@@ -243,11 +240,7 @@ def timestamp_of(source: Mapping[str, Any] | None) -> int | None:
 
 
 def vector_of(source: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A deletion vector's descriptor, without the keys that say nothing.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """A deletion vector's descriptor without null values. Raises `ValueError`."""
     if source is None:
         return None
     out = {k: v for k, v in source.items() if v is not None}
@@ -263,12 +256,12 @@ def vector_of(source: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def removed_key(action: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Which file a `remove` means: its path and the identity of its deletion vector."""
+    """The file of a `remove`: its path and the identity of its deletion vector."""
     return _path(action["path"]), vector_id(vector_of(action.get("deletionVector")))
 
 
 class FileReader:
-    """Makes data files of `add` actions that fall under one definition."""
+    """Parses `add` actions under one definition."""
 
     def __init__(self, definition: Definition) -> None:
         self._statistics = StatsReader(definition.schema)
@@ -312,7 +305,7 @@ class FileReader:
         return bool(self._partition)
 
     def partition(self, source: Mapping[str, str | None] | None) -> dict[int, Value]:
-        """Neutral values by field id; files of one partition share them."""
+        """Neutral partition values by field id; files of one partition share a dictionary."""
         if not self._partition:
             return {}
         given = source or {}
@@ -329,11 +322,7 @@ class FileReader:
 
 
 def check_readable(definition: Definition, location: str) -> None:
-    """Refuse a table whose log may not mean what it seems to.
-
-    Raises:
-        UnsupportedFeature: Its protocol demands what this Lakeward does not know.
-    """
+    """Raise `UnsupportedFeature` for a protocol that this Lakeward cannot read correctly."""
     protocol = definition.protocol
     variants = [name for name, kind in only_shown(definition.schema) if kind == "variant"]
     if variants and _SHREDDED & set(protocol.get("readerFeatures") or ()):
@@ -374,7 +363,7 @@ def _protocol(source: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _extra(action: Mapping[str, Any], path: str) -> dict[str, Any] | None:
-    """What an action says of its file that has no place of its own; its spelling where not ours."""
+    """Keys of an action without a place of their own, and the path if spelled differently."""
     extra = None
     if len(action) > len(_FILE_KEYS & action.keys()):
         extra = {k: v for k, v in action.items() if v is not None and k not in _FILE_KEYS}

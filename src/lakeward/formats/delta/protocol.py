@@ -1,8 +1,7 @@
-"""What a Delta table demands of its readers and writers, and the guard.
+"""The Delta protocol of tables: features that readers and writers must know, and the guard.
 
-The guard is a writer feature that nobody else knows: engines go on reading a guarded table and
-refuse to write it, so only the log gives out its versions and a ratified commit can always be
-published.
+The guard is a writer feature that no other engine knows: engines read a guarded table and refuse to
+write it, so only the log gives out its versions and a ratified commit can always be published.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _WRITABLE: Final = frozenset(
 
 
 def new_protocol(definition: Definition, *, guard: bool) -> dict[str, Any]:
-    """The protocol of a new table: what it uses and no more."""
+    """The protocol of a new table: only the features that it uses."""
     writer: set[str] = {GUARD, ICT} if guard else set()
     reader: set[str] = set()
     if definition.constraints:
@@ -75,7 +74,7 @@ def new_protocol(definition: Definition, *, guard: bool) -> dict[str, Any]:
 
 
 def guarded(protocol: Mapping[str, Any]) -> dict[str, Any]:
-    """An existing table's protocol with the guard, its other demands kept."""
+    """An existing table's protocol with the guard; its other features stay."""
     version = int(protocol["minReaderVersion"])
     writer = writer_features(protocol) | {GUARD, ICT}
     reader: set[str] | None = None
@@ -105,7 +104,7 @@ def has_in_commit_timestamps(definition: Definition) -> bool:
 
 
 def writer_features(protocol: Mapping[str, Any]) -> set[str]:
-    """Every feature that a writer must respect, spelled out where the version implies it."""
+    """Every feature that a writer must respect, including those that a version implies."""
     version = int(protocol["minWriterVersion"])
     if version >= 7:
         return set(protocol.get("writerFeatures") or ())
@@ -115,7 +114,7 @@ def writer_features(protocol: Mapping[str, Any]) -> set[str]:
 
 
 def active_features(definition: Definition) -> set[str]:
-    """The features that the table really uses: a legacy version implies more than that."""
+    """The features that the table uses; a legacy version implies more than that."""
     names = writer_features(definition.protocol) | set(
         definition.protocol.get("readerFeatures") or ()
     )
@@ -140,11 +139,7 @@ def active_features(definition: Definition) -> set[str]:
 
 
 def check_writable(definition: Definition, table: str) -> None:
-    """Refuse what the embedded engine cannot write, before any byte is written.
-
-    Raises:
-        UnsupportedFeature: The table uses a feature that needs Spark to write.
-    """
+    """Raise `UnsupportedFeature` if the embedded engine cannot write the table."""
     unknown = known(definition, _unknown)
     if unknown:
         what = f"Table {table} uses {', '.join(unknown)}, which the embedded engine cannot write."
@@ -152,7 +147,7 @@ def check_writable(definition: Definition, table: str) -> None:
 
 
 def is_writable(definition: Definition) -> bool:
-    """Whether the embedded engine understands everything that a writer must respect."""
+    """Whether the embedded engine supports every feature that a writer must respect."""
     return not known(definition, _unknown)
 
 
@@ -169,7 +164,7 @@ def _unknown(definition: Definition) -> list[str]:
 
 
 def _spelled(version: int, reader: set[str] | None, writer: set[str]) -> dict[str, Any]:
-    """A protocol whose writer features are listed, and whose reader features where not None."""
+    """A protocol that lists its writer features, and its reader features unless None."""
     out: dict[str, Any] = {"minReaderVersion": version, "minWriterVersion": 7}
     if reader is not None:
         out["readerFeatures"] = sorted(reader)

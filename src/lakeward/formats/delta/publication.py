@@ -1,6 +1,6 @@
 """A commit of the log as the bytes of `_delta_log/N.json`.
 
-The bytes depend on the commit alone: whoever publishes it, and however often, writes the same file.
+The bytes depend on the commit alone, so publishing again writes the same file.
 """
 
 from __future__ import annotations
@@ -21,18 +21,12 @@ LOG_DIRECTORY: Final = "_delta_log"
 
 
 def commit_path(location: str, version: int) -> str:
-    """Where a version is published."""
+    """Path of a version's published commit."""
     return f"{location}/{LOG_DIRECTORY}/{version:020d}.json"
 
 
 def commit_bytes(head: Head, commit: Commit, definition: Definition) -> bytes:
-    """The published bytes of a commit.
-
-    Args:
-        head: The table, for its id and name.
-        commit: With all its actions.
-        definition: The one that holds at the commit's version.
-    """
+    """The published bytes of a commit, under the definition that holds at its version."""
     lines: list[dict[str, Any]] = [{"commitInfo": commit_info(commit, definition)}]
     if commit.definition is not None:
         lines.append({"protocol": dict(commit.definition.protocol)})

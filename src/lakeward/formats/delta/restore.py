@@ -1,7 +1,7 @@
-"""The state that a checkpoint holds, read as Arrow columns.
+"""The state in a checkpoint, read as Arrow columns.
 
-Classic checkpoints in one or many parts and v2 checkpoints with sidecars are read alike: their rows
-are actions, whatever file they are in.
+Classic checkpoints in one or many parts and v2 checkpoints with sidecars are read alike: the rows
+of all files are actions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SMALL: Final = {
 
 @dataclass
 class State:
-    """A table's state: few actions as they are, many files as columns."""
+    """A table's state: few actions as dictionaries, many files as columns."""
 
     actions: Actions = field(default_factory=Actions)
     columns: list[pa.StructArray] = field(default_factory=list)
@@ -56,12 +56,7 @@ class State:
 
 
 def state_of(storage: Storage, location: str, checkpoint: Checkpoint) -> State:
-    """Read a checkpoint.
-
-    Raises:
-        CorruptTable: One of its files cannot be understood.
-        FileMissing: One of its files is gone.
-    """
+    """Read a checkpoint. Raises `CorruptTable`, `FileMissing`."""
     out = State()
     for path in checkpoint.paths:
         _read(out, storage.read(path), path, location, checkpoint.version)
@@ -129,7 +124,7 @@ def _adds(
 
 
 def _files(rows: pa.StructArray, reader: FileReader) -> Iterator[DataFile]:
-    """Actions of the columns, one by one; only the columns that hold something are looked at."""
+    """The files of rows; only columns that are not all null are converted."""
     columns: dict[str, list[Any]] = {}
     for part, column in zip(rows.type, rows.flatten(), strict=True):
         if column.null_count == len(column) or part.name == "dataChange":
@@ -163,7 +158,7 @@ def _maps(column: pa.MapArray) -> list[dict[str, Any] | None]:
 
 
 def _statistics(column: pa.StructArray) -> list[dict[str, Any] | None]:
-    """Statistics that a writer kept as columns, row by row as their JSON would be."""
+    """Statistics that a writer kept as columns, as dictionaries like those of their JSON."""
     whole: dict[str, list[Any]] = {}
     for part, inner in zip(column.type, column.flatten(), strict=True):
         if part.name in ("minValues", "maxValues", "nullCount") and pa.types.is_struct(inner.type):
@@ -192,7 +187,7 @@ def _ticks(column: pa.Array) -> list[Any]:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Maps come from Arrow as pairs."""
+    """A row without nulls, its maps, which Arrow returns as pairs, as dictionaries."""
     return {k: _dictionary(v) for k, v in row.items() if v is not None}
 
 

@@ -1,11 +1,10 @@
-"""Schemas as Delta's `schemaString` spells them.
+"""Schemas in Delta's `schemaString`, and back.
 
-Field ids and what Delta has no word for (millisecond timestamps, defaults, which fields are
-indexed) travel in field metadata, so that a lost store is rebuilt from published logs without
-loss.
+Field ids, and what Delta cannot express (millisecond timestamps, defaults, which fields are
+indexed), are stored in field metadata, so that a lost store can be rebuilt from published logs.
 
-Two types of Delta are read and not written. A `variant` is shown as files hold it, a struct of the
-bytes `metadata` and `value`; a `void` as a string that is always null.
+Two types of Delta are only read: a `variant` is shown as files hold it, a struct of the bytes
+`metadata` and `value`, and a `void` as a string that is always null.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ _OWN_KEYS: Final = frozenset({ID, TYPE, DEFAULT, INDEXED, NESTED_IDS, NESTED_TYP
 
 
 class UnknownType(ValueError):
-    """A column has a type that no column of the lake can have."""
+    """A column has a type that the lake does not support."""
 
     def __init__(self, kind: str, column: str = "") -> None:
         super().__init__(kind)
@@ -70,8 +69,7 @@ def schema_string(schema: Schema) -> str:
 def parse_schema(text: str, *, last_id: int = 0) -> Schema:
     """The schema of a `schemaString`; fields without an id of ours get fresh ones.
 
-    Raises:
-        CorruptTable: The text is no schema.
+    Raises `CorruptTable`.
     """
     try:
         body = orjson.loads(text)
@@ -96,17 +94,17 @@ def physical_name(field: Field) -> str:
 
 
 def has_timestamp_ntz(schema: Schema) -> bool:
-    """Whether a column is a timestamp without zone, which Delta calls a feature."""
+    """Whether a column is a timestamp without zone, which is a feature of Delta."""
     return any(isinstance(f.type, Primitive) and f.type.name.endswith("ntz") for f in schema.walk())
 
 
 def is_generated(field: Field) -> bool:
-    """Whether the column's values follow from others by an expression."""
+    """Whether the column's values are computed from others by an expression."""
     return EXPRESSION in field.metadata
 
 
 def only_shown(schema: Schema) -> list[tuple[str, str]]:
-    """The columns, or parts of columns, that can be read and not written, each with its type."""
+    """The columns, or parts of columns, that can only be read, each with its type."""
     return [(f.name, str(f.metadata[SHOWN_AS])) for f in schema.walk() if SHOWN_AS in f.metadata]
 
 
@@ -217,7 +215,7 @@ def _type(source: Any, ids: Ids, owner: dict[str, Any], path: str = "") -> Type:
 def _part(
     name: str, source: Any, nullable: Any, ids: Ids, owner: dict[str, Any], path: str
 ) -> Field:
-    """An element, key or value: the named field around it says what Delta cannot."""
+    """An element, key or value; its id and type are in the metadata of the field around it."""
     here = path + name
     own = _whole(_nested(owner, NESTED_IDS).get(here))
     kind = _finer(_nested(owner, NESTED_TYPES).get(here), source)
@@ -231,12 +229,12 @@ def _shown_as(source: Any) -> dict[str, Any]:
 
 
 def _finer(own: Any, source: Any) -> Primitive | None:
-    """The type that we meant, unless somebody else has changed the column since."""
+    """The lake's own type of a field, unless another engine has changed the type since."""
     return Primitive(own) if isinstance(own, str) and _TO_DELTA.get(own) == source else None
 
 
 def _nested(source: dict[str, Any], key: str) -> dict[str, Any]:
-    """What we said of the parts below a field; engines that pass by Arrow make a text of it."""
+    """Metadata about the parts below a field; some engines turn it into a text."""
     found = (source.get("metadata") or {}).get(key)
     if isinstance(found, str):
         with suppress(ValueError):
@@ -249,7 +247,7 @@ def _nested_ids(source: dict[str, Any]) -> list[int | None]:
 
 
 def _whole(value: Any) -> int | None:
-    """An id of ours, if it still is one."""
+    """A field id of ours, or None if the value is none."""
     if isinstance(value, str) and value.isdecimal() and len(value) < 10:
         value = int(value)
     return value if type(value) is int and value > 0 else None

@@ -1,7 +1,7 @@
-"""What is in a `_delta_log` directory, and which of it tells the longest history.
+"""The files of a `_delta_log` directory, and where the longest history in it starts.
 
-Only names are looked at. `_last_checkpoint` may be stale or missing, and compacted commits say
-nothing that single commits do not say better, so neither is needed to find the way.
+Only names are read. `_last_checkpoint` may be stale or missing, and compacted commits say nothing
+that single commits do not, so neither is used.
 """
 
 from __future__ import annotations
@@ -26,13 +26,7 @@ _CHECKPOINT: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The state at a version, in one or more files that are all there.
-
-    Attributes:
-        version: Of the state.
-        paths: Its files, in order.
-        modified_ms: When the last of them was written.
-    """
+    """A state in one or more files, all present, the last of them written at `modified_ms`."""
 
     version: int
     paths: tuple[str, ...]
@@ -41,7 +35,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The files of a log: when each commit was written, and the whole checkpoints, oldest first."""
+    """The files of a log: when each commit was written, and the complete checkpoints in order."""
 
     location: str
     commits: dict[int, int] = field(default_factory=dict)
@@ -53,10 +47,9 @@ class Segment:
         return max([*self.commits, *(c.version for c in self.checkpoints[-1:])])
 
     def starts(self) -> Iterator[Checkpoint | None]:
-        """Where the history may start, the longest first; None is the first commit.
+        """Where the history can start, the longest first; None is the first commit.
 
-        Raises:
-            CorruptTable: A version is missing that no checkpoint makes up for.
+        Raises `CorruptTable` if a version is missing that no checkpoint makes up for.
         """
         tip, whole = self.version, self._unbroken()
         if whole == 0:
@@ -72,7 +65,7 @@ class Segment:
         yield from found
 
     def _unbroken(self) -> int:
-        """The oldest version from which every commit up to the newest version is there."""
+        """The oldest version from which every commit up to the newest exists."""
         version = self.version + 1
         while version - 1 in self.commits:
             version -= 1
@@ -80,12 +73,7 @@ class Segment:
 
 
 def segment_of(storage: Storage, location: str) -> Segment:
-    """List a table's log.
-
-    Raises:
-        TableNotFound: There is no log, or nothing in it.
-        CorruptTable: It has versions that no table can have.
-    """
+    """List a table's log. Raises `TableNotFound`, `CorruptTable`."""
     commits: dict[int, int] = {}
     whole: dict[tuple[int, str], tuple[str, int]] = {}
     parts: dict[tuple[int, int], dict[int, tuple[str, int]]] = {}

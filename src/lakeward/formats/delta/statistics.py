@@ -1,13 +1,11 @@
-"""Statistics of data files as other engines wrote them, read as bounds that are safe to prune by.
+"""Statistics of data files by other engines, read as bounds that are safe to prune by.
 
-Engines round: Spark and delta-rs cut timestamps to milliseconds, and delta-rs passes decimals
-through floating point. Bounds are widened by as much as may have been lost, unless Lakeward itself
-wrote them, which rounds outwards. A bound that cannot be understood is dropped: statistics only
-help, and a table must not be refused for them.
+Engines round: Spark and delta-rs cut timestamps to milliseconds, and delta-rs converts decimals to
+floating point. Bounds are widened by as much as may have been lost, unless Lakeward wrote them,
+which rounds outwards. A bound that cannot be parsed is dropped.
 
-Most writers leave NaN out of the bounds of a column, and NaN is greater than every number. So the
-upper bound of a float or double column is kept only where its writer is known to give none for a
-column that has a NaN.
+Most writers leave NaN out of bounds, and NaN is greater than every number. So the upper bound of a
+float or double column is kept only if its writer gives none for a column that has a NaN.
 """
 
 from __future__ import annotations
@@ -43,14 +41,14 @@ _NUMBERS: Final = (float, int, decimal.Decimal)
 
 
 class Ticks(int):
-    """Days or microseconds since 1970, as Arrow holds them; a number in JSON may mean anything."""
+    """Days or microseconds since 1970 from Arrow, unlike a number in JSON of unknown meaning."""
 
 
 class Trust(NamedTuple):
     """What is known of the writer of some statistics.
 
     Attributes:
-        exact: It loses nothing, so that bounds need not be widened.
+        exact: It does not round, so bounds need not be widened.
         orders_nan: It gives no finite upper bound for a column that has a NaN.
     """
 
@@ -77,12 +75,7 @@ class StatsReader:
         self._load: Callable[[str], Any] = _load_exactly if exact else orjson.loads
 
     def text(self, source: str, trust: Trust) -> tuple[int | None, FileStats | None]:
-        """Rows and bounds of a `stats` text.
-
-        Args:
-            source: The text.
-            trust: What is known of its writer.
-        """
+        """Rows and bounds of a `stats` text."""
         try:
             body = self._load(source)
         except (ValueError, RecursionError):
@@ -90,7 +83,7 @@ class StatsReader:
         return self.body(body, trust) if type(body) is dict else (None, None)
 
     def body(self, body: Mapping[str, Any], trust: Trust) -> tuple[int | None, FileStats | None]:
-        """Rows and bounds of statistics that were taken apart already."""
+        """Rows and bounds of parsed statistics."""
         rows = body.get("numRecords")
         if type(rows) is not int or not 0 <= rows <= MAX_KEY:
             rows = None
@@ -227,7 +220,7 @@ def _decimal(scale: int) -> _Convert:
 
 
 def _may_be_rounded(number: decimal.Decimal, scale: int) -> bool:
-    """Whether a decimal of more digits may have become this one by way of floating point."""
+    """Whether this may be a decimal of more digits, rounded by floating point."""
     if _WIDE.scaleb(number.copy_abs(), scale) < _SAFE_DIGITS:
         return False
     return len(_WIDE.normalize(number).as_tuple().digits) <= _FLOAT_DIGITS

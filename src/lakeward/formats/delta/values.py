@@ -1,4 +1,4 @@
-"""Partition values and statistics as Delta spells them."""
+"""Paths, partition values and statistics in Delta's text forms."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ _PLAIN_PATH: Final = re.compile(rf"[A-Za-z0-9{re.escape(_SAFE)}]+")
 
 
 def encode_path(path: str) -> str:
-    """A file's path as the log's URI."""
+    """A file's path as a URI in the log."""
     return path if _PLAIN_PATH.fullmatch(path) else quote(path, safe=_SAFE)
 
 
 def written_path(file: DataFile) -> str:
-    """A file's path exactly as the log spells it.
+    """A file's path exactly as the log has it.
 
-    Readers tell files apart by this spelling, so an adopted file is removed under the one that its
-    own writer chose, which `extra` holds where it is not ours.
+    Readers identify files by this text, so an adopted file is removed by its writer's text, which
+    `extra` holds where it differs from ours.
     """
     return log_path(file.path, file.extra)
 
 
 def log_path(path: str, extra: Mapping[str, Any] | None) -> str:
-    """The same of a file's path and what its log entry had besides."""
+    """The same for a path and the `extra` of its file."""
     kept = extra.get("path") if extra else None
     return str(kept) if kept else encode_path(path)
 
@@ -63,10 +63,9 @@ def decode_path(path: str) -> str:
 
 
 def file_path(path: str) -> str:
-    """The path of a file that somebody's log names: below the table, or absolute.
+    """The path of a file in a foreign log: below the table, or absolute.
 
-    Raises:
-        ValueError: It is no path, or climbs out of the table.
+    Raises `ValueError` if it is none, or leads out of the table.
     """
     local = path.startswith("file:")
     found = unquote(path, errors="strict") if "%" in path else path
@@ -80,7 +79,7 @@ def file_path(path: str) -> str:
 
 
 def vector_id(descriptor: Mapping[str, Any] | None) -> str | None:
-    """What tells one deletion vector of a file from another; None for a file without one."""
+    """The identity of a deletion vector among those of a file; None for none."""
     if descriptor is None:
         return None
     offset = descriptor.get("offset")
@@ -99,7 +98,7 @@ def partition_values(file: DataFile, schema: Schema) -> dict[str, str | None]:
 
 
 def partition_text(field: Field, value: Value) -> str | None:
-    """One partition value as Delta's text; missing stays missing."""
+    """One partition value as Delta's text; null stays None."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -117,10 +116,9 @@ def partition_text(field: Field, value: Value) -> str | None:
 
 
 def partition_value(field: Field, text: str | None) -> Value:
-    """The value that a text in `partitionValues` means; missing and empty are the same in Delta.
+    """The value of a text in `partitionValues`; null and empty are the same in Delta.
 
-    Raises:
-        ValueError: The text is no value of the field's type.
+    Raises `ValueError` if the text is no value of the field's type.
     """
     if text is None or text == "":
         return None
@@ -148,7 +146,7 @@ def partition_value(field: Field, text: str | None) -> Value:
 
 
 def stats_json(file: DataFile, schema: Schema) -> str | None:
-    """Delta's `stats` text. Bounds are outer bounds for every reader."""
+    """Delta's `stats` text. Bounds are never too narrow."""
     if file.rows is None:
         return None
     out: dict[str, Any] = {"numRecords": file.rows}
@@ -180,9 +178,9 @@ def stats_text(text: str, rows: int | None, schema: Schema, *, has_vector: bool)
 
 
 def spelled_as_they_are(schema: Schema) -> dict[int, str] | None:
-    """The names of a schema's columns in statistics, where every bound is spelled as the log does.
+    """Column names in statistics, if the log's text of every bound is also Delta's.
 
-    None where one is not, and where a name could be taken for the number of a column.
+    None if a bound's text differs, or a name could be mistaken for a field id.
     """
     spellings = _spellings(schema)
     if any(spell is not None or name.isdigit() for name, spell in spellings.values()):
@@ -195,17 +193,13 @@ _Spell = Callable[[Value, bool], Any]
 
 @lru_cache(maxsize=256)
 def _spellings(schema: Schema) -> dict[int, tuple[str, _Spell | None]]:
-    """By field id: the name in statistics, and how bounds are spelled where not as they are.
-
-    A checkpoint spells the statistics of every file, so what depends on the schema alone is found
-    out once.
-    """
+    """By field id: the name in statistics, and the converter of bounds that need one."""
     return {i: (physical_name(f), _spelling(f)) for i, f in schema.by_id.items()}
 
 
 @lru_cache(maxsize=256)
 def _text_spellings(schema: Schema) -> dict[str, tuple[str, _Spell | None]]:
-    """The same by the field ids' texts."""
+    """The same by the texts of field ids."""
     return {str(i): spelling for i, spelling in _spellings(schema).items()}
 
 
@@ -246,7 +240,7 @@ def _bounds(
 
 
 def _timestamp(value: int, zone: str, *, up: bool) -> str:
-    """Whole milliseconds, because that is what readers keep: rounded outwards."""
+    """A timestamp in whole milliseconds, as readers keep them, rounded outwards."""
     if not _FIRST <= value <= _LAST:
         message = f"{value} is beyond all calendars"
         raise OverflowError(message)
@@ -260,5 +254,5 @@ def _timestamp(value: int, zone: str, *, up: bool) -> str:
 
 @lru_cache(maxsize=4096)
 def _day(days: int) -> str:
-    """The date so many days after 1970 began; many files tell of few days."""
+    """The date so many days after 1970-01-01."""
     return (_EPOCH + timedelta(days=days)).isoformat()

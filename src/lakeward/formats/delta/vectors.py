@@ -1,7 +1,7 @@
-"""Where deletion vectors lie, and how a log says so.
+"""Names and addresses of deletion vectors.
 
-A descriptor of the storage type `u` names its file by a UUID and a directory below the table, so it
-means another file when it is read in another place; one of type `p` names it by its full address.
+A descriptor of storage type `u` names its file by a UUID and a directory below the table, so it
+depends on the table that it is read in; one of type `p` has the full address.
 """
 
 from __future__ import annotations
@@ -27,16 +27,11 @@ _Z85: Final = (
 
 
 def address(path: str, root: str, *, as_spark: bool = True) -> str:
-    """The full address of a file, as a URL.
+    """The full address of a file below `root`, or of an absolute path, as a URL.
 
-    Only what a URL cannot hold is escaped. Spark compares addresses of files that get a deletion
-    vector letter by letter with its own, which have one slash after `file:`; delta-rs can replace
-    only files whose addresses have three.
-
-    Args:
-        path: Below the root, or absolute.
-        root: A directory's full name, as storages give it.
-        as_spark: Whether files of this machine get Spark's own spelling.
+    Only characters that a URL cannot have are escaped. Spark compares addresses of files that get a
+    deletion vector as text with its own, which have one slash after `file:`; delta-rs can replace
+    only files whose addresses have three. `as_spark` chooses Spark's form.
     """
     full = path if path.startswith("/") or "://" in path else f"{root}/{path}"
     place = escaped(full)
@@ -45,12 +40,12 @@ def address(path: str, root: str, *, as_spark: bool = True) -> str:
 
 
 def escaped(name: str) -> str:
-    """A full name with what a URL cannot hold escaped."""
+    """A full path with the characters escaped that a URL cannot have."""
     return _ILLEGAL.sub(lambda found: quote(found[0], safe=""), name)
 
 
 def absolute_vector(vector: Mapping[str, Any] | None, root: str) -> dict[str, Any] | None:
-    """A deletion vector's descriptor that means the same wherever it is read."""
+    """A deletion vector's descriptor with the full address of its file."""
     if vector is None or vector["storageType"] != "u":
         return None if vector is None else dict(vector)
     place = address(vector_file(vector), root)
@@ -58,7 +53,7 @@ def absolute_vector(vector: Mapping[str, Any] | None, root: str) -> dict[str, An
 
 
 def moved_vector(vector: Mapping[str, Any] | None, directory: str) -> dict[str, Any] | None:
-    """The descriptor of a vector that was written on a copy, as the table's log names it."""
+    """The descriptor of a vector that was written on a branch, for the table's log."""
     if vector is None or vector["storageType"] != "u":
         return None if vector is None else dict(vector)
     text = str(vector["pathOrInlineDv"])
@@ -68,7 +63,7 @@ def moved_vector(vector: Mapping[str, Any] | None, directory: str) -> dict[str, 
 
 
 def vector_file(vector: Mapping[str, Any]) -> str:
-    """The file of a vector that is named below its table."""
+    """The path of a vector's file below the table."""
     text = str(vector["pathOrInlineDv"])
     prefix, encoded = text[:-_UUID_LENGTH], text[-_UUID_LENGTH:]
     name = file_name(uuid.UUID(bytes=decoded(encoded)))
@@ -76,7 +71,7 @@ def vector_file(vector: Mapping[str, Any]) -> str:
 
 
 def vector_path(vector: Mapping[str, Any]) -> str | None:
-    """The file of a vector as the table's log names files; None for one in the log itself."""
+    """The path of a vector's file in the table's log; None for a vector in the log itself."""
     match vector["storageType"]:
         case "u":
             return vector_file(vector)
@@ -87,12 +82,12 @@ def vector_path(vector: Mapping[str, Any]) -> str | None:
 
 
 def new_name(transaction_id: str) -> uuid.UUID:
-    """A name for a new file of vectors; `is_of` tells whose it is."""
+    """A name for a new file of vectors, by which `is_of` recognises the transaction."""
     return uuid.UUID(bytes=_mark(transaction_id) + secrets.token_bytes(16 - _MARK))
 
 
 def file_name(name: uuid.UUID) -> str:
-    """What the file of that name is called in the table's directory."""
+    """The file name of a file of vectors."""
     return f"deletion_vector_{name}.bin"
 
 
@@ -106,7 +101,7 @@ def is_of(path: str, transaction_ids: Iterable[str]) -> bool:
 
 
 def named(name: uuid.UUID) -> str:
-    """A file's name as a descriptor spells it."""
+    """A file's name in a descriptor, in Z85."""
     out = []
     for start in range(0, 16, 4):
         word = int.from_bytes(name.bytes[start : start + 4], "big")
@@ -115,7 +110,7 @@ def named(name: uuid.UUID) -> str:
 
 
 def decoded(text: str) -> bytes:
-    """The bytes that a descriptor spells in Z85."""
+    """The bytes of a text in Z85."""
     out = bytearray()
     for start in range(0, len(text), 5):
         value = 0

@@ -1,4 +1,4 @@
-"""A table's definition in its metadata document: schemas, specs, properties, and back."""
+"""A table's definition in its metadata document (schemas, specs, properties), and back."""
 
 from __future__ import annotations
 
@@ -34,11 +34,7 @@ _UNSORTED: Final = {"order-id": 0, "fields": []}
 
 
 def new_protocol(properties: Mapping[str, str]) -> dict[str, Any]:
-    """What a new table demands of its readers and writers.
-
-    Raises:
-        UnsupportedFeature: The embedded engine cannot write that version of the format.
-    """
+    """The format version of a new table. Raises `UnsupportedFeature`."""
     asked = properties.get(FORMAT_VERSION, "2")
     if asked != "2":
         what = f"Iceberg's format version {asked} cannot be written by the embedded engine."
@@ -47,18 +43,13 @@ def new_protocol(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def new_document(
-    head: Head, definition: Definition, location: str, *, at_ms: int, told: Mapping[str, Any]
+    head: Head, definition: Definition, location: str, *, at_ms: int, created_by: Mapping[str, Any]
 ) -> Document:
     """The first document of a table, which has no snapshot yet.
 
-    Args:
-        head: Whose it is.
-        definition: Its first.
-        location: The table's directory.
-        at_ms: When.
-        told: What is known of its making, as plain JSON values.
+    `created_by` has facts about the creation, as plain JSON values.
     """
-    created = orjson.dumps({"at_ms": at_ms, **told}).decode()
+    created = orjson.dumps({"at_ms": at_ms, **created_by}).decode()
     body: dict[str, Any] = {
         FORMAT_VERSION: definition.protocol[FORMAT_VERSION],
         "table-uuid": head.uuid,
@@ -83,7 +74,7 @@ def new_document(
 
 
 def properties_json(head: Head, definition: Definition) -> dict[str, str]:
-    """The table properties of a definition, with what Iceberg has no other place for."""
+    """The table properties of a definition, with what has no other place in Iceberg."""
     out = {k: v for k, v in definition.properties.items() if k != FORMAT_VERSION}
     out[NAME] = str(head.name)
     if definition.comment is not None:
@@ -96,11 +87,9 @@ def properties_json(head: Head, definition: Definition) -> dict[str, str]:
 
 
 def definition_of(document: Document, schema_id: int | None = None) -> Definition:
-    """The definition that a document describes, or that one of its older schemas did.
+    """The definition in a document, with its current schema or an older one.
 
-    Raises:
-        CorruptTable: It contradicts itself.
-        UnsupportedFeature: It asks for what the lake does not know.
+    Raises `CorruptTable`, `UnsupportedFeature`.
     """
     body = document.body
     if document.format_version not in (1, 2, 3):
@@ -154,7 +143,7 @@ def schemas_of(body: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
 
 
 def created_of(document: Document) -> dict[str, Any]:
-    """What is known of the making of a table; nothing where no lake made it."""
+    """Facts about the creation of a table by a lake; empty where no lake made it."""
     try:
         found = orjson.loads(document.properties.get(CREATED, "{}"))
     except orjson.JSONDecodeError:
@@ -163,12 +152,7 @@ def created_of(document: Document) -> dict[str, Any]:
 
 
 def initial_defaults(document: Document, schema: Schema) -> dict[int, Value]:
-    """The values of columns in files that were written before there was the column, by field id.
-
-    Args:
-        document: The table's; every schema that it still has is looked at.
-        schema: The columns of interest.
-    """
+    """Values of columns in files older than the column, by field id, of all schemas."""
     found: dict[int, Any] = {}
     _collect_defaults(list(schemas_of(document.body).values()), found)
     return {f.id: from_json(f.type, found[f.id]) for f in schema.walk() if f.id in found}

@@ -21,12 +21,7 @@ EQUALITY_IDS: Final = "equality_ids"
 
 
 class DeleteIndex:
-    """The delete files of a snapshot.
-
-    Args:
-        specs: The table's partition specs by id.
-        location: Of the table, for errors.
-    """
+    """The delete files of a snapshot; `specs` are the table's partition specs by id."""
 
     def __init__(self, specs: Mapping[int, Mapping[str, Any]], location: str) -> None:
         self._location = location
@@ -39,11 +34,7 @@ class DeleteIndex:
         }
 
     def add(self, entry: Any) -> None:
-        """Take a delete file, as its manifest lists it.
-
-        Raises:
-            UnsupportedFeature: It has a format that the lake does not read.
-        """
+        """Add a manifest's entry of a delete file. Raises `UnsupportedFeature`."""
         found = entry.data_file
         is_equality = found.content.name == "EQUALITY_DELETES"
         formats = ("PARQUET",) if is_equality else ("PARQUET", "PUFFIN")
@@ -58,7 +49,7 @@ class DeleteIndex:
             self._positions.add_delete_file(entry, partition_key=found.partition)
 
     def applying(self, entry: Any) -> list[dict[str, Any]]:
-        """What is noted of the delete files that apply to a data file, in order of their paths."""
+        """Paths and formats of the delete files that apply to a data file, sorted."""
         found, sequence = entry.data_file, entry.sequence_number or 0
         positions = self._positions.for_data_file(sequence, found, partition_key=found.partition)
         out = [{"path": d.file_path, "format": d.file_format.name} for d in positions]
@@ -74,6 +65,6 @@ def _is_same_partition(deletes: Any, data: Any) -> bool:
 
 
 def _partition(file: Any) -> tuple[Any, ...]:
-    """What tells a partition apart; NaN, which does not equal itself, by its name."""
+    """A value that identifies a partition; NaN, which does not equal itself, by its name."""
     values = [file.partition[i] for i in range(len(file.partition))]
     return (file.spec_id or 0, *("NaN" if v != v else v for v in values))

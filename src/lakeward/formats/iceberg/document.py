@@ -1,8 +1,7 @@
 """A table's metadata document, and the next one derived from it.
 
-A document grows with every snapshot, and a commit changes only a few words of it. So the lists that
-grow are kept as the JSON text of their parts: the next document takes them over as they are and
-adds one. Published documents never change, so what was read or written once is remembered.
+A document grows with every snapshot, while a commit changes little of it. So the growing lists are
+kept as JSON text: the next document copies them and appends one entry.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ class Document:
     """One published metadata document.
 
     Attributes:
-        location: Where it is published.
-        body: Everything but the lists that grow.
+        location: Its full path.
+        body: Everything but the growing lists.
         snapshots: Oldest first, as JSON text with commas between them.
         snapshot_log: Which snapshot was current since when, in the same form.
         metadata_log: The documents before this one, each as JSON text.
@@ -89,7 +88,7 @@ class Document:
     def after(
         self, location: str, updated_ms: int, changes: Mapping[str, Any] | None = None
     ) -> Document:
-        """The next document, with some words of its body changed."""
+        """The next document, with some keys of its body changed."""
         entry = {"timestamp-ms": self.updated_ms, "metadata-file": self.location}
         most = max(1, int(self.properties.get(PREVIOUS_VERSIONS, "100")))
         return replace(
@@ -100,7 +99,7 @@ class Document:
         )
 
     def with_snapshot(self, snapshot: Mapping[str, Any]) -> Document:
-        """The same document with one more snapshot, which is current on the main branch."""
+        """The document with one more snapshot, current on the main branch."""
         number = snapshot["snapshot-id"]
         main = {**(self.body.get("refs") or {}).get("main", {"type": "branch"})}
         entry = {"timestamp-ms": snapshot["timestamp-ms"], "snapshot-id": number}
@@ -124,11 +123,7 @@ class Document:
 
 
 def parse(location: str, data: bytes) -> Document:
-    """The document of a metadata file.
-
-    Raises:
-        CorruptTable: It is none.
-    """
+    """The document of a metadata file. Raises `CorruptTable`."""
     try:
         if location.endswith(".gz.metadata.json") or data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
@@ -159,9 +154,9 @@ def parse(location: str, data: bytes) -> Document:
 
 
 def _as_encoded(location: str, data: bytes) -> Document | None:
-    """A document as `encode` spells it, without a look at the snapshots before the newest.
+    """A document in the form of `encode`, without parsing snapshots before the newest.
 
-    Inside a text JSON escapes quotation marks, so no text can look like the marks between lists.
+    JSON escapes quotes inside of strings, so no string can look like the marks between the lists.
     """
     rest, _, metadata_log = data.rpartition(_METADATA_LOG)
     rest, _, snapshot_log = rest.rpartition(_SNAPSHOT_LOG)

@@ -1,4 +1,4 @@
-"""Tables of other catalogs, found by pyiceberg; nothing is changed there."""
+"""Tables of other catalogs, opened by pyiceberg; nothing is changed there."""
 
 from __future__ import annotations
 
@@ -18,25 +18,19 @@ _PLAIN: Final = ("type", "name", "py-catalog-impl", "init_catalog_tables")
 
 
 def pointer_in(properties: Mapping[str, str], identifier: str) -> str:
-    """Where another catalog says a table's current metadata document is.
+    """The current metadata document of a table, given as `namespace.table`, in another catalog.
 
-    Args:
-        properties: As pyiceberg's `load_catalog` takes them; `name` is the catalog's own name.
-        identifier: The table there, as `namespace.table`.
-
-    Raises:
-        TableNotFound: The catalog has no such table.
-        InvalidInput: There is no catalog that these properties describe.
-        StorageError: It cannot be asked.
+    `properties` are those of pyiceberg's `load_catalog`; `name` is the catalog's own name. Raises
+    `TableNotFound`, `InvalidInput` if the catalog cannot be opened, and `StorageError`.
     """
-    # pyiceberg makes the tables of a SQL catalog where they are missing unless it is told not to.
+    # pyiceberg makes the tables of a SQL catalog where they are missing unless it is asked not to.
     asked = {"init_catalog_tables": "false", **properties}
     name = str(asked.pop("name", "default"))
     missing = pyiceberg("exceptions")
     try:
         found = pyiceberg("catalog").load_catalog(name, **asked)
     except Exception as error:  # noqa: BLE001  each kind of catalog has errors of its own
-        what = f"The catalog {name!r} cannot be opened: {_told(error, properties)}"
+        what = f"The catalog {name!r} cannot be opened: {_without_secrets(error, properties)}"
         raise InvalidInput(what, hint="Check its properties.") from None
     try:
         return str(found.load_table(identifier).metadata_location)
@@ -44,7 +38,8 @@ def pointer_in(properties: Mapping[str, str], identifier: str) -> str:
         what = f"The catalog {name!r} has no table {identifier}."
         raise TableNotFound(what, hint="Name it as `namespace.table`.", table=identifier) from None
     except Exception as error:  # noqa: BLE001
-        what = f"The catalog {name!r} cannot tell of {identifier}: {_told(error, properties)}"
+        reason = _without_secrets(error, properties)
+        what = f"The catalog {name!r} cannot tell of {identifier}: {reason}"
         raise StorageError(what, hint="Check its properties and its storage.") from None
     finally:
         _close(found)
@@ -57,8 +52,8 @@ def _close(catalog: Any) -> None:
         catalog.engine.dispose()
 
 
-def _told(error: Exception, properties: Mapping[str, str]) -> str:
-    """An error's own words without what the catalog's properties keep secret."""
+def _without_secrets(error: Exception, properties: Mapping[str, str]) -> str:
+    """An error's message without the values of the catalog's properties, which may be secret."""
     text = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
     values = [str(v) for k, v in properties.items() if k not in _PLAIN]
     secrets = {m["secret"] for v in values for m in _PASSWORD.finditer(v)}

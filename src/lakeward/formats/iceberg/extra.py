@@ -1,4 +1,4 @@
-"""pyiceberg where it is installed, and its name where it is not."""
+"""Imports pyiceberg when it is needed; raises `MissingExtra` if it is not installed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,7 @@ from lakeward.errors import MissingExtra
 
 
 def pyiceberg(module: str) -> ModuleType:
-    """One of pyiceberg's modules, loaded when it is first needed.
-
-    Raises:
-        MissingExtra: pyiceberg is not installed.
-    """
+    """One of pyiceberg's modules. Raises `MissingExtra`."""
     try:
         return import_module(f"pyiceberg.{module}")
     except ModuleNotFoundError as error:
@@ -22,11 +18,7 @@ def pyiceberg(module: str) -> ModuleType:
 
 
 def check_installed() -> None:
-    """Find out whether pyiceberg is there, without loading it, before a byte is written.
-
-    Raises:
-        MissingExtra: It is not installed.
-    """
+    """Raise `MissingExtra` if pyiceberg is missing, without loading it."""
     if find_spec("pyiceberg") is None:
         raise _missing()
 

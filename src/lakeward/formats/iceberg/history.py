@@ -1,8 +1,8 @@
-"""An existing Iceberg table as the lake's own nouns: its whole history, or what others committed.
+"""An existing Iceberg table, read into the log's types: its history, or foreign commits.
 
-A version of the log is a state of the main branch, oldest first; before the first snapshot of a
-table that a lake made there is version 0, the empty table. Snapshots that a lake wrote tell their
-versions. What a number is missing for, because it changed no rows or was expired, is filled in.
+A version of the log is a state of the main branch. A table that a lake made has version 0, the
+empty table, before its first snapshot. Snapshots that a lake wrote have their version numbers; for
+numbers without a snapshot, because it was expired or no rows changed, empty commits are inserted.
 """
 
 from __future__ import annotations
@@ -39,13 +39,10 @@ from lakeward.model.schema import Schema
 
 
 def read_history(document: Document, source: ManifestReader) -> TableHistory:
-    """A table's history, as far back as its snapshots go and can be read.
+    """A table's history, as far back as its snapshots can be read.
 
-    Where the metadata of an old snapshot is missing or damaged, the history begins after it.
-
-    Raises:
-        CorruptTable: Its metadata is damaged.
-        UnsupportedFeature: It asks for what the lake does not know.
+    If metadata of an old snapshot is missing or damaged, the history begins after it. Raises
+    `CorruptTable`, `UnsupportedFeature`.
     """
     stops, begin = timeline(document), 0
     while True:
@@ -94,19 +91,10 @@ def read_drift(
     version: int,
     timestamp_ms: int,
 ) -> list[ForeignActions]:
-    """What others did to a table since the document that the log knows, oldest first.
+    """Foreign commits since the document that the log knows, oldest first.
 
-    Args:
-        document: The newest one.
-        known: The one that the log's newest version stands for.
-        source: Where to read.
-        definition: At the log's newest version.
-        version: The log's newest.
-        timestamp_ms: When that was committed.
-
-    Raises:
-        CorruptTable: Its metadata is damaged.
-        UnsupportedFeature: It asks for what the lake does not know.
+    `definition`, `version` and `timestamp_ms` are those of the log's newest version, for which the
+    document `known` stands. Raises `CorruptTable`, `UnsupportedFeature`.
     """
     previous, now = source.manifests(known.current), definition
     out: list[ForeignActions] = []
@@ -151,15 +139,9 @@ def read_anew(
     version: int,
     timestamp_ms: int,
 ) -> list[ForeignActions]:
-    """The same where the known document, or what it names, is gone: all of it as one commit.
+    """All foreign changes as one commit, where the known document, or its metadata, is gone.
 
-    Args:
-        document: The newest one.
-        source: Where to read.
-        definition: At the log's newest version.
-        live: The log's files at that version.
-        version: The log's newest.
-        timestamp_ms: When that was committed.
+    `live` are the log's files at its newest version.
     """
     current = None if document.current is None else dict(document.current)
     stop = Stop(current, document.updated_ms)
@@ -186,7 +168,7 @@ def read_anew(
 
 
 class _Building:
-    """A history in the making."""
+    """Collects a history state by state."""
 
     def __init__(self, document: Document, source: ManifestReader, history: TableHistory) -> None:
         self._document = document
@@ -198,16 +180,16 @@ class _Building:
         self._timestamp_ms = -1
 
     def empty(self, stops: Sequence[Stop]) -> None:
-        """Version 0 of a table that has no snapshot there."""
+        """Add version 0 of a table that has no snapshot there."""
         schema_id = stops[0].snapshot.get("schema-id") if stops and stops[0].snapshot else None
         at_ms = stops[0].at_ms - 1 if stops else self._document.updated_ms
-        told = created_of(self._document)
+        created = created_of(self._document)
         first = definition_of(self._document, schema_id)
-        self._define(replace(first, created_ms=told.get("at_ms")))
-        self._commit(told.get("at_ms", at_ms), creation_info(self._history.uuid, told))
+        self._define(replace(first, created_ms=created.get("at_ms")))
+        self._commit(created.get("at_ms", at_ms), creation_info(self._history.uuid, created))
 
     def add(self, stop: Stop) -> None:
-        """A state as the next version."""
+        """Add a state as the next version."""
         meant = None if stop.again else version_of(stop)
         while meant is not None and self._version < meant:
             self._commit(self._timestamp_ms + 1, gap_info(self._history.uuid, self._version))
@@ -230,13 +212,13 @@ class _Building:
         self._commit(stop.at_ms, snapshot_info(stop, version))
 
     def done(self) -> TableHistory:
-        """The history, up to the definition that holds now."""
+        """The history, up to the current definition."""
         if self._define(definition_of(self._document)):
             self._commit(self._document.updated_ms, settings_info(self._document))
         return replace(self._history, version=self._version - 1)
 
     def _define(self, definition: Definition) -> bool:
-        """Let a definition hold from the next version on; whether it is another one."""
+        """Set the definition from the next version on; returns whether it changed."""
         known = self._history.definitions
         if known:
             definition = _continued(definition, known[-1][1])
@@ -269,7 +251,7 @@ def _first_version(document: Document, stops: Sequence[Stop]) -> int:
 
 
 def _begins_empty(document: Document, stops: Sequence[Stop]) -> bool:
-    """Whether the first snapshot still known is the first that a table of a lake ever had."""
+    """Whether the oldest snapshot left is the first one of a table that a lake made."""
     if CREATED not in document.properties or not stops or stops[0].snapshot is None:
         return False
     first = stops[0].snapshot
@@ -279,7 +261,7 @@ def _begins_empty(document: Document, stops: Sequence[Stop]) -> bool:
 def _continued(definition: Definition, before: Definition) -> Definition:
     """A definition that follows another one of the same table.
 
-    What was not in the index of older files can never be: a row that is missing there means null.
+    A column that is not indexed stays so: files without rows in the index would count as all null.
     """
     known = before.schema.by_id
     fields = (
@@ -299,12 +281,12 @@ def _continued(definition: Definition, before: Definition) -> Definition:
 
 
 def is_another(definition: Definition, before: Definition) -> bool:
-    """Whether a definition that a document gives is not the one that the log has."""
+    """Whether a document's definition differs from the one in the log."""
     return _bare(definition) != _bare(before)
 
 
 def _bare(definition: Definition) -> Definition:
-    """What of a definition its document and the log must agree upon."""
+    """The parts of a definition that a document and the log must agree upon."""
     fields = (replace(f, indexed=False) for f in definition.schema.fields)
     return replace(
         definition,

@@ -1,8 +1,7 @@
-"""The files that a snapshot lists, as the log's own nouns, and what two snapshots differ by.
+"""The files of snapshots as the log's data files, and the difference of two snapshots.
 
-Two snapshots differ by the manifests that only one of them has, so only those are read. A data file
-that delete files apply to carries their names as its deletion vector: such files are read by an
-engine that honours them.
+Only manifests that one of the two snapshots does not have are read. A data file to which delete
+files apply has their names as its deletion vector.
 """
 
 from __future__ import annotations
@@ -29,23 +28,14 @@ Files = dict[tuple[str, str | None], DataFile]
 
 @dataclass
 class ManifestReader:
-    """Where a table's metadata is read from.
-
-    Attributes:
-        read: A file's bytes by its full name.
-        location: The table's directory, as data files' names begin with it.
-    """
+    """Reads a table's metadata: `read` files by full path, `location` is the table's directory."""
 
     read: Callable[[str], bytes]
     location: str
     _entries: dict[str, list[Any]] = field(default_factory=dict)
 
     def manifests(self, snapshot: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The manifests of a snapshot by their names.
-
-        Raises:
-            CorruptTable: Their list is damaged or missing.
-        """
+        """The manifests of a snapshot by their paths. Raises `CorruptTable`."""
         if snapshot is None:
             return {}
         if "manifest-list" not in snapshot:
@@ -55,14 +45,14 @@ class ManifestReader:
         return {m.manifest_path: m for m in read_list(place, self.read(place))}
 
     def entries(self, manifest: Any) -> list[Any]:
-        """The entries of a manifest that have not ended."""
+        """The live entries of a manifest."""
         path = manifest.manifest_path
         if path not in self._entries:
             self._entries[path] = read_entries(manifest, self.read(path))
         return self._entries[path]
 
     def forget(self, manifests: Iterable[str]) -> None:
-        """Let go of what was read of manifests that no later snapshot has."""
+        """Drop cached entries of manifests that no later snapshot has."""
         for path in manifests:
             self._entries.pop(path, None)
 
@@ -74,11 +64,9 @@ def difference(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
 ) -> tuple[list[DataFile], list[DataFile]]:
-    """The files that one set of manifests has and the other has not: added, removed.
+    """The data files that only the manifests `after` have, and those that only `before` have.
 
-    Raises:
-        CorruptTable: A manifest is damaged or missing.
-        UnsupportedFeature: The files cannot be read by the lake.
+    Raises `CorruptTable`, `UnsupportedFeature`.
     """
     ended = [m for p, m in before.items() if p not in after]
     begun = [m for p, m in after.items() if p not in before]
@@ -117,15 +105,14 @@ def all_files(
 
 
 def vector_id(vector: Mapping[str, Any] | None) -> str | None:
-    """What tells two states of one data file apart: the deletes that apply to it."""
+    """The identity of the deletes that apply to a data file; None for none."""
     return None if vector is None else ",".join(d["path"] for d in vector[DELETE_FILES])
 
 
 def relative(path: str, location: str) -> str:
-    """A file's name below the table's directory, or in full where it lies elsewhere.
+    """A file's path below the table's directory, or in full if it is elsewhere.
 
-    Raises:
-        CorruptTable: It climbs.
+    Raises `CorruptTable` for a path with `..` in it.
     """
     plain, base = schemeless(path), schemeless(location).rstrip("/")
     if ".." in plain.split("/"):
@@ -135,14 +122,14 @@ def relative(path: str, location: str) -> str:
 
 
 def schemeless(path: str) -> str:
-    """A local path without `file:` before it; anything else as it is."""
+    """A local path without `file:` before it; any other path unchanged."""
     if path.startswith("file:"):
         return "/" + path.removeprefix("file:").lstrip("/")
     return path
 
 
 def _deletes(source: ManifestReader, document: Document, manifests: Iterable[Any]) -> DeleteIndex:
-    """The delete files, to be asked which apply to a data file."""
+    """An index of the delete files of manifests."""
     index = DeleteIndex(specs_of(document.body), source.location)
     for manifest in manifests:
         for entry in source.entries(manifest):

@@ -1,7 +1,7 @@
-"""Manifests and manifest lists, by pyiceberg's readers and writers.
+"""Manifests and manifest lists.
 
-An append adds one manifest; a removal rewrites those manifests that hold a removed file; many small
-ones are merged, so that the list stays short however long the history.
+An append adds one manifest; a removal rewrites the manifests that have a removed file; many small
+manifests are merged, so that the list stays short.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LARGEST: Final = 20_000
 
 
 def layout_of(body: Mapping[str, Any], spec_id: int | None = None) -> Layout:
-    """How new manifests of a table are laid out, under one of its specs."""
+    """The layout of a table's new manifests, under one of its specs."""
     schema = next(s for s in body["schemas"] if s["schema-id"] == body["current-schema-id"])
     wanted = body["default-spec-id"] if spec_id is None else spec_id
     spec = next(s for s in body["partition-specs"] if s["spec-id"] == wanted)
@@ -55,15 +55,10 @@ def written(
     existing: Sequence[Any] = (),
     deleted: Iterable[Any] = (),
 ) -> Written:
-    """A new manifest.
+    """A new manifest of the snapshot `snapshot_id`, to be put at `location`.
 
-    Args:
-        layout: Of the table.
-        location: Where it will be.
-        snapshot_id: Of the snapshot that adds it.
-        added: Data files.
-        existing: Entries of older manifests that stay.
-        deleted: Entries of older manifests that end with this snapshot.
+    `added` are data files; `existing` and `deleted` are entries of older manifests, which stay or
+    end with this snapshot.
     """
     file = output(location)
     writer = private.manifest_writer(layout, file, snapshot_id)
@@ -113,13 +108,13 @@ def data_file(file: DataFile, definition: Definition, path: str, spec: Mapping[s
 
 
 def _no_nan(bounded: Iterable[int], definition: Definition) -> dict[int, int] | None:
-    """Columns that have no NaN: those with an upper bound, which NaN exceeds."""
+    """Columns without NaN: those with an upper bound."""
     by_id = definition.schema.by_id
     return {i: 0 for i in bounded if str(by_id[i].type) in ("float", "double")} or None
 
 
 def with_sequences(entries: Iterable[Any], sequence_number: int) -> None:
-    """Give the entries that a snapshot added what they would inherit from it."""
+    """Set the sequence number of entries that a snapshot added, as readers inherit it."""
     for entry in entries:
         if entry.sequence_number is None:
             entry.sequence_number = sequence_number
@@ -127,7 +122,7 @@ def with_sequences(entries: Iterable[Any], sequence_number: int) -> None:
 
 
 def with_sequence(manifest: Any, sequence_number: int) -> Any:
-    """A manifest of the snapshot at hand, given the snapshot's sequence number."""
+    """A manifest of the current snapshot, with the snapshot's sequence number."""
     unassigned = private.unassigned()
     if manifest.sequence_number == unassigned:
         manifest.sequence_number = sequence_number
@@ -155,11 +150,7 @@ def list_bytes(
 
 
 def read_list(location: str, data: bytes) -> list[Any]:
-    """The manifests that a list names.
-
-    Raises:
-        CorruptTable: The list is damaged.
-    """
+    """The manifests that a list names. Raises `CorruptTable`."""
     try:
         return private.read_list(source(location, data))
     except Exception as error:
@@ -169,8 +160,7 @@ def read_list(location: str, data: bytes) -> list[Any]:
 def unlisted(location: str, data: bytes) -> Any:
     """A manifest of version 1 that no list names, as a list would name it.
 
-    Raises:
-        CorruptTable: The manifest is damaged.
+    Raises `CorruptTable`.
     """
     try:
         header = private.read_metadata(source(location, data))
@@ -188,8 +178,7 @@ def unlisted(location: str, data: bytes) -> Any:
 def read_entries(manifest: Any, data: bytes, *, deleted: bool = False) -> list[Any]:
     """The entries of a manifest, with what they inherit from it; deleted ones only if asked for.
 
-    Raises:
-        CorruptTable: The manifest is damaged.
+    Raises `CorruptTable`.
     """
     try:
         file = source(manifest.manifest_path, data)
@@ -204,7 +193,7 @@ def is_live(manifest: Any) -> bool:
 
 
 def to_merge(manifests: Sequence[Any], spec_id: int) -> list[Any]:
-    """Manifests that should become one: as many of about one size as make the list too long."""
+    """Manifests of about one size that should be merged, if there are too many of them."""
     tiers: dict[int, list[Any]] = {}
     for manifest in manifests:
         count = (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)

@@ -1,7 +1,7 @@
-"""Metadata that was read or written before, so that the next commit reads none of it again.
+"""A cache of metadata that was read or written, so that the next commit reads none of it.
 
-Published files never change, so what is remembered stays true. What is used least is forgotten once
-it all takes too much room; a document that the next one takes over from is forgotten at once.
+Published files never change, so cached content stays valid. The least recently used is dropped when
+the cache is full; a document is dropped when the next one is derived from it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ENTRY: Final = 4_000
 
 
 class Memory:
-    """Documents, manifest lists and manifests by their names."""
+    """Documents, manifest lists and manifests by their paths."""
 
     def __init__(self, room: int = ROOM) -> None:
         self._room = room
@@ -29,7 +29,7 @@ class Memory:
         self._lock = Lock()
 
     def document(self, name: str, read: Callable[[str], bytes]) -> Document:
-        """A document, read where it is not known."""
+        """A document, read if it is not cached."""
         found: Document | None = self._find(name)
         if found is None:
             found = parse(name, read(name))
@@ -37,7 +37,7 @@ class Memory:
         return found
 
     def manifests(self, name: str, read: Callable[[str], list[Any]]) -> list[Any]:
-        """The manifests that a list names, read where they are not known."""
+        """The manifests of a list, read if they are not cached."""
         found: list[Any] | None = self._find(name)
         if found is None:
             found = read(name)
@@ -45,7 +45,7 @@ class Memory:
         return found
 
     def entries(self, name: str, read: Callable[[str], list[Any]]) -> list[Any]:
-        """The entries of a manifest that have not ended, read where they are not known."""
+        """The live entries of a manifest, read if they are not cached."""
         found: list[Any] | None = self._find(name)
         return read(name) if found is None else found
 
@@ -56,13 +56,9 @@ class Memory:
         manifests: list[Any],
         entries: Mapping[str, list[Any]],
     ) -> None:
-        """Remember a document in place of the one that it was derived from.
+        """Replace a document by the one derived from it, with the current snapshot's manifests.
 
-        Args:
-            before: That one.
-            document: The new one, written already.
-            manifests: Of its current snapshot.
-            entries: Of the manifests that were written with it.
+        `entries` are those of manifests that were written with it.
         """
         if document.location != before.location:
             self._forget(before.location)

@@ -1,8 +1,7 @@
-"""Manifests, manifest lists and delete files written anew after their table was moved.
+"""Manifests, manifest lists and delete files, rewritten after their table was moved.
 
-Iceberg names files in full, so each of these has to be written again. Records are decoded and
-encoded by the schema of their own file, and only the names in them change: whatever else a writer
-of any format version put there stays.
+Iceberg stores full paths, so all of these are written again. Records are decoded and encoded by the
+schema of their own file, and only the paths in them change.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Written = tuple[str, int]
 
 
 def moved_list(name: str, data: bytes, manifest: Callable[[str], Written]) -> bytes:
-    """A manifest list that names the manifests that were written anew."""
+    """A manifest list with the paths and sizes of rewritten manifests."""
 
     def change(record: Any, at: dict[int, int]) -> None:
         record[at[_MANIFEST_PATH]], record[at[_MANIFEST_LENGTH]] = manifest(
@@ -46,13 +45,9 @@ def moved_list(name: str, data: bytes, manifest: Callable[[str], Written]) -> by
 def moved_manifest(
     name: str, data: bytes, moved: Moved, deletes: Callable[[str, str], Written]
 ) -> bytes:
-    """A manifest whose files are named by their new places.
+    """A manifest with the new paths of its files.
 
-    Args:
-        name: Where it was read.
-        data: Its bytes.
-        moved: A file's new full name.
-        deletes: Writes a file of position deletes anew, by its name and format.
+    `deletes` rewrites a file of position deletes, given its path and format.
     """
 
     def change(record: Any, at: dict[int, int]) -> None:
@@ -70,11 +65,7 @@ def moved_manifest(
 
 
 def moved_deletes(name: str, kind: str, data: bytes, moved: Moved) -> bytes:
-    """A file of position deletes that names the data files by their new places.
-
-    Raises:
-        UnsupportedFeature: It is of a kind that cannot be written.
-    """
+    """A file of position deletes with the new paths of data files. Raises `UnsupportedFeature`."""
     if kind == "PARQUET":
         return _moved_parquet(data, moved)
     if kind == "PUFFIN":
@@ -97,7 +88,7 @@ def _moved_parquet(data: bytes, moved: Moved) -> bytes:
 
 
 def _moved_puffin(name: str, data: bytes, moved: Moved) -> bytes:
-    """The blobs stay as they are; the footer names the data file of each."""
+    """The file with a new footer, which names the data file of each blob."""
     length = int.from_bytes(data[-_TAIL : -_TAIL + 4], "little")
     start = len(data) - _TAIL - length
     compressed = data[-8] & 1
@@ -127,7 +118,7 @@ def _bounds(file: Any, at: dict[int, int], moved: Moved) -> None:
 
 
 def _changed(name: str, data: bytes, change: Callable[[Any, dict[int, int]], None]) -> bytes:
-    """An Avro file whose records were changed, each given with the places of its fields by id."""
+    """An Avro file after `change` was called with each record and its fields' positions by id."""
     try:
         records, schema, header = read_records(source(name, data))
     except Exception as error:

@@ -1,8 +1,7 @@
-"""The metadata of an Iceberg table written anew after it was moved, with all its snapshots.
+"""The metadata of an Iceberg table, rewritten after it was moved, with all its snapshots.
 
-Nothing that exists is changed: the new files have names of their own, beside the old ones, and
-nothing leads to them until the catalog names the new document. Snapshots keep their ids, so that
-readers find old versions as before.
+No existing file changes: the new files have new names beside the old ones, and are used once the
+catalog points to the new document. Snapshots keep their ids.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ _PLACES: Final = ("statistics", "partition-statistics")
 
 @dataclass
 class MovedTables:
-    """Metadata written anew; a file that several documents lead to is written once.
+    """Rewritten metadata; a file that several documents use is written once.
 
     Attributes:
-        moved: A file's new full name.
-        read: A file's bytes by its new full name.
-        token: Makes the names of the new files their own.
-        files: Full names and bytes of what is to be written.
+        moved: Returns a file's new full path.
+        read: Returns a file's bytes by its new full path.
+        token: Part of the names of new files.
+        files: Full paths and bytes of the files to write.
     """
 
     moved: Moved
@@ -47,11 +46,7 @@ class MovedTables:
     _documents: dict[str, str] = field(default_factory=dict)
 
     def document(self, pointer: str) -> str:
-        """Write a document anew, with all that it leads to; its new full name.
-
-        Raises:
-            CorruptTable: What the current snapshot needs is damaged or missing.
-        """
+        """Rewrite a document and all that it uses; returns its new path. Raises `CorruptTable`."""
         known = self._documents.get(pointer)
         if known is not None:
             return known
@@ -66,11 +61,11 @@ class MovedTables:
         return place
 
     def in_place(self, name: str) -> bytes:
-        """The bytes of a document that keeps its name, with all that it leads to written anew."""
+        """The bytes of a document that keeps its name; all that it uses is rewritten."""
         return self._moved(parse(name, self.read(name))).encode()
 
     def deletes(self, name: str, kind: str) -> Written:
-        """Write a file of position deletes anew; its new full name and size."""
+        """Rewrite a file of position deletes; returns its new path and size."""
         return self._anew(name, lambda at, data: moved_deletes(at, kind, data, self.moved))
 
     def _moved(self, found: Document) -> Document:
@@ -98,7 +93,7 @@ class MovedTables:
         )
 
     def _snapshot(self, snapshot: dict[str, Any], *, is_current: bool) -> dict[str, Any]:
-        """A snapshot with its list of manifests; an old one that was damaged before stays so."""
+        """A snapshot with its rewritten list; an old one that was damaged stays so."""
         try:
             if "manifest-list" in snapshot:
                 place = self._anew(snapshot["manifest-list"], self._list)[0]

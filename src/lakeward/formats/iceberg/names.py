@@ -1,7 +1,7 @@
-"""Columns found by name, in files whose columns have no field ids.
+"""Name mappings, for files whose columns have no field ids.
 
-Iceberg finds a file's columns by their ids. A file that was written without them is read by the
-table's name mapping, so the table has one before it lists such a file.
+Iceberg finds a file's columns by their ids. A file without ids is read by the table's name mapping,
+so the table gets one before it lists such a file.
 """
 
 from __future__ import annotations
@@ -32,11 +32,7 @@ def with_mapping(
 
 
 def parse_mapping(text: str) -> dict[tuple[str, ...], int]:
-    """Field ids by the paths of names that a name mapping has for them.
-
-    Raises:
-        ValueError: It is no name mapping.
-    """
+    """Field ids by the paths of their names in a name mapping. Raises `ValueError`."""
     out: dict[tuple[str, ...], int] = {}
     _collect(orjson.loads(text), (), out)
     return out

@@ -1,10 +1,9 @@
-"""Which of the metadata documents in a table's directory is the table, where no catalog tells.
+"""Finds the current metadata document in a table's directory, where no catalog tells.
 
-Documents that led to another one are named in it, so the question is only about the newest. A lake
-writes a document before it ratifies the commit, and names it in `version-hint.text` after that, and
-before the commit is acknowledged. So a lake's document that no hint and no other table of its
-transaction vouches for was never acknowledged: it is left out. Documents of others are taken as
-they are: they leave no evidence but themselves.
+A document names those before it, so only the newest is in question. A lake writes a document before
+it ratifies the commit, and names it in `version-hint.text` after ratification and before it
+acknowledges the commit. So a document of a lake that neither a hint nor another table of its
+transaction confirms was never acknowledged, and is left out. Documents of others are trusted.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Candidates:
     Attributes:
         location: The table's directory, as the storage takes it.
         names: Of the documents, by their numbers.
-        hinted: The one that the hint names.
+        hinted: The document that the hint names.
     """
 
     storage: Storage
@@ -46,7 +45,7 @@ class Candidates:
 
     @classmethod
     def at(cls, storage: Storage, location: str) -> Candidates:
-        """What lies in a directory; maybe nothing."""
+        """List a directory, which may be missing."""
         found = cls(storage, location)
         listed = storage.listing(f"{location}/{METADATA_DIRECTORY}")
         for name in sorted(f.path.rpartition("/")[2] for f in listed):
@@ -57,11 +56,7 @@ class Candidates:
         return found
 
     def document(self, name: str) -> Document:
-        """A document by its name in the directory.
-
-        Raises:
-            CorruptTable: It is none, or not there.
-        """
+        """A document by its file name. Raises `CorruptTable`."""
         if name not in self._read:
             path = f"{self.location}/{METADATA_DIRECTORY}/{name}"
             try:
@@ -72,17 +67,17 @@ class Candidates:
         return self._read[name]
 
     def vouched(self) -> Iterator[str]:
-        """Transactions that surely were ratified, as the hint tells."""
+        """Transactions that were ratified according to the hint."""
         if self.hinted is None:
             return
         document = self.document(self.hinted)
-        told = [transaction_of(s) for s in document.all_snapshots().values()]
-        for found in (created_of(document).get("transaction_id"), *told):
+        written = [transaction_of(s) for s in document.all_snapshots().values()]
+        for found in (created_of(document).get("transaction_id"), *written):
             if found is not None:
                 yield found
 
     def are_litter(self) -> bool:
-        """Whether all that lies there is what the making of a table left when it was cut off."""
+        """Whether all documents are left over from an unfinished creation of a table."""
         names = [name for group in self.names.values() for name in group]
         try:
             return self.hinted is None and all(self._author(self.document(n)) for n in names)
@@ -94,12 +89,8 @@ class Candidates:
     ) -> tuple[Document, list[str]]:
         """The newest document that can be trusted, and the names of newer ones that cannot.
 
-        Args:
-            ratified: Whether a transaction of the lake's is known from elsewhere to have happened.
-
-        Raises:
-            TableNotFound: There is no document.
-            CorruptTable: There is none that can be trusted, or the hint names a damaged one.
+        `ratified` returns whether a transaction of the lake is known from elsewhere to be ratified.
+        Raises `TableNotFound` if there is no document, and `CorruptTable` if none can be trusted.
         """
         if not self.names:
             what = f"There is no Iceberg table at {self.storage.uri(self.location)}."
@@ -118,7 +109,7 @@ class Candidates:
 
     def _is_trusted(self, name: str, ratified: Callable[[str], bool]) -> bool:
         if name == self.hinted:
-            # Whatever is wrong with it must be told.
+            # If the hint names a damaged document, the error must be raised.
             return bool(self.document(name))
         try:
             document = self.document(name)
@@ -128,7 +119,7 @@ class Candidates:
         return author is None or ratified(author)
 
     def _author(self, document: Document) -> str | None:
-        """The transaction of a lake's that wrote the document; None where others did."""
+        """The lake's transaction that wrote the document; None for other writers."""
         if not document.metadata_log:
             return created_of(document).get("transaction_id")
         before = _name(str(orjson.loads(document.metadata_log[-1]).get("metadata-file", "")))
@@ -139,7 +130,7 @@ class Candidates:
         return transaction_of(document.current)
 
     def _hint(self) -> str | None:
-        """The document that the hint names, or a later one of a Hadoop catalog that follows it."""
+        """The document that the hint names, or a later one of a Hadoop catalog."""
         try:
             text = self.storage.read(f"{self.location}/{METADATA_DIRECTORY}/{HINT}").decode()
         except (FileMissing, UnicodeDecodeError):
@@ -153,18 +144,18 @@ class Candidates:
 
 
 def hint_text(location: str) -> str:
-    """What the hint says of a document."""
+    """The content of the hint for a document."""
     return _name(location).removesuffix(".metadata.json")
 
 
 def document_number(name: str) -> int | None:
-    """How many documents came before, as a document's name tells; None where it is no such name."""
+    """The number in a document's file name; None if the name is no document's."""
     found = _DOCUMENT.fullmatch(_name(name))
     return int(found[1]) if found else None
 
 
 def _following(number: int, names: Collection[str]) -> list[int]:
-    """The number in the hint and those after it that are there, without a gap."""
+    """The number in the hint, and the existing ones after it without a gap."""
     there = {document_number(n) for n in names}
     out = []
     while number in there:

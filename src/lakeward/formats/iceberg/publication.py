@@ -1,7 +1,7 @@
-"""A commit of the log as Iceberg's files: what must be written before the pointer may move.
+"""A commit of the log as Iceberg's files, which are written before the pointer moves.
 
-The next metadata document is derived from the last one. Nothing of it is reachable until the
-catalog's pointer names it, and that happens inside the transaction that ratifies the commit.
+The next metadata document is derived from the last one. Readers do not find it until the catalog
+points to it, which happens in the transaction that ratifies the commit.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from lakeward.model.file import DataFile
 
 @dataclass
 class Next:
-    """What a commit becomes: the files to write, in order, and what they mean.
+    """The files of a commit.
 
     Attributes:
         document: The new metadata document.
         manifests: Of its current snapshot.
-        entries: Of the manifests that are among the files, by their names.
-        files: Full names and bytes; the document is the last.
+        entries: Of new manifests, by their paths.
+        files: Full paths and bytes in the order of writing; the document is the last.
     """
 
     document: Document
@@ -53,12 +53,12 @@ class Next:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a table's files are, and how they are read.
+    """A table's directory, and functions that read its metadata.
 
     Attributes:
-        location: The table's directory, as other engines take it.
-        read: A file's bytes by its full name.
-        entries: A manifest's entries that have not ended.
+        location: The directory, as other engines take it.
+        read: Returns a file's bytes by its full path.
+        entries: Returns a manifest's live entries.
     """
 
     location: str
@@ -66,19 +66,19 @@ class Place:
     entries: Callable[[Any], list[Any]]
 
     def full(self, file: DataFile) -> str:
-        """A data file's full name, as its manifest spells it."""
+        """A data file's full path, as its manifest has it."""
         return full_path(file, self.location)
 
 
 def full_path(file: DataFile, location: str) -> str:
-    """The full name of a data file of a table, as its manifest spells it."""
+    """The full path of a data file of a table, as its manifest has it."""
     if file.extra and FILE_PATH in file.extra:
         return str(file.extra[FILE_PATH])
     return file.path if _is_full(file.path) else f"{location}/{file.path}"
 
 
 def metadata_name(location: str, before: str | None = None) -> str:
-    """A name for a document that nobody else takes; it counts the documents before it."""
+    """A unique path for a document, with the number that follows the one before."""
     number = -1 if before is None else document_number(before)
     next_number = 0 if number is None else number + 1
     return f"{location}/{METADATA_DIRECTORY}/{next_number:05d}-{uuid.uuid4()}.metadata.json"
@@ -101,17 +101,10 @@ def following(
     info: Mapping[str, Any],
     sequences: Mapping[int, int | None],
 ) -> Next:
-    """The files that make a commit of a table.
+    """The files that make a commit of a table, whose newest document and manifests are given.
 
-    Args:
-        document: The newest one.
-        manifests: Of its current snapshot.
-        place: Where the table is.
-        head: The table.
-        commit: What shall be true.
-        definition: At the commit.
-        info: What is told of the commit, as plain JSON values.
-        sequences: The sequence number of each version that added a removed file, where known.
+    `info` are the commit's facts as plain JSON values; `sequences` has the sequence number of each
+    version that added a removed file, where known.
     """
     # A snapshot must not be older than the one before, whatever the clocks do.
     at_ms = max(commit.timestamp_ms, document.updated_ms)
@@ -126,7 +119,7 @@ def following(
 
 
 class _Writing:
-    """One commit in the making."""
+    """Collects the files of one commit."""
 
     def __init__(
         self, document: Document, place: Place, commit: Commit, definition: Definition
@@ -146,7 +139,7 @@ class _Writing:
         info: Mapping[str, Any],
         sequences: Mapping[int, int | None],
     ) -> None:
-        """Write the manifests that change, their list, and the snapshot that names it."""
+        """Write the changed manifests, their list, and the snapshot that names it."""
         document = self.out.document
         sequence = document.sequence_number + 1
         kept = self._without_removed([m for m in manifests if api.is_live(m)], sequences)
@@ -206,7 +199,7 @@ class _Writing:
         return out
 
     def _merged(self, manifests: list[Any]) -> list[Any]:
-        """Many small manifests as one, unless this snapshot wrote some of them."""
+        """The manifests, with small ones of older snapshots merged if there are many."""
         own = [m for m in manifests if m.added_snapshot_id == self._id]
         old = [m for m in manifests if m.added_snapshot_id != self._id]
         many = api.to_merge(old, self.out.document.body["default-spec-id"])
@@ -228,7 +221,7 @@ class _Writing:
 
 
 def summary(commit: Commit, document: Document, info: Mapping[str, Any]) -> dict[str, str]:
-    """What a snapshot tells of itself: Iceberg's own counts, and the lake's transaction."""
+    """A snapshot's summary: Iceberg's own counts, and the lake's transaction."""
     added, removed = commit.added, commit.removed
     if not commit.info.data_change:
         operation = "replace"
@@ -269,17 +262,17 @@ def _applications(source: Sequence[AppTransaction]) -> str:
 
 
 def _changed(document: Document, head: Head, commit: Commit) -> dict[str, Any]:
-    """The words of the document's body that a commit changes."""
+    """The keys of the document's body that a commit changes."""
     body = document.body
     known = schemas_of(body)
     current = body["current-schema-id"]
     before = document.properties
     # A table that was adopted learns its name with the first commit.
-    told = {**with_mapping(before, known[current], commit.added), NAME: str(head.name)}
+    properties = {**with_mapping(before, known[current], commit.added), NAME: str(head.name)}
     if commit.definition is None:
-        return {} if told == before else {"properties": told}
+        return {} if properties == before else {"properties": properties}
     new = schema_json(commit.definition.schema, current)
-    kept = {key: told[key] for key in (CREATED, NAME_MAPPING) if key in told}
+    kept = {key: properties[key] for key in (CREATED, NAME_MAPPING) if key in properties}
     out: dict[str, Any] = {"properties": {**properties_json(head, commit.definition), **kept}}
     if new != {k: v for k, v in known[current].items() if k in new}:
         number = max(known) + 1

@@ -1,8 +1,8 @@
-"""Deletion vectors of Iceberg tables, which lie in Puffin files.
+"""Deletion vectors of Iceberg tables, which are stored in Puffin files.
 
-A Puffin file is a sequence of blobs, with a JSON footer that tells where each begins and what it
-is for. A vector's blob has the bytes that a vector has in a Delta file of vectors: a length, a
-magic number, a Roaring bitmap and a checksum.
+A Puffin file is a sequence of blobs, with a JSON footer that says where each begins and what it is
+for. A vector's blob is framed as in a Delta file of vectors: length, magic number, Roaring bitmap
+and checksum.
 """
 
 from __future__ import annotations
@@ -27,16 +27,9 @@ _TAIL: Final = struct.Struct("<iI4s")
 
 
 def vector(data: bytes, path: str, of: str) -> BitMap64:
-    """The rows of a data file that a Puffin file says are deleted; none where it says nothing.
+    """The deleted positions of the data file `of` in the Puffin file `path`.
 
-    Args:
-        data: The Puffin file.
-        path: Its name, for errors.
-        of: The data file, as manifests spell it.
-
-    Raises:
-        CorruptTable: The file is damaged.
-        UnsupportedFeature: Its footer or the vector is compressed.
+    Raises `CorruptTable`, and `UnsupportedFeature` for compressed ones.
     """
     from pyroaring import BitMap64
 
@@ -71,7 +64,7 @@ def _blobs(data: bytes, path: str) -> list[dict[str, Any]]:
 
 
 def _framed(blob: bytes, path: str) -> bytes:
-    """A vector's bytes, their length and checksum compared."""
+    """A vector's bytes, after checking their length and checksum."""
     data = blob[_LENGTH.size : -_LENGTH.size]
     sound = len(blob) > 2 * _LENGTH.size and _LENGTH.unpack_from(blob)[0] == len(data)
     if not sound or zlib.crc32(data) != _LENGTH.unpack_from(blob, len(blob) - _LENGTH.size)[0]:

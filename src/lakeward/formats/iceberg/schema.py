@@ -1,8 +1,8 @@
-"""The neutral schema in Iceberg's JSON and back.
+"""The neutral schema in Iceberg's JSON, and back.
 
-Field ids are the same on both sides. What Iceberg has no word for (millisecond timestamps,
-defaults, which fields are indexed) is kept as notes beside the schema, in a table property, so that
-a lost store can be rebuilt from the published metadata alone.
+Field ids are the same. What Iceberg cannot express (millisecond timestamps, defaults, which fields
+are indexed) is kept as notes in a table property, so that a lost store can be rebuilt from the
+published metadata alone.
 """
 
 from __future__ import annotations
@@ -59,11 +59,7 @@ _DECIMAL: Final = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
 
 def schema_json(schema: Schema, schema_id: int) -> dict[str, Any]:
-    """The schema as Iceberg's metadata has it.
-
-    Raises:
-        UnsupportedFeature: Iceberg has no such type.
-    """
+    """The schema as Iceberg's metadata has it. Raises `UnsupportedFeature`."""
     return {
         "type": "struct",
         "schema-id": schema_id,
@@ -82,15 +78,9 @@ def type_name(kind: Type) -> str:
 def parse_schema(
     source: Mapping[str, Any], last_id: int, notes: Mapping[str, Mapping[str, Any]] | None = None
 ) -> Schema:
-    """The neutral schema.
+    """The neutral schema of one in Iceberg's metadata, with the notes of `schema_notes`.
 
-    Args:
-        source: A schema of Iceberg's metadata.
-        last_id: The highest field id that the table ever gave out.
-        notes: What `schema_notes` kept.
-
-    Raises:
-        UnsupportedFeature: It has a type that the lake does not know.
+    `last_id` is the highest field id that the table ever used. Raises `UnsupportedFeature`.
     """
     known = notes or {}
     fields = [_field(f, known, f["name"]) for f in source["fields"]]
@@ -103,7 +93,7 @@ def parse_schema(
 
 
 def schema_notes(schema: Schema) -> dict[str, dict[str, Any]]:
-    """What Iceberg's JSON does not say, by field id."""
+    """What Iceberg's JSON cannot express, by field id."""
     usual = {f.id: f.indexed for f in _indexed(list(schema.fields), {})}
     notes: dict[str, dict[str, Any]] = {}
     for field in schema.walk():
@@ -193,7 +183,7 @@ def _field(source: Mapping[str, Any], notes: Mapping[str, Mapping[str, Any]], pa
 
 
 def not_written(schema: Schema) -> list[tuple[str, str]]:
-    """Columns, or parts of columns, of types that the embedded engine only reads, each with it."""
+    """Columns, or parts of columns, that the embedded engine only reads, with their types."""
     return [
         (f.name, _stored_json(f, f.name))
         for f in schema.walk()

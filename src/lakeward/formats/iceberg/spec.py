@@ -1,7 +1,7 @@
-"""Partition specs, and the tuples of values that stand for them in manifests.
+"""Partition specs, and the tuples of partition values in manifests.
 
-Every partition field is a hidden value of the definition, under its own id negated: a column that a
-table is partitioned by as it is, too. Files of older specs keep the values that these asked for.
+Every partition field is a hidden value of the definition, with its id negated, also for a column
+that the table is partitioned by as it is. Files of older specs keep their values.
 """
 
 from __future__ import annotations
@@ -45,15 +45,9 @@ def last_partition_id(definition: Definition) -> int:
 def parse_specs(
     specs: Iterable[Mapping[str, Any]], current: Mapping[str, Any], schema: Schema
 ) -> tuple[tuple[int, ...], dict[int, Derived]]:
-    """The ids of the partition values in order, and what every one ever used is derived from.
+    """The ids of the current spec's partition values, and what each of all specs is derived from.
 
-    Args:
-        specs: All of the table's.
-        current: The one that new files get.
-        schema: The columns.
-
-    Raises:
-        InvalidInput: A transform is not known.
+    Raises `InvalidInput` for an unknown transform.
     """
     every = [_fields(spec, schema) for spec in specs]
     # Files of a spec without the field have no value, which the index would take for null.
@@ -92,7 +86,7 @@ def partition_values(
 
 
 def _fields(spec: Mapping[str, Any], schema: Schema) -> list[Mapping[str, Any]]:
-    """The fields that still mean something: not those that were given up, or lost their column."""
+    """The fields in use: not those that were dropped, or whose column was dropped."""
     return [
         f for f in spec["fields"] if f["transform"] != "void" and f["source-id"] in schema.by_id
     ]

@@ -1,4 +1,4 @@
-"""What a snapshot's summary tells of its commit; a lake's own tell all that its log knew."""
+"""Commit information in snapshot summaries; a lake's own summaries have all of it."""
 
 from __future__ import annotations
 
@@ -29,19 +29,14 @@ COUNTED: Final = (
 
 
 def snapshot_info(stop: Stop, version: int) -> CommitInfo:
-    """What is told of the commit that led to a state of the table.
-
-    Args:
-        stop: The state.
-        version: Which the log has for it.
-    """
+    """The commit information of a state that is `version` in the log."""
     snapshot = stop.snapshot
     if snapshot is None:
         extra = {SNAPSHOT_ID: None}
         return CommitInfo(f"iceberg-none-at-{version}", "DELETE", adopted=True, extra=extra)
     number = snapshot["snapshot-id"]
     extra = {SNAPSHOT_ID: number, SEQUENCE: snapshot.get("sequence-number", 0)}
-    told = snapshot.get("summary") or {}
+    summary = snapshot.get("summary") or {}
     if stop.again:
         return CommitInfo(
             f"iceberg-{number}-at-{version}",
@@ -50,54 +45,56 @@ def snapshot_info(stop: Stop, version: int) -> CommitInfo:
             adopted=True,
             extra=extra,
         )
-    if TRANSACTION_ID in told and told.get(VERSION) == str(version):
-        return _own(told, extra)
+    if TRANSACTION_ID in summary and summary.get(VERSION) == str(version):
+        return _own(summary, extra)
     return CommitInfo(
         transaction_id=f"iceberg-{number}",
-        operation=str(told.get("operation", "unknown")).upper(),
-        metrics={k: v for k, v in told.items() if k.startswith(("added-", "deleted-", "removed-"))},
-        engine=_engine(told),
-        blind=told.get("operation") == "append",
-        data_change=told.get("operation") != "replace",
+        operation=str(summary.get("operation", "unknown")).upper(),
+        metrics={
+            k: v for k, v in summary.items() if k.startswith(("added-", "deleted-", "removed-"))
+        },
+        engine=_engine(summary),
+        blind=summary.get("operation") == "append",
+        data_change=summary.get("operation") != "replace",
         adopted=True,
         extra=extra,
     )
 
 
 def settings_info(document: Document) -> CommitInfo:
-    """What is told of a commit that changed the table's definition and none of its rows."""
+    """The commit information of a change of the table's definition alone."""
     name = document.location.rpartition("/")[2].removesuffix(".metadata.json")
     return CommitInfo(
         f"iceberg-{name}", "SET TABLE", adopted=True, extra={"metadata": document.location}
     )
 
 
-def creation_info(uuid: str, told: Mapping[str, Any]) -> CommitInfo:
-    """What is told of the making of a table; all of it where a lake made it."""
+def creation_info(uuid: str, created: Mapping[str, Any]) -> CommitInfo:
+    """The commit information of a table's creation, complete if a lake made it."""
     return CommitInfo(
-        transaction_id=told.get("transaction_id", f"create-{uuid}"),
+        transaction_id=created.get("transaction_id", f"create-{uuid}"),
         operation="CREATE TABLE",
-        parameters=told.get("parameters", {}),
-        actor=told.get("actor", ""),
-        engine=told.get("engine", ""),
+        parameters=created.get("parameters", {}),
+        actor=created.get("actor", ""),
+        engine=created.get("engine", ""),
         adopted=True,
     )
 
 
 def gap_info(uuid: str, version: int) -> CommitInfo:
-    """What is told of a version that left no snapshot behind."""
+    """The commit information of a version without a snapshot."""
     return CommitInfo(f"unknown-{uuid}-{version}", "UNKNOWN", adopted=True)
 
 
 def version_of(stop: Stop) -> int | None:
-    """The version that a lake gave a snapshot, where it was written by one."""
-    told = (stop.snapshot or {}).get("summary") or {}
-    text = str(told.get(VERSION, ""))
-    return int(text) if text.isdecimal() and TRANSACTION_ID in told else None
+    """The version that a lake gave a snapshot; None for snapshots of others."""
+    summary = (stop.snapshot or {}).get("summary") or {}
+    text = str(summary.get(VERSION, ""))
+    return int(text) if text.isdecimal() and TRANSACTION_ID in summary else None
 
 
 def transaction_of(snapshot: Mapping[str, Any] | None) -> str | None:
-    """The transaction of the lake's that wrote a snapshot, if one did."""
+    """The lake's transaction that wrote a snapshot, if one did."""
     found = ((snapshot or {}).get("summary") or {}).get(TRANSACTION_ID)
     return None if found is None else str(found)
 
@@ -108,52 +105,52 @@ def members_of(snapshot: Mapping[str, Any]) -> int:
 
 
 def applications_of(stop: Stop) -> list[AppTransaction]:
-    """How far applications got with a commit."""
+    """The application numbers that a commit recorded."""
     if stop.again:
         return []
-    told = (stop.snapshot or {}).get("summary") or {}
-    return [AppTransaction(*a) for a in _json(told.get(APPLICATIONS), [])]
+    summary = (stop.snapshot or {}).get("summary") or {}
+    return [AppTransaction(*a) for a in _json(summary.get(APPLICATIONS), [])]
 
 
-def _own(told: Mapping[str, str], extra: Mapping[str, Any]) -> CommitInfo:
-    body = _json(told.get(INFO), {})
+def _own(summary: Mapping[str, str], extra: Mapping[str, Any]) -> CommitInfo:
+    body = _json(summary.get(INFO), {})
     return CommitInfo(
-        transaction_id=told[TRANSACTION_ID],
+        transaction_id=summary[TRANSACTION_ID],
         operation=body.get("operation", "WRITE"),
         parameters=body.get("parameters", {}),
-        metrics={**_metrics(told), **body.get("metrics", {})},
+        metrics={**_metrics(summary), **body.get("metrics", {})},
         actor=body.get("actor", ""),
         engine=body.get("engine", ""),
         message=body.get("message"),
         members=body.get("members", 1),
         attempts=body.get("attempts", 1),
         blind=body.get("blind", False),
-        data_change=told.get("operation") != "replace",
+        data_change=summary.get("operation") != "replace",
         adopted=True,
         extra=extra,
     )
 
 
-def _metrics(told: Mapping[str, str]) -> dict[str, int]:
+def _metrics(summary: Mapping[str, str]) -> dict[str, int]:
     """A commit's metrics, from the counts of its snapshot."""
     counts = {
-        "numFiles": told.get("added-data-files", "0"),
-        "numOutputRows": told.get("added-records", "0"),
-        "numOutputBytes": told.get("added-files-size", "0"),
+        "numFiles": summary.get("added-data-files", "0"),
+        "numOutputRows": summary.get("added-records", "0"),
+        "numOutputBytes": summary.get("added-files-size", "0"),
     }
-    if "deleted-data-files" in told:
-        counts["numRemovedFiles"] = told["deleted-data-files"]
-        counts["numRemovedBytes"] = told.get("removed-files-size", "0")
+    if "deleted-data-files" in summary:
+        counts["numRemovedFiles"] = summary["deleted-data-files"]
+        counts["numRemovedBytes"] = summary.get("removed-files-size", "0")
     return {name: int(count) for name, count in counts.items()}
 
 
-def _engine(told: Mapping[str, str]) -> str:
-    name = told.get("engine-name", "spark" if "spark.app.id" in told else "")
-    return f"{name} {told['engine-version']}" if "engine-version" in told else name
+def _engine(summary: Mapping[str, str]) -> str:
+    name = summary.get("engine-name", "spark" if "spark.app.id" in summary else "")
+    return f"{name} {summary['engine-version']}" if "engine-version" in summary else name
 
 
 def _json(text: Any, default: Any) -> Any:
-    """The value of JSON text, or the default where it is none of that kind."""
+    """The value of JSON text, or the default if it is not of the default's type."""
     try:
         found = orjson.loads(text)
     except (TypeError, ValueError):

@@ -1,8 +1,7 @@
-"""Which snapshots a table's main branch stood at, one after the other.
+"""The sequence of snapshots at which a table's main branch was.
 
-A document tells it twice: by the parents of the current snapshot, and by the log of what was
-current when. The log knows of rollbacks, the parents of what the log has forgotten; both lose what
-was expired.
+A document has it twice: as the parents of the current snapshot, and as the log of current
+snapshots. The log has rollbacks, the parents have what the log dropped; both lose expired ones.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ class Stop:
     """A state of the main branch.
 
     Attributes:
-        snapshot: What was current; None for a branch that was emptied.
+        snapshot: The current one; None for a branch that was emptied.
         at_ms: Since when.
-        again: It had been current before: somebody went back to it.
+        again: It had been current before: somebody rolled back to it.
     """
 
     snapshot: dict[str, Any] | None
@@ -33,11 +32,7 @@ class Stop:
 
 
 def timeline(document: Document) -> list[Stop]:
-    """The states that the document still knows, oldest first; the last is the current one.
-
-    Raises:
-        CorruptTable: Its lists are none.
-    """
+    """The states that the document has, oldest first. Raises `CorruptTable`."""
     known = document.all_snapshots()
     logged = [(n, at_ms) for n, at_ms in _logged(document) if n in known]
     current = _id(document)
@@ -53,7 +48,7 @@ def timeline(document: Document) -> list[Stop]:
 
 
 def since(document: Document, known: Document) -> list[Stop]:
-    """The states after the one at which a document that is known left off, oldest first."""
+    """The states after the current one of the document `known`, oldest first."""
     before, after = timeline(known), timeline(document)
     if _id(document) is None:
         return [] if _id(known) is None else [Stop(None, document.updated_ms)]
@@ -83,13 +78,13 @@ def ancestors(document: Document, number: int | None) -> list[dict[str, Any]]:
 
 
 def _marked(new: Sequence[Stop], before: Sequence[Stop]) -> list[Stop]:
-    """Stops, with those that were made earlier marked as such."""
+    """States, with those that were current before marked as such."""
     seen = {_number(s) for s in before}
     return [Stop(s.snapshot, s.at_ms, s.again or _number(s) in seen) for s in new]
 
 
 def _behind(stops: Sequence[Stop], number: int | None) -> int:
-    """The place after the last stop at a snapshot; before the last of all where there is none."""
+    """The place after the last state with a snapshot; the last place if there is none."""
     found = [i for i, s in enumerate(stops) if _number(s) == number]
     return found[-1] + 1 if found else len(stops) - 1
 

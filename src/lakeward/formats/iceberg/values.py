@@ -1,4 +1,4 @@
-"""Single values in Iceberg's binary form, for bounds, and in its tuples, for partitions."""
+"""Single values in Iceberg's binary form (bounds) and in its partition tuples."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def to_bytes(kind: Type, value: Value) -> bytes | None:
 
 
 def from_bytes(kind: Type, data: bytes) -> Value:
-    """The neutral value of a bound; None where it tells nothing that pruning could trust."""
+    """The neutral value of a bound; None where it is not safe to prune by."""
     try:
         return _from_bytes(kind, data)
     except (struct.error, UnicodeDecodeError):
@@ -51,7 +51,7 @@ def from_bytes(kind: Type, data: bytes) -> Value:
 
 
 def to_tuple(kind: Type, value: Value) -> Any:
-    """A neutral value as it stands in a partition's tuple."""
+    """A neutral value in a partition's tuple."""
     if value is None:
         return None
     if isinstance(kind, Decimal):
@@ -76,11 +76,7 @@ def from_tuple(kind: Type, value: Any) -> Value:
 
 
 def from_json(kind: Type, value: Any) -> Value:
-    """The neutral value of a default in a schema's JSON.
-
-    Raises:
-        ValueError: It is no value of the type.
-    """
+    """The neutral value of a default in a schema's JSON. Raises `ValueError`."""
     name = kind.name if isinstance(kind, Primitive) else ""
     if name == "binary":
         return base64.b64encode(bytes.fromhex(value)).decode()

@@ -14,12 +14,7 @@ _WRITABLE: Final = (2,)
 
 
 def check_writable(definition: Definition, table: str) -> None:
-    """Refuse what the embedded engine cannot write, before any byte is written.
-
-    Raises:
-        UnsupportedFeature: The table has a version of the format that needs Spark to write.
-        MissingExtra: pyiceberg is not installed.
-    """
+    """Raise `UnsupportedFeature` or `MissingExtra` if the embedded engine cannot write."""
     check_installed()
     version = definition.protocol[FORMAT_VERSION]
     if version not in _WRITABLE:

@@ -17,7 +17,7 @@ from lakeward.maintain.doctor.patient import Patient
 from lakeward.maintain.doctor.report import Finding
 from lakeward.model.commit import Head
 from lakeward.model.file import LoggedFile, is_full
-from lakeward.read.vectors import Vectors
+from lakeward.read.deleted import Vectors
 
 _STAGED: Final = re.compile(r"part-\d{5,}-([A-Za-z0-9_-]+)(?:\.\w+)?\.parquet")
 _LOST: Final = (

@@ -183,7 +183,7 @@ class IcebergBranch(Branch):
 
     def _new(self) -> Document:
         """The document of a table that its transaction makes."""
-        return new_document(self.head, self.definition, self.root, at_ms=now_ms(), told={})
+        return new_document(self.head, self.definition, self.root, at_ms=now_ms(), created_by={})
 
     def _first_document(self) -> Document:
         """The document that the branch began with, whose name begins with a zero."""

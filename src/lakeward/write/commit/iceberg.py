@@ -57,7 +57,9 @@ def begin(
         "actor": info.actor,
         "engine": info.engine,
     }
-    document = new_document(head, definition, place.location, at_ms=commit.timestamp_ms, told=told)
+    document = new_document(
+        head, definition, place.location, at_ms=commit.timestamp_ms, created_by=told
+    )
     made = first_files(document, place)
     catalog.insert(session, head.name, made.document.location)
     context.storage.make_directory(f"{head.location}/{METADATA_DIRECTORY}")

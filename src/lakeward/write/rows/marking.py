@@ -57,7 +57,7 @@ def mark(stager: Stager, gone: Sequence[tuple[LoggedFile, pa.Array]]) -> list[Da
     if not gone:
         return []
     # Few transactions get here, and the library need not be loaded for the others.
-    from lakeward.read.vectors import Vectors
+    from lakeward.read.deleted import Vectors
 
     earlier = Vectors(stager.storage, stager.head)
     name = new_name(stager.transaction_id)

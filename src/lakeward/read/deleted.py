@@ -1,17 +1,18 @@
-"""What reading an Iceberg file takes beyond the log: deleted rows, and hints of the metadata."""
+"""Facts beyond the log that reading files needs: deleted rows, and hints of Iceberg metadata."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lakeward.engines.arrow.by_id import Names
 from lakeward.engines.arrow.delete_files import deleted_positions
 from lakeward.errors import CorruptTable
+from lakeward.formats.delta import bitmap
 from lakeward.formats.iceberg.definition import FORMAT_VERSION, initial_defaults
 from lakeward.formats.iceberg.deletes import DELETE_FILES, EQUALITY_IDS
 from lakeward.formats.iceberg.document import Document, parse
@@ -20,15 +21,18 @@ from lakeward.formats.iceberg.names import NAME_MAPPING, parse_mapping
 from lakeward.formats.iceberg.publication import full_path
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
-from lakeward.model.file import LoggedFile
+from lakeward.model.file import LoggedFile, is_full
 from lakeward.storage.base import Storage
+
+if TYPE_CHECKING:
+    from pyroaring import BitMap64
 
 _DEFAULTS_SINCE = 3
 """The format version from which on columns have defaults."""
 
 
 class DocumentHints:
-    """What a table's metadata document says of columns, read when it is first asked for."""
+    """Facts about columns in an Iceberg table's metadata document, read when needed."""
 
     def __init__(self, storage: Storage, head: Head, definition: Definition) -> None:
         self._storage = storage
@@ -37,11 +41,7 @@ class DocumentHints:
 
     @cached_property
     def names(self) -> Names | None:
-        """Field ids by names, for files without ids.
-
-        Raises:
-            CorruptTable: The table's name mapping cannot be understood.
-        """
+        """Field ids by names, for files without ids. Raises `CorruptTable`."""
         text = None if self._document is None else self._document.properties.get(NAME_MAPPING)
         if text is None:
             return None
@@ -53,7 +53,7 @@ class DocumentHints:
 
     @cached_property
     def defaults(self) -> Mapping[int, Any]:
-        """The values of columns in files that were written before there was the column."""
+        """The values of columns in files that are older than the column, by field id."""
         version = self._definition.protocol[FORMAT_VERSION]
         if version < _DEFAULTS_SINCE or self._document is None:
             return {}
@@ -67,7 +67,7 @@ class DocumentHints:
 
 
 class DeletedRows:
-    """Rows of Iceberg files that delete files and deletion vectors say are deleted."""
+    """Deleted rows of Iceberg files, by their delete files and deletion vectors."""
 
     def __init__(self, storage: Storage, head: Head) -> None:
         self._storage = storage
@@ -76,12 +76,7 @@ class DeletedRows:
         self._last: tuple[str, Any] = ("", None)
 
     def positions(self, file: LoggedFile) -> array[int]:
-        """The positions that are deleted in a file, ascending.
-
-        Raises:
-            CorruptTable: A delete file is damaged.
-            FileMissing: A delete file is not there.
-        """
+        """The deleted positions of a file, ascending. Raises `CorruptTable`, `FileMissing`."""
         vector = file.file.deletion_vector or {}
         of = full_path(file.file, self._location)
         deletes = vector.get(DELETE_FILES, ())
@@ -108,3 +103,31 @@ class DeletedRows:
             return np.array(puffin.vector(self._last[1], path, of).to_array(), np.uint64)
         filesystem, _ = self._storage.arrow_filesystem()
         return deleted_positions(filesystem, schemeless(path), of)
+
+
+class Vectors:
+    """The deletion vectors of a Delta table's files, each read when it is asked for."""
+
+    def __init__(self, storage: Storage, head: Head) -> None:
+        self._storage = storage
+        self._location = head.location
+        # Vectors of one commit lie in one file, and its files follow each other in a plan.
+        self._last = ("", b"")
+
+    def of(self, file: LoggedFile) -> BitMap64:
+        """The deleted positions of a file. Raises `CorruptTable`, `FileMissing`."""
+        # Few tables have vectors, and the library need not be loaded for the others.
+        from pyroaring import BitMap64
+
+        vector = file.file.deletion_vector
+        return BitMap64() if vector is None else bitmap.read(vector, self._fetch)
+
+    def positions(self, file: LoggedFile) -> array[int]:
+        """The same as numbers, ascending."""
+        return self.of(file).to_array()
+
+    def _fetch(self, path: str) -> bytes:
+        if path != self._last[0]:
+            full = path if is_full(path) else f"{self._location}/{path}"
+            self._last = (path, self._storage.read(full))
+        return self._last[1]
