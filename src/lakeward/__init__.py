@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from lakeward.model.expressions.when import When
     from lakeward.write.plan.change import RowChanges
     from lakeward.write.plan.retry import Retry
-    from lakeward.write.transaction.collision import Collision
+    from lakeward.write.transaction.hooks import StagedCommit
     from lakeward.write.transaction.lifecycle import CommitResult
-    from lakeward.write.transaction.staged import StagedCommit
-    from lakeward.write.transaction.strategy import LastWriterWins, Replace
+    from lakeward.write.transaction.strategy import Collision, LastWriterWins, Replace
     from lakeward.write.transaction.transaction import Transaction
 
 __all__ = [
@@ -52,7 +51,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Collision": "lakeward.write.transaction.collision",
+    "Collision": "lakeward.write.transaction.strategy",
     "CommitEvent": "lakeward.model.events",
     "CommitResult": "lakeward.write.transaction.lifecycle",
     "Lake": "lakeward.lake.lake",
@@ -60,7 +59,7 @@ _HOMES = {
     "Replace": "lakeward.write.transaction.strategy",
     "Retry": "lakeward.write.plan.retry",
     "RowChanges": "lakeward.write.plan.change",
-    "StagedCommit": "lakeward.write.transaction.staged",
+    "StagedCommit": "lakeward.write.transaction.hooks",
     "Table": "lakeward.lake.table",
     "Transaction": "lakeward.write.transaction.transaction",
     "When": "lakeward.model.expressions.when",

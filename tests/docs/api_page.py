@@ -29,8 +29,7 @@ from lakeward.stream.queue import SinkMetrics
 from lakeward.stream.sink import AsyncSink, AsyncSinkGroup, Sink, SinkGroup
 from lakeward.write.branch.named import BranchDiff
 from lakeward.write.commit.outcome import Outcome
-from lakeward.write.transaction.hooks import Hooks
-from lakeward.write.transaction.staged import StagedTable
+from lakeward.write.transaction.hooks import Hooks, StagedTable
 from tests.docs.pages import ROOT
 
 PAGE: Final = ROOT / "docs" / "python-api.md"

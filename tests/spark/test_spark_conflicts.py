@@ -11,9 +11,7 @@ from pyspark.sql import SparkSession
 
 import lakeward as lw
 from lakeward.errors import Conflict, UnsupportedFeature
-from lakeward.write.transaction.resolve import Resolver
 from lakeward.write.transaction.strategy import Strategies
-from tests.support.inside import context_of
 
 FORMATS = ("delta", "iceberg")
 INSERT_ONLY = (
@@ -118,9 +116,7 @@ def test_a_change_made_by_spark_is_never_replayed(
 ) -> None:
     """Also where a strategy that would replay it got past the refusal."""
     tx = lake.transaction(spark=spark)
-    tx._lifecycle.resolver = Resolver(
-        context_of(lake), tx.transaction_id, tx._view, Strategies(strategy)
-    )
+    tx._lifecycle.strategies = Strategies(strategy)
     tx.sql(INSERT_ONLY.format(table=table))
     append(lake, table)
 

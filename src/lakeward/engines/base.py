@@ -26,17 +26,11 @@ class Capability(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An engine and its capabilities.
+    """An engine and its capabilities."""
 
-    Attributes:
-        name: As errors name it.
-        how: What a user calls to work with it.
-        can: Its capabilities.
-    """
-
-    name: str
-    how: str
-    can: frozenset[Capability]
+    name: str  # as errors name it
+    how: str  # what a user calls to work with it
+    can: frozenset[Capability]  # its capabilities
 
 
 ARROW: Final = Engine(

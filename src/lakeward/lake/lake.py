@@ -36,9 +36,9 @@ from lakeward.write.tables import create as tables
 from lakeward.write.tables.adopt import adopt
 from lakeward.write.tables.clone import clone
 from lakeward.write.transaction.hooks import Hooks
-from lakeward.write.transaction.leases import LeaseKeeper
 from lakeward.write.transaction.lifecycle import CommitResult
 from lakeward.write.transaction.locking import PATIENCE_SECONDS
+from lakeward.write.transaction.registration import LeaseKeeper
 from lakeward.write.transaction.strategy import OnConflict
 from lakeward.write.transaction.transaction import Transaction
 

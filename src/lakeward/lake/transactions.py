@@ -11,11 +11,10 @@ from lakeward.errors import InvalidInput
 from lakeward.write.commit.background import BackgroundWorker
 from lakeward.write.plan.retry import Retry
 from lakeward.write.transaction.hooks import Hooks
-from lakeward.write.transaction.leases import LeaseKeeper
 from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle
 from lakeward.write.transaction.locking import PATIENCE_SECONDS
-from lakeward.write.transaction.registration import checked_isolation
-from lakeward.write.transaction.rerun import reruns as attempts_of
+from lakeward.write.transaction.registration import LeaseKeeper, checked_isolation
+from lakeward.write.transaction.resolve import reruns as attempts_of
 from lakeward.write.transaction.strategy import OnConflict, Strategies
 from lakeward.write.transaction.transaction import Transaction
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from lakeward.engines.spark.quoting import identifier
 from lakeward.errors import InvalidInput
+from lakeward.model.quoting import identifier
 from lakeward.pipeline.declaration import Mode, Step
 from lakeward.pipeline.results import SAMPLE, Notice, counted
 

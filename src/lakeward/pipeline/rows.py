@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from lakeward.context import LakeContext
 from lakeward.engines.spark.catalog import with_catalog
-from lakeward.engines.spark.quoting import identifier
 from lakeward.errors import InvalidInput, SchemaMismatch
 from lakeward.formats.delta.publication import commit_path
 from lakeward.formats.iceberg.summary import SNAPSHOT_ID
 from lakeward.log import commits, files
 from lakeward.log.catalog import CATALOG, NAMESPACE
 from lakeward.model.definition import Definition
+from lakeward.model.quoting import identifier
 from lakeward.pipeline.declaration import Mode, Step
 from lakeward.pipeline.plan import NewVersions, check_readable
 from lakeward.pipeline.results import SAMPLE, Notice, named

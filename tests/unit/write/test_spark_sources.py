@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakeward.engines.spark.statement import read_statement
+from lakeward.write.spark.formats import Relation
 from lakeward.write.spark.sources import Sources, alias_of
-from lakeward.write.spark.tables import Relation
 
 
 @pytest.mark.parametrize(

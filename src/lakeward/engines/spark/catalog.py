@@ -15,17 +15,7 @@ if TYPE_CHECKING:
 def with_catalog(
     spark: SparkSession, name: str, store: Mapping[str, str] | None, warehouse: str
 ) -> SparkSession:
-    """A session of the same Spark in which a catalog is that of a lake.
-
-    Args:
-        spark: The user's session, which is left as it is.
-        name: Of the catalog; it is part of how tables are found in the store.
-        store: How JDBC reaches the store.
-        warehouse: Where the tables' files are.
-
-    Raises:
-        UnsupportedFeature: JDBC cannot reach the store.
-    """
+    """A session of the same Spark in which a catalog is that of a lake."""
     if store is None:
         what = "Spark cannot reach the store, which is behind a socket that Java cannot use."
         raise UnsupportedFeature(what, hint="Open the lake by the server's host and port.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakeward.engines.spark.extra import pyspark
 from lakeward.errors import UnsupportedFeature
+from lakeward.model.quoting import identifier
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -15,22 +16,11 @@ if TYPE_CHECKING:
 def write_difference(
     spark: SparkSession, before: str, after: str, target: str, columns: Sequence[str]
 ) -> None:
-    """Append the rows by which two Delta tables differ to a third, each with its `_change_type`.
-
-    Args:
-        spark: The session to do it with.
-        before: The table whose surplus of rows is a `delete`.
-        after: The table whose surplus of rows is an `insert`.
-        target: A table of the same columns and `_change_type`.
-        columns: Of both.
-
-    Raises:
-        UnsupportedFeature: The rows hold maps inside other columns, which Spark cannot compare.
-    """
+    """Append the rows by which two Delta tables differ to a third, each with its `_change_type`."""
     old, new = _comparable(spark, before, columns), _comparable(spark, after, columns)
     gone, come = _surplus(old, new, "delete"), _surplus(new, old, "insert")
-    told = _with_maps(gone.unionByName(come), spark.read.format("delta").load(after))
-    told.write.format("delta").mode("append").save(target)
+    rows = _with_maps(gone.unionByName(come), spark.read.format("delta").load(after))
+    rows.write.format("delta").mode("append").save(target)
 
 
 def _comparable(spark: SparkSession, place: str, columns: Sequence[str]) -> DataFrame:
@@ -39,7 +29,7 @@ def _comparable(spark: SparkSession, place: str, columns: Sequence[str]) -> Data
     rows = spark.read.format("delta").load(place)
     chosen = []
     for name in columns:
-        column, kind = functions.col(_quoted(name)), rows.schema[name].dataType
+        column, kind = functions.col(identifier(name)), rows.schema[name].dataType
         if isinstance(kind, types.MapType):
             column = functions.array_sort(functions.map_entries(column)).alias(name)
             kind = kind.valueType
@@ -59,7 +49,7 @@ def _with_maps(rows: DataFrame, like: DataFrame) -> DataFrame:
     functions, types = pyspark("sql.functions"), pyspark("sql.types")
     for field in like.schema.fields:
         if isinstance(field.dataType, types.MapType):
-            column = functions.map_from_entries(functions.col(_quoted(field.name)))
+            column = functions.map_from_entries(functions.col(identifier(field.name)))
             rows = rows.withColumn(field.name, column)
     return rows
 
@@ -71,7 +61,3 @@ def _holds_map(kind: object) -> bool:
     if isinstance(kind, types.ArrayType):
         return _holds_map(kind.elementType)
     return isinstance(kind, types.MapType)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

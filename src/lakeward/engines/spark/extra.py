@@ -10,11 +10,7 @@ from lakeward.errors import MissingExtra
 
 
 def pyspark(module: str = "") -> ModuleType:
-    """One of pyspark's modules, loaded when it is first needed.
-
-    Raises:
-        MissingExtra: pyspark is not installed.
-    """
+    """One of pyspark's modules, loaded when it is first needed."""
     try:
         return import_module(f"pyspark.{module}" if module else "pyspark")
     except ModuleNotFoundError as error:
@@ -22,11 +18,7 @@ def pyspark(module: str = "") -> ModuleType:
 
 
 def check_installed() -> None:
-    """Find out whether pyspark is there, without loading it.
-
-    Raises:
-        MissingExtra: It is not installed.
-    """
+    """Find out whether pyspark is there, without loading it."""
     if find_spec("pyspark") is None:
         raise _missing()
 

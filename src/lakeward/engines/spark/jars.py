@@ -31,15 +31,7 @@ _SHOWN: Final = 4
 
 
 def jars(packages: Sequence[str], settings: Mapping[str, str]) -> list[str]:
-    """The files of packages and of what they need.
-
-    Args:
-        packages: By coordinates.
-        settings: Spark's; `SETTINGS` among them are honoured.
-
-    Raises:
-        MissingExtra: They cannot be fetched; says why.
-    """
+    """The files of packages and of what they need."""
     chosen = {key: settings[key] for key in SETTINGS if key in settings}
     name = f"jars-{sha256(repr((packages, EXCLUDES)).encode()).hexdigest()[:12]}"
 

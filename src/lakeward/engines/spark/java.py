@@ -61,9 +61,6 @@ def java_home() -> str:
     """The home of a Java that Spark runs on.
 
     `JAVA_HOME` comes first, then `java` on the path, then the wheel.
-
-    Raises:
-        MissingExtra: There is none; the hint says how to get one.
     """
     found = own_javas()
     for java in found:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from lakeward.engines.spark.quoting import identifier, literal
 from lakeward.errors import InvalidInput
+from lakeward.model.quoting import identifier, literal
 
 _NAME: Final = r"(?:`[^`]+`|[\w-]+)(?:\s*\.\s*(?:`[^`]+`|[\w-]+))*"
 _OPTIMIZE: Final = re.compile(
@@ -26,29 +26,17 @@ _PART: Final = re.compile(r"`([^`]+)`|([\w-]+)")
 
 @dataclass(frozen=True, slots=True)
 class Optimize:
-    """An OPTIMIZE, taken apart.
+    """An OPTIMIZE, taken apart."""
 
-    Attributes:
-        table: The parts of the table's name.
-        start: Where the name begins in the text.
-        end: Where the text goes on behind it.
-        where: Which files are rewritten, as it was written.
-        columns: By which rows shall lie together.
-    """
-
-    table: tuple[str, ...]
-    start: int
-    end: int
-    where: str | None
-    columns: tuple[str, ...]
+    table: tuple[str, ...]  # the parts of the table's name
+    start: int  # where the name begins in the text
+    end: int  # where the text goes on behind it
+    where: str | None  # which files are rewritten, as it was written
+    columns: tuple[str, ...]  # by which rows shall lie together
 
 
 def read_optimize(text: str) -> Optimize | None:
-    """What an OPTIMIZE asks for; None where the text is something else.
-
-    Raises:
-        InvalidInput: What follows the table's name cannot be understood.
-    """
+    """What an OPTIMIZE asks for; None where the text is something else."""
     found = _OPTIMIZE.fullmatch(text)
     if found is None:
         return None
@@ -66,12 +54,6 @@ def rewriting_call(
     """The call that has Iceberg rewrite files of a table.
 
     Small files are put together wherever there are two of them; an order takes all files.
-
-    Args:
-        procedures: What Iceberg's procedures are called before their own names.
-        table: The table's name.
-        where: Which files are rewritten: those that may have rows for which this is true.
-        columns: By which rows shall lie together.
     """
     options = {"rewrite-all": "true"} if columns else {"min-input-files": "2"}
     given = {"table": literal(table), "options": f"map({', '.join(_pairs(options))})"}

@@ -12,17 +12,7 @@ from lakeward.errors import InvalidInput
 def with_values(
     session: Any, text: str, values: Mapping[str, Any], named: Callable[[Any], str]
 ) -> str:
-    """The text of a statement with values in their places.
-
-    Args:
-        session: Of Spark.
-        text: With `{name}` for each value; `{{` and `}}` are braces.
-        values: Frames, columns of frames, texts and numbers.
-        named: Gives the rows of a frame a name in SQL.
-
-    Raises:
-        InvalidInput: The text names a value that was not given.
-    """
+    """The text of a statement with values in their places."""
     if not values:
         return text
     formatter = pyspark("sql.sql_formatter").SQLStringFormatter(session)

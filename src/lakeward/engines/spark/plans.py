@@ -1,7 +1,7 @@
 """What a frame of Spark reads, and frames that Spark can write anywhere.
 
 Delta 4.4 cannot read a table with deletion vectors where the rows go straight into a table of
-another format: it leaves out the step that settles which files are read (delta-io/delta, issue
+another format: it leaves out the step that resolves which files are read (delta-io/delta, issue
 4794). A frame over the plan that Spark has optimised has taken that step. Nothing is computed for
 it; conditions and columns of the statement are still pushed down, and they choose files.
 """
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from lakeward.engines.spark.extra import pyspark
 
 if TYPE_CHECKING:
-    from lakeward.engines.spark.workspace import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _FEATURE: Final = "deletionVectors"
 _FILES: Final = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 
 
-def settled(session: SparkSession, frame: DataFrame) -> DataFrame:
+def resolved(session: SparkSession, frame: DataFrame) -> DataFrame:
     """The rows of a frame, of the versions of Delta tables that are the newest now."""
     rows = _frame(session, frame._jdf.queryExecution().optimizedPlan())
     # The optimiser may leave a column under another spelling of its name.
@@ -29,27 +29,21 @@ def settled(session: SparkSession, frame: DataFrame) -> DataFrame:
 
 
 def reads_vectors(frame: DataFrame) -> bool:
-    """Whether a frame reads Delta tables that may have deletion vectors, and is not settled."""
-    return any(_FEATURE in i.protocol().toString() for i in _unsettled(frame))
+    """Whether a frame reads Delta tables that may have deletion vectors, that are not resolved."""
+    return any(_FEATURE in i.protocol().toString() for i in _unresolved(frame))
 
 
 def is_live(frame: DataFrame, catalog: str, pinned: str) -> bool:
-    """Whether a frame shows what is written later to tables of a transaction.
-
-    Args:
-        frame: The frame.
-        catalog: The transaction's Iceberg catalog, whose name its Delta databases begin with.
-        pinned: What is in the name of namespaces of that catalog whose tables never change.
-    """
+    """Whether a frame shows what is written later to tables of a transaction."""
     if catalog not in frame._jdf.queryExecution().analyzed().toString():
         return False
-    if any(not index.isTimeTravelQuery() for index in _unsettled(frame)):
+    if any(not index.isTimeTravelQuery() for index in _unresolved(frame)):
         return True
     found = [leaf.name() for leaf in _leaves(frame) if _kind(leaf) == "DataSourceV2Relation"]
     return any(catalog in name and pinned not in name for name in found)
 
 
-def _unsettled(frame: DataFrame) -> Iterator[Any]:
+def _unresolved(frame: DataFrame) -> Iterator[Any]:
     """The file indexes of Delta tables whose files are looked up when the frame is run."""
     gateway = frame.sparkSession.sparkContext._gateway
     is_instance_of = import_module("py4j.java_gateway").is_instance_of

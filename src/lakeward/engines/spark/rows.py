@@ -13,10 +13,6 @@ def violations(rows: DataFrame, checks: Mapping[str, str]) -> dict[str, int]:
     """How many rows violate each check, of those that any row violates.
 
     A row violates a check unless the expression is true for it: unknown is not true.
-
-    Args:
-        rows: To look at.
-        checks: Boolean expressions in Spark SQL by their names.
     """
     from pyspark.sql import functions as fn
 

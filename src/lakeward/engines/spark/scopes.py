@@ -19,15 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """A qualified table name before a column.
+    """A qualified table name before a column."""
 
-    Attributes:
-        parts: Namespace and table, and perhaps the catalog before them.
-        table: The table that it means.
-    """
-
-    parts: Sequence[exp.Expr]
-    table: exp.Table
+    parts: Sequence[exp.Expr]  # namespace and table, and perhaps the catalog before them
+    table: exp.Table  # the table that it means
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,18 +26,7 @@ def configured(
     store: Mapping[str, str] | None,
     warehouse: str,
 ) -> SparkSession.Builder:
-    """A builder with everything that the lake needs; jars are fetched where they are missing.
-
-    Args:
-        builder: The user's.
-        own: Settings that the user wants besides.
-        catalog: The name of the lake's Iceberg catalog.
-        store: How JDBC reaches the store, or None where it cannot.
-        warehouse: Where the tables' files are.
-
-    Raises:
-        MissingExtra: There is no suitable Java, or the jars cannot be fetched.
-    """
+    """A builder with everything that the lake needs; jars are fetched where they are missing."""
     # What the builder was given already; pyspark has no other way to ask for it.
     before: Mapping[str, Any] = getattr(builder, "_options", {})
     wanted = {**{k: str(v) for k, v in before.items()}, **own}
@@ -58,12 +47,7 @@ def configured(
 def start(
     own: Mapping[str, str], *, catalog: str, store: Mapping[str, str] | None, warehouse: str
 ) -> SparkSession:
-    """A running session with these settings.
-
-    Raises:
-        InvalidInput: Spark runs in this process already, without what the lake needs.
-        MissingExtra: pyspark, a suitable Java or the jars are missing.
-    """
+    """A running session with these settings."""
     builder = pyspark("sql").SparkSession.Builder()
     made = configured(builder, own, catalog=catalog, store=store, warehouse=warehouse)
     session: SparkSession = made.getOrCreate()
@@ -72,11 +56,7 @@ def start(
 
 
 def check(session: SparkSession) -> None:
-    """Pass when a session can work on tables of both formats.
-
-    Raises:
-        InvalidInput: It is none, or was started without Delta or Iceberg.
-    """
+    """Pass when a session can work on tables of both formats."""
     if not hasattr(session, "sparkContext"):
         what = f"`spark` must be a session of Spark, not {type(session).__name__}."
         raise InvalidInput(what, hint="Make one with lakeward.spark.session(lake).")

@@ -39,15 +39,7 @@ def settings(
     warehouse: str,
     jars: Sequence[str],
 ) -> dict[str, str]:
-    """All settings of a session of the lake.
-
-    Args:
-        own: The user's.
-        catalog: The name of the lake's Iceberg catalog.
-        store: How JDBC reaches the store, or None where it cannot.
-        warehouse: Where the tables' files are.
-        jars: Of Delta, Iceberg and the drivers.
-    """
+    """All settings of a session of the lake."""
     wired = {
         "spark.master": master_of(own),
         "spark.app.name": "lakeward",

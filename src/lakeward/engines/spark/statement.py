@@ -8,7 +8,7 @@ as it was written, but for the names of tables, which are replaced where they st
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeGuard
@@ -19,7 +19,6 @@ from lakeward.errors import InvalidInput, UnsupportedFeature
 
 if TYPE_CHECKING:
     from sqlglot import exp
-    from sqlglot.tokenizer_core import Token
 
 DIALECT: Final = "databricks"
 _SHOWN: Final = 200
@@ -75,27 +74,16 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableRef:
-    """A table's name where it stands in a statement.
+    """A table's name where it stands in a statement."""
 
-    Attributes:
-        parts: Catalog, namespace and name, as far as they are given.
-        start: Where the name begins in the text.
-        end: Where the text goes on behind it.
-        reads: Whether the statement looks at the table's rows there.
-        writes: Whether it changes them.
-        travels: Whether a version or a time is asked for.
-        is_aliased: Whether its columns go by an alias.
-        form: What may be written in its place.
-    """
-
-    parts: tuple[str, ...]
-    start: int
-    end: int
-    reads: bool = True
-    writes: bool = False
-    travels: bool = False
-    is_aliased: bool = False
-    form: Form = "relation"
+    parts: tuple[str, ...]  # catalog, namespace and name, as far as they are given
+    start: int  # where the name begins in the text
+    end: int  # where the text goes on behind it
+    reads: bool = True  # whether the statement looks at the table's rows there
+    writes: bool = False  # whether it changes them
+    travels: bool = False  # whether a version or a time is asked for
+    is_aliased: bool = False  # whether its columns go by an alias
+    form: Form = "relation"  # what may be written in its place
 
     def __str__(self) -> str:
         return ".".join(self.parts)
@@ -103,69 +91,42 @@ class TableRef:
 
 @dataclass(frozen=True, slots=True)
 class Qualifier:
-    """A table's qualified name before one of its columns.
+    """A table's qualified name before one of its columns."""
 
-    Attributes:
-        parts: Namespace and name, and the catalog before them where it is given.
-        start: Where it begins in the text.
-        end: Where the text goes on behind it.
-        table: Where the table that it means begins in the text.
-    """
-
-    parts: tuple[str, ...]
-    start: int
-    end: int
-    table: int
+    parts: tuple[str, ...]  # namespace and name, and the catalog before them where it is given
+    start: int  # where it begins in the text
+    end: int  # where the text goes on behind it
+    table: int  # where the table that it means begins in the text
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """What a statement says of a table that it makes.
+    """What a statement says of a table that it makes."""
 
-    Attributes:
-        is_filled: Whether it gets the rows of a query.
-        format: Of the table, where it is said.
-        partition_by: Columns and transforms, as `lake.create` takes them.
-        properties: Table properties.
-        comment: For people.
-        if_missing: Whether one that is there already is left alone.
-        columns: As they are declared, where there is no query.
-    """
-
-    is_filled: bool
-    format: str | None
-    partition_by: tuple[str, ...]
-    properties: dict[str, str]
-    comment: str | None
-    if_missing: bool
-    columns: str | None
+    is_filled: bool  # whether it gets the rows of a query
+    format: str | None  # of the table, where it is said
+    partition_by: tuple[str, ...]  # columns and transforms, as `lake.create` takes them
+    properties: dict[str, str]  # table properties
+    comment: str | None  # for people
+    if_missing: bool  # whether one that is there already is left alone
+    columns: str | None  # as they are declared, where there is no query
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement that may go into a transaction.
+    """A statement that may go into a transaction."""
 
-    Attributes:
-        text: As it was written.
-        kind: What it does.
-        tables: In the order of the text; names of its own, such as those of WITH, are not among
-            them.
-        qualifiers: Qualified names of these tables before columns.
-        target: The table that it writes.
-        where: Of an UPDATE or DELETE: which rows it is about; of an OPTIMIZE: which files.
-        created: Of a CREATE TABLE.
-        zorder: Of an OPTIMIZE: the columns by which rows shall lie together.
-        asks: Of an UPDATE or DELETE: whether its condition or its new values have a subquery.
-    """
-
-    text: str
-    kind: Kind
+    text: str  # as it was written
+    kind: Kind  # what it does
+    # in the order of the text; names of its own, such as those of WITH, are not among them
     tables: tuple[TableRef, ...]
-    qualifiers: tuple[Qualifier, ...] = ()
-    target: TableRef | None = None
+    qualifiers: tuple[Qualifier, ...] = ()  # qualified names of these tables before columns
+    target: TableRef | None = None  # the table that it writes
+    # of an UPDATE or DELETE: which rows it is about; of an OPTIMIZE: which files
     where: str | None = None
-    created: Created | None = None
-    zorder: tuple[str, ...] = ()
+    created: Created | None = None  # of a CREATE TABLE
+    zorder: tuple[str, ...] = ()  # of an OPTIMIZE: the columns by which rows shall lie together
+    # of an UPDATE or DELETE: whether its condition or its new values have a subquery
     asks: bool = False
 
     @property
@@ -178,12 +139,7 @@ class Statement:
         name: Callable[[TableRef], str | None],
         qualifier: Callable[[Qualifier], str | None],
     ) -> str:
-        """The text with other names in the places of its tables.
-
-        Args:
-            name: What a table is called; None leaves it as it is.
-            qualifier: What a table is called before one of its columns; None likewise.
-        """
+        """The text with other names in the places of its tables."""
         found = [(t.start, t.end, name(t)) for t in self.tables]
         found += [(q.start, q.end, qualifier(q)) for q in self.qualifiers]
         out, done = [], 0
@@ -195,12 +151,7 @@ class Statement:
 
 
 def read_statement(text: str) -> Statement:
-    """What a statement does.
-
-    Raises:
-        InvalidInput: It is no statement that can be understood.
-        UnsupportedFeature: It would change something outside the transaction, or might.
-    """
+    """What a statement does."""
     given: object = text
     if not isinstance(given, str) or not given.strip():
         what = "A statement must be text."
@@ -225,21 +176,8 @@ def read_statement(text: str) -> Statement:
     raise _refused(text, _REASONS.get(word, "It is not known to stay inside the transaction."))
 
 
-def query_of(text: str) -> str:
-    """The query of a CREATE TABLE … AS.
-
-    Raises:
-        UnsupportedFeature: It is not known where it begins.
-    """
-    return text[_query_start(text) :].rstrip().rstrip(";")
-
-
 def checked_expression(text: str) -> str:
-    """A SQL expression as it was understood, so that it is one and nothing more.
-
-    Raises:
-        InvalidInput: It is none, or asks other tables.
-    """
+    """A SQL expression as it was understood, so that it is one and nothing more."""
     from sqlglot import exp
 
     given: object = text
@@ -341,21 +279,30 @@ def _create(text: str, tree: exp.Create) -> Statement:
         if not isinstance(other, kept) and type(other) is not exp.Property:
             why = "It asks for what the lake does not keep of a table: "
             raise _refused(text, why + other.sql(dialect=DIALECT))
-    target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
-    columns = None
-    if isinstance(tree.this, exp.Schema):
-        columns = ", ".join(c.sql(dialect=DIALECT) for c in tree.this.expressions)
+    is_declared = isinstance(tree.this, exp.Schema)
+    target = tree.this.this if is_declared else tree.this
+    declared = tree.this.expressions if is_declared else ()
+    given = {type(p): p for p in properties}
+    format_ = given.get(exp.FileFormatProperty)
+    partitions = given.get(exp.PartitionedByProperty)
+    comment = given.get(exp.SchemaCommentProperty)
+    plain = [p for p in properties if type(p) is exp.Property]
     created = Created(
         is_filled=tree.expression is not None,
-        format=_format(properties),
-        partition_by=tuple(_partitioning(properties)),
-        properties=_properties(properties),
-        comment=_comment(properties),
+        format=None if format_ is None else str(format_.this.name).lower(),
+        partition_by=tuple(map(_term, partitions.this.expressions if partitions else ())),
+        properties={str(p.this.name): str(p.args["value"].name) for p in plain},
+        comment=None if comment is None else str(comment.this.name),
         if_missing=bool(tree.args.get("exists")),
-        columns=columns,
+        columns=", ".join(c.sql(dialect=DIALECT) for c in declared) if is_declared else None,
     )
-    found = _statement(text, tree, Kind.CREATE, target)
-    return replace(found, created=created)
+    return replace(_statement(text, tree, Kind.CREATE, target), created=created)
+
+
+def _term(term: exp.Expr) -> str:
+    """A column or a transform to partition by, as `lake.create` takes it."""
+    text = term.sql(dialect=DIALECT).replace("`", "")
+    return re.sub(r"^(YEAR|MONTH|DAY|HOUR)S?\(", lambda m: f"{m[1].lower()}(", text, flags=re.I)
 
 
 def _optimize(text: str, found: Optimize) -> Statement:
@@ -429,51 +376,17 @@ def _check_function(text: str, node: exp.Table) -> None:
         raise _refused(text, why)
 
 
-def _query_start(text: str) -> int:
-    """Where the query of a CREATE TABLE … AS begins."""
+def query_of(text: str) -> str:
+    """The query of a CREATE TABLE … AS."""
+    import sqlglot
+
     depth = 0
-    for token in _tokens(text):
+    for token in sqlglot.tokenize(text, dialect=DIALECT):
         word = token.text.upper()
         depth += {"(": 1, ")": -1}.get(word, 0)
         if word == "AS" and depth == 0:
-            return int(token.end) + 1
+            return text[int(token.end) + 1 :].rstrip().rstrip(";")
     raise _refused(text, "It is not known where its query begins.")
-
-
-def _tokens(text: str) -> list[Token]:
-    import sqlglot
-
-    return list(sqlglot.tokenize(text, dialect=DIALECT))
-
-
-def _format(properties: Iterable[exp.Expr]) -> str | None:
-    from sqlglot import exp
-
-    found = next((p for p in properties if isinstance(p, exp.FileFormatProperty)), None)
-    return None if found is None else str(found.this.name).lower()
-
-
-def _partitioning(properties: Iterable[exp.Expr]) -> Iterable[str]:
-    from sqlglot import exp
-
-    found = next((p for p in properties if isinstance(p, exp.PartitionedByProperty)), None)
-    for term in [] if found is None else found.this.expressions:
-        text = term.sql(dialect=DIALECT).replace("`", "")
-        yield re.sub(r"^(YEAR|MONTH|DAY|HOUR)S?\(", lambda m: f"{m[1].lower()}(", text, flags=re.I)
-
-
-def _properties(properties: Iterable[exp.Expr]) -> dict[str, str]:
-    from sqlglot import exp
-
-    plain = [p for p in properties if type(p) is exp.Property]
-    return {str(p.this.name): str(p.args["value"].name) for p in plain}
-
-
-def _comment(properties: Iterable[exp.Expr]) -> str | None:
-    from sqlglot import exp
-
-    found = next((p for p in properties if isinstance(p, exp.SchemaCommentProperty)), None)
-    return None if found is None else str(found.this.name)
 
 
 def _refused(text: str, why: str) -> UnsupportedFeature:

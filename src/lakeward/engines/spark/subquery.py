@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from lakeward.engines.spark.quoting import identifier
 from lakeward.errors import UnsupportedFeature
+from lakeward.model.quoting import identifier
 
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
@@ -24,17 +24,7 @@ _DEPTH: Final = {"(": 1, "[": 1, ")": -1, "]": -1}
 
 
 def as_merge(text: str, *, target: str, columns: Sequence[str], floats: Sequence[str] = ()) -> str:
-    """An UPDATE or DELETE as a MERGE.
-
-    Args:
-        text: The statement, with names by which Spark reads its tables, the target too.
-        target: What the target is called where it is written.
-        columns: All columns of the target.
-        floats: Those of them that are matched by their texts: minus zero equals zero.
-
-    Raises:
-        UnsupportedFeature: The statement has another form than is known.
-    """
+    """An UPDATE or DELETE as a MERGE."""
     found = _Parts(text)
     keys = [f"CAST({identifier(c)} AS STRING)" if c in floats else identifier(c) for c in columns]
     pairs = [

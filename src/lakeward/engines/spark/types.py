@@ -21,15 +21,7 @@ _INSTEAD: Final = {
 
 
 def foreign_types(schema: Any) -> Iterator[tuple[str, str, str]]:
-    """Columns, and parts of them, whose types would become others.
-
-    Args:
-        schema: A struct type of Spark.
-
-    Yields:
-        The name (`address.note`, `tags.element`), the type as SQL spells it, and what to use
-        instead.
-    """
+    """Columns, and parts of them, whose types would become others."""
     for field in schema.fields:
         yield from _within(field.dataType, field.name)
 

@@ -9,19 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakeward.engines.spark.quoting import identifier
+from lakeward.model.quoting import identifier
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 class Views:
-    """The temporary views that a transaction's session has.
-
-    Args:
-        user: The user's session.
-        session: The transaction's, which was just copied from it.
-    """
+    """The temporary views that a transaction's session has."""
 
     def __init__(self, user: SparkSession, session: SparkSession) -> None:
         self._user = user

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, Final
 from lakeward.engines.spark import plans
 from lakeward.engines.spark.extra import pyspark
 from lakeward.engines.spark.failures import NotRun, analysis_error, first_line, was_not_run
-from lakeward.engines.spark.quoting import identifier, literal
 from lakeward.engines.spark.session import check
 from lakeward.engines.spark.settings import PARAMETERS, TIME_ZONE, UTC, iceberg_catalog
 from lakeward.engines.spark.types import foreign_types
 from lakeward.engines.spark.views import Views, take
 from lakeward.errors import InvalidInput, UnsupportedFeature
+from lakeward.model.quoting import identifier, literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame
@@ -37,6 +37,8 @@ NAMESPACE: Final = "default"
 """Of tables whose names have none."""
 _PINNED: Final = "__pinned_"
 """In the names of namespaces whose tables nobody writes."""
+_WRITTEN: Final = "__written"
+"""In the names of databases whose tables are branches."""
 _SAME: Final = frozenset({UTC, "Etc/UTC", "Z", "GMT", "+00:00"})
 """Names of the zone in which transactions work."""
 _WARNED_ZONES: Final[set[str]] = set()
@@ -47,15 +49,7 @@ _LEFT: Final[deque[Any]] = deque()
 
 
 class Workspace:
-    """The tables of one transaction in Spark.
-
-    Args:
-        spark: The user's session.
-        transaction_id: Nobody else's tables have the same names.
-
-    Raises:
-        InvalidInput: The session lacks Delta or Iceberg.
-    """
+    """The tables of one transaction in Spark."""
 
     def __init__(self, spark: SparkSession, transaction_id: str) -> None:
         check(spark)
@@ -83,25 +77,21 @@ class Workspace:
 
     def enter_delta(self, namespace: str, name: str, location: str) -> None:
         """Enter a Delta table, to be written and read; a version that was entered gives way."""
-        self._make_database(self._written(namespace))
-        table = self.target(namespace, name, "delta")
+        self._make_database(self.database(namespace, written=True))
+        table = self.delta_name(namespace, name, written=True)
         self.session.sql(f"CREATE TABLE {table} USING delta LOCATION {literal(location)}")
         # Statements of Iceberg's cannot read a Delta table by its own name, but a view of it.
         self._show(namespace, name, f"SELECT * FROM {table}")
 
     def enter_iceberg(self, namespace: str, name: str, document: str) -> None:
         """Enter an Iceberg table as a metadata document has it; another state gives way."""
-        own = self.target(namespace, name, "iceberg")
+        own = self.iceberg_name(namespace, name)
         if own in self._entered:
             self.session.sql(f"DROP TABLE {own}")
         self._register(namespace or NAMESPACE, own, document)
 
     def pin_iceberg(self, namespace: str, name: str, document: str) -> tuple[str, str]:
-        """Enter an Iceberg table as a metadata document has it, under a name that nobody writes.
-
-        Returns:
-            Namespace and name.
-        """
+        """Enter an Iceberg table as a metadata document has it, under a name that nobody writes."""
         number = 1
         while True:
             space = f"{namespace or NAMESPACE}{_PINNED}{number}"
@@ -138,21 +128,17 @@ class Workspace:
             for key, value in self._shared.items():
                 self._own.conf.set(key, value)
 
-    def name(self, namespace: str, name: str, format: str) -> str:  # noqa: A002  as users know it
-        """What a table that was entered is called where it is read."""
-        if format == "iceberg":
-            return self.target(namespace, name, format)
-        return identifier("spark_catalog", self.database(namespace), name)
+    def iceberg_name(self, namespace: str, name: str) -> str:
+        """What an Iceberg table that was entered is called."""
+        return identifier(self._tag, namespace or NAMESPACE, name)
 
-    def target(self, namespace: str, name: str, format: str) -> str:  # noqa: A002  as above
-        """What a table that was entered is called where it is written."""
-        if format == "iceberg":
-            return identifier(self._tag, namespace or NAMESPACE, name)
-        return identifier("spark_catalog", self._written(namespace), name)
+    def delta_name(self, namespace: str, name: str, *, written: bool = False) -> str:
+        """What a Delta table that was entered is called where it is read, or written."""
+        return identifier("spark_catalog", self.database(namespace, written=written), name)
 
     def database(self, namespace: str, *, written: bool = False) -> str:
         """The database of the Delta tables of a namespace, as they are read or as written."""
-        return self._written(namespace) if written else f"{self._tag}_{namespace or NAMESPACE}"
+        return f"{self._tag}_{namespace or NAMESPACE}{_WRITTEN if written else ''}"
 
     @property
     def procedures(self) -> str:
@@ -162,18 +148,14 @@ class Workspace:
     def document(self, namespace: str, name: str) -> str:
         """The newest metadata document of an Iceberg table that was entered."""
         table = self._java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
-            self.session._jsparkSession, self.target(namespace, name, "iceberg")
+            self.session._jsparkSession, self.iceberg_name(namespace, name)
         )
         return str(table.operations().current().metadataFileLocation())
 
-    def settled(self, sql: str) -> str | None:
-        """What the rows of a relation are called to be written anywhere; None if its own name does.
-
-        Args:
-            sql: What stands for it in FROM.
-        """
+    def resolved(self, sql: str) -> str | None:
+        """A name for a relation's rows that may be written anywhere; None if its own name does."""
         rows = self.frame(f"SELECT * FROM {sql}")
-        return identifier(self.named(rows, settle=True)) if plans.reads_vectors(rows) else None
+        return identifier(self.named(rows, resolve=True)) if plans.reads_vectors(rows) else None
 
     def view_text(self, name: str) -> str | None:
         """The query of a temporary view that SQL made; None for others."""
@@ -182,20 +164,11 @@ class Workspace:
         return str(text.get()) if text is not None and text.isDefined() else None
 
     def columns(self, frame: Any) -> Any:
-        """The columns of a frame, as an Arrow schema.
-
-        Raises:
-            UnsupportedFeature: A column has a type that tables of the lake do not keep.
-        """
+        """The columns of a frame, as an Arrow schema."""
         return _arrow_schema(frame.schema)
 
     def declared(self, columns: str) -> Any:
-        """Columns as SQL declares them, as an Arrow schema.
-
-        Raises:
-            InvalidInput: They are more than names, types and whether a value is required.
-            UnsupportedFeature: A column has a type that tables of the lake do not keep.
-        """
+        """Columns as SQL declares them, as an Arrow schema."""
         try:
             return _arrow_schema(pyspark("sql.types").StructType.fromDDL(columns))
         except pyspark("errors").PySparkException as error:
@@ -206,16 +179,10 @@ class Workspace:
         """Whether statements see a temporary view of this name."""
         return self._known_views.has(name)
 
-    def named(self, frame: Any, *, settle: bool = False) -> str:
-        """A name for the rows of a frame, of this session or another one of the same Spark.
-
-        Args:
-            frame: The frame.
-            settle: Whether they are to be written to an Iceberg table, see
-                `lakeward.engines.spark.plans`.
-        """
-        if settle and plans.reads_vectors(frame):
-            frame = plans.settled(self.session, frame)
+    def named(self, frame: Any, *, resolve: bool = False) -> str:
+        """A name for the rows of a frame, of this session or another one of the same Spark."""
+        if resolve and plans.reads_vectors(frame):
+            frame = plans.resolved(self.session, frame)
         name = self.new_name()
         take(self.session, frame, name)
         return name
@@ -237,15 +204,7 @@ class Workspace:
         self.session.conf.set(TIME_ZONE, UTC)
 
     def frame(self, sql: str, args: Any = None) -> DataFrame:
-        """Run a statement as it stands.
-
-        Args:
-            sql: The statement.
-            args: Values for its parameters, as `spark.sql` takes them.
-
-        Raises:
-            NotRun: Spark refused it before it ran.
-        """
+        """Run a statement as it stands."""
         self.set_utc()
         try:
             return self.session.sql(sql, args)
@@ -281,12 +240,9 @@ class Workspace:
                 zone,
             )
 
-    def _written(self, namespace: str) -> str:
-        return f"{self._tag}_{namespace or NAMESPACE}__written"
-
     def _show(self, namespace: str, name: str, rows: str) -> None:
         self._make_database(self.database(namespace))
-        self.session.sql(f"CREATE OR REPLACE VIEW {self.name(namespace, name, 'delta')} AS {rows}")
+        self.session.sql(f"CREATE OR REPLACE VIEW {self.delta_name(namespace, name)} AS {rows}")
 
     def _make_database(self, name: str) -> None:
         if name not in self._databases:

@@ -21,6 +21,7 @@ from lakeward.formats.delta.protocol import is_guarded
 from lakeward.formats.delta.schema import EXPRESSION
 from lakeward.model.bucket import scaled, unscaled
 from lakeward.model.derived import Derived
+from lakeward.model.quoting import identifier
 from lakeward.model.schema import Schema
 from lakeward.model.transform import STRING, TIMES, Rules, Transform
 from lakeward.model.types import Decimal, Field, Primitive, Type
@@ -103,7 +104,7 @@ def without_marks(schema: Schema) -> Schema:
 
 
 def _spellings(transform: Transform, source: Field) -> Iterator[str]:
-    column = "`" + source.name.replace("`", "``") + "`"
+    column = identifier(source.name)
     kind, width = source.type, transform.width or 0
     if transform.name != "truncate":
         for form in _FORMS[transform.name]:

@@ -27,6 +27,7 @@ from lakeward.model.expressions.nodes import (
     Not,
     Or,
 )
+from lakeward.model.quoting import identifier
 from lakeward.model.types import Decimal, Primitive, Type
 from lakeward.model.values import from_neutral
 
@@ -208,7 +209,7 @@ class _Spark(_Dialect):
     }
 
     def column(self, name: str, path: tuple[str, ...]) -> str:
-        return ".".join(_backticked(part) for part in (name, *path))
+        return ".".join(identifier(part) for part in (name, *path))
 
     def string(self, text: str) -> str:
         return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
@@ -325,10 +326,6 @@ _ARROW_TYPES: Final = {
     "timestamp_ms": 'Timestamp(Millisecond, Some("UTC"))',
     "timestamp_ms_ntz": "Timestamp(Millisecond, None)",
 }
-
-
-def _backticked(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 _SPARK: Final = _Spark()

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from lakeward.engines.base import SPARK, Engine
 from lakeward.engines.spark.failures import NotRun, translated
 from lakeward.engines.spark.parameters import with_values
-from lakeward.engines.spark.quoting import identifier
 from lakeward.engines.spark.statement import (
     Kind,
     Statement,
@@ -25,6 +24,7 @@ from lakeward.model.expressions.render import render
 from lakeward.model.expressions.when import Clauses
 from lakeward.model.expressions.where import parse
 from lakeward.model.names import TableName
+from lakeward.model.quoting import identifier
 from lakeward.model.steps import reach
 from lakeward.read.scan import check_columns
 from lakeward.write.commit.new_table import told
@@ -183,7 +183,7 @@ class SparkExecutor:
 
     def prepare(self) -> None:
         """Make what was done on the branches part of the tables' changes."""
-        self.tables.settle()
+        self.tables.finish()
 
     def end(self, *, committed: bool | None) -> None:
         """Delete the branches, as far as they are not committed, and forget the tables."""
@@ -241,8 +241,8 @@ class SparkExecutor:
 
     def _named(self, table: TableName, rows: DataFrame) -> str:
         """What the rows of a frame are called in a statement that writes a table."""
-        settle = self.tables.is_iceberg(table)
-        return identifier(self.tables.workspace.named(rows, settle=settle))
+        as_is = self.tables.format(table).takes_vectors
+        return identifier(self.tables.workspace.named(rows, resolve=not as_is))
 
     def _frame(self, table: TableName, data: Any) -> DataFrame:
         return frame_of(self.session, data, self.tables.definition(table), str(table))
@@ -258,7 +258,7 @@ class SparkExecutor:
 
         An operation that Spark refuses before it runs leaves the transaction as it was.
         """
-        forget = self.tables.noted()
+        forget = self.tables.savepoint()
         try:
             yield
         except NotRun as refused:

@@ -17,19 +17,7 @@ if TYPE_CHECKING:
 
 
 def frame_of(session: SparkSession, data: Any, definition: Definition, table: str) -> DataFrame:
-    """Rows as a frame, with columns of the table only.
-
-    Args:
-        session: Of the transaction.
-        data: A frame, or anything that a transaction without Spark takes.
-        definition: The table's.
-        table: Its name.
-
-    Raises:
-        SchemaMismatch: A column is unknown, given twice, or required and missing, or has a type
-            that tables of the lake do not keep.
-        InvalidInput: Rows cannot be made of it.
-    """
+    """Rows as a frame, with columns of the table only."""
     if hasattr(data, "_jdf"):
         frame: DataFrame = data
         _check_types(frame, table)

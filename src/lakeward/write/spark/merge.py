@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lakeward.engines.spark.quoting import identifier
 from lakeward.engines.spark.statement import checked_expression
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.render import render
 from lakeward.model.expressions.when import Clause, Clauses, Does, key_names
+from lakeward.model.quoting import identifier
 from lakeward.model.schema import Schema
 
 
@@ -24,20 +24,7 @@ def merge_sql(
     on: str | Sequence[str],
     clauses: Clauses,
 ) -> str:
-    """The statement of a merge.
-
-    Args:
-        schema: The table's.
-        given: The columns that the data has.
-        target: What the table is called.
-        source: What the data is called.
-        table: The table's own name, for errors.
-        on: The columns that make the key, or a condition.
-        clauses: What is done.
-
-    Raises:
-        InvalidInput: A column that is not there, or nothing to do.
-    """
+    """The statement of a merge."""
     keys = key_names(on, schema.names)
     if keys is None:
         condition, keys = checked_expression(str(on)), []
@@ -62,11 +49,7 @@ def merge_sql(
 def update_sql(
     schema: Schema, values: Mapping[str, str], *, target: str, table: str, where: Expression | None
 ) -> str:
-    """The statement of an update.
-
-    Raises:
-        InvalidInput: A column that is not there, or nothing to set.
-    """
+    """The statement of an update."""
     given = arguments.mapping(values, "set")
     if not given:
         what = f"This update of {table} sets nothing."

@@ -17,6 +17,7 @@ from lakeward.errors import InvalidName, TableNotFound, UnsupportedFeature
 from lakeward.log import heads
 from lakeward.log.catalog import CATALOG, NAMESPACE
 from lakeward.model.names import TableName
+from lakeward.model.quoting import identifier
 from lakeward.storage.paths import overlaps
 
 _FILES: Final = frozenset(
@@ -29,18 +30,7 @@ _SESSION: Final = "spark_catalog"
 def table_of(
     context: LakeContext, workspace: Workspace, ref: TableRef, knows: Callable[[TableName], bool]
 ) -> TableName | None:
-    """The lake's table that a name means; None for what else may be read.
-
-    Args:
-        context: The lake's.
-        workspace: Whose session has temporary views and other catalogs.
-        ref: The name where it stands.
-        knows: Whether the transaction knows a table.
-
-    Raises:
-        TableNotFound: It means nothing.
-        UnsupportedFeature: It would go past the transaction.
-    """
+    """The lake's table that a name means; None for what else may be read."""
     path = _path(ref)
     if path is not None:
         _check_path(context, ref, path)
@@ -58,7 +48,7 @@ def table_of(
             what = f"{ref} is not a table of the lake."
             raise UnsupportedFeature(what, hint="A transaction writes tables of the lake only.")
         raise heads.missing(name)
-    if workspace.session.catalog.tableExists(".".join(f"`{p}`" for p in ref.parts)):
+    if workspace.session.catalog.tableExists(identifier(*ref.parts)):
         return None
     if name is None:
         what = f"There is no table {ref}."
@@ -67,11 +57,7 @@ def table_of(
 
 
 def created_name(ref: TableRef) -> TableName:
-    """The name of a table that a statement makes.
-
-    Raises:
-        UnsupportedFeature: It would be made outside the lake.
-    """
+    """The name of a table that a statement makes."""
     name = _name(ref)
     if name is None:
         what = f"{ref} is not a name for a table of the lake."
@@ -80,23 +66,23 @@ def created_name(ref: TableRef) -> TableName:
 
 
 def _name(ref: TableRef) -> TableName | None:
-    context = ref.parts
-    if len(context) == 3 and context[0] == CATALOG:
-        context = context[1:] if context[1] != NAMESPACE else context[2:]
-    if len(context) > 2:
+    parts = ref.parts
+    if len(parts) == 3 and parts[0] == CATALOG:
+        parts = parts[1:] if parts[1] != NAMESPACE else parts[2:]
+    if len(parts) > 2:
         return None
     try:
-        return TableName.parse(".".join(context))
+        return TableName.parse(".".join(parts))
     except InvalidName:
         return None
 
 
 def _path(ref: TableRef) -> str | None:
     """The path of files that a name stands for; None where it is the name of a table."""
-    context = ref.parts[1:] if ref.parts[0].lower() == _SESSION else ref.parts
-    if len(context) != 2 or context[0].lower() not in _FILES:
+    parts = ref.parts[1:] if ref.parts[0].lower() == _SESSION else ref.parts
+    if len(parts) != 2 or parts[0].lower() not in _FILES:
         return None
-    return context[1] if "/" in context[1] or ":" in context[1] else None
+    return parts[1] if "/" in parts[1] or ":" in parts[1] else None
 
 
 def _check_path(context: LakeContext, ref: TableRef, path: str) -> None:

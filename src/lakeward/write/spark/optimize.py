@@ -36,11 +36,7 @@ _IDENTITY: Final = "identity"
 
 
 def check_optimize(definition: Definition, statement: Statement, table: str) -> None:
-    """Pass when Iceberg's procedure can do what an OPTIMIZE asks for.
-
-    Raises:
-        UnsupportedFeature: It cannot; says why.
-    """
+    """Pass when Iceberg's procedure can do what an OPTIMIZE asks for."""
     if statement.where is not None:
         _condition(definition, statement.where, table)
     partitions = {
@@ -67,15 +63,7 @@ def check_optimize(definition: Definition, statement: Statement, table: str) -> 
 def optimize_sql(
     definition: Definition, statement: Statement, *, table: str, target: str, procedures: str
 ) -> str:
-    """An OPTIMIZE that was checked as a call of Iceberg's procedure.
-
-    Args:
-        definition: The table's.
-        statement: What was asked for.
-        table: The table's own name, for errors.
-        target: What it is called in Spark.
-        procedures: What Iceberg's procedures are called there.
-    """
+    """An OPTIMIZE that was checked as a call of Iceberg's procedure."""
     where = None
     if statement.where is not None:
         where = render(_condition(definition, statement.where, table))

@@ -5,7 +5,7 @@
   was made: so they are named by version, on branches too. Views that the transaction made are made
   again under another name, with versions in place of their tables.
 - Where rows may go to an Iceberg table, Delta tables that may have deletion vectors are read
-  through a view of settled rows (`lakeward.engines.spark.plans`). A frame may go anywhere.
+  through a view whose files are resolved (`lakeward.engines.spark.plans`). A frame may go anywhere.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, TypeAlias
 
-from lakeward.engines.spark.quoting import identifier
 from lakeward.engines.spark.statement import Qualifier, Statement, TableRef
 from lakeward.model.names import TableName
-from lakeward.write.spark.tables import Relation, SparkTables
+from lakeward.model.quoting import identifier
+from lakeward.write.spark.formats import Relation
+from lakeward.write.spark.tables import SparkTables
 
 Found: TypeAlias = Mapping[int, TableName | None]
 """The lake's tables in a statement, by where their names begin; None for what else is read."""
@@ -29,25 +30,19 @@ class Use(Enum):
 
     NOW = auto()
     """They are used at once, or by a view, whenever that is."""
-    NOW_BY_ICEBERG = auto()
-    """They are written to an Iceberg table, at once."""
+    NOW_RESOLVED = auto()
+    """They are written at once, to a table that takes no rows with deletion vectors as they are."""
     FRAME = auto()
     """They are the rows of a frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What stands for the names of a statement that reads tables and views.
+    """What stands for the names of a statement that reads tables and views."""
 
-    Attributes:
-        statement: The statement.
-        relations: By where the names begin; names that stay are not there.
-        aliases: Of those that do not go by the table's own name.
-    """
-
-    statement: Statement
-    relations: Mapping[int, Relation]
-    aliases: Mapping[int, str]
+    statement: Statement  # the statement
+    relations: Mapping[int, Relation]  # by where the names begin; names that stay are not there
+    aliases: Mapping[int, str]  # of those that do not go by the table's own name
 
     def text(self, target: Relation | None) -> str:
         """The statement, with other names for what it reads, and for what it writes."""
@@ -75,27 +70,17 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A temporary view that the transaction made.
+    """A temporary view that the transaction made."""
 
-    Attributes:
-        statement: That made it.
-        found: The lake's tables in it.
-        args: Values for its parameters.
-        text: The query as Spark has it, by which it is known whether the view is still this one.
-    """
-
-    statement: Statement
-    found: Found
-    args: Any
+    statement: Statement  # that made it
+    found: Found  # the lake's tables in it
+    args: Any  # values for its parameters
+    # the query as Spark has it, by which it is known whether the view is still this one
     text: str | None
 
 
 class Reader:
-    """Finds what stands for the names in statements of a transaction.
-
-    Args:
-        tables: The transaction's.
-    """
+    """Finds what stands for the names in statements of a transaction."""
 
     def __init__(self, tables: SparkTables) -> None:
         self._tables = tables
@@ -118,7 +103,7 @@ class Reader:
 
     def frame_of(self, table: TableName) -> str:
         """What stands for a table in FROM where a frame is made of it."""
-        return self._settled(table, self._tables.pinned(table)).sql
+        return self._resolved(table, self._tables.pinned(table)).sql
 
     def note_view(self, statement: Statement, found: Found, args: Any) -> None:
         """Remember a temporary view that a statement has made, with values for its parameters."""
@@ -134,19 +119,19 @@ class Reader:
                 return self._tables.live(table)
             is_frame = use is Use.FRAME
             found = self._tables.pinned(table) if is_frame else self._tables.live(table)
-            return self._settled(table, found)
+            return self._resolved(table, found)
         if use is Use.NOW or ref.travels:
             return None
         view = self._pinned_view(ref.parts) if use is Use.FRAME else None
         # It may be a view of Delta tables, or one that lies elsewhere.
-        settled = self._tables.workspace.settled(view or identifier(*ref.parts)) or view
-        return None if settled is None else Relation(settled, None)
+        resolved = self._tables.workspace.resolved(view or identifier(*ref.parts)) or view
+        return None if resolved is None else Relation(resolved, None)
 
-    def _settled(self, table: TableName, relation: Relation) -> Relation:
-        if not self._tables.may_have_vectors(table):
+    def _resolved(self, table: TableName, relation: Relation) -> Relation:
+        if not self._tables.format(table).may_have_vectors(self._tables.definition(table)):
             return relation
-        settled = self._tables.workspace.settled(relation.sql)
-        return relation if settled is None else Relation(settled, None)
+        resolved = self._tables.workspace.resolved(relation.sql)
+        return relation if resolved is None else Relation(resolved, None)
 
     def _pinned_view(self, parts: tuple[str, ...]) -> str | None:
         """A view that the transaction made, over tables as they are now; None for others."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from lakeward.context import LakeContext
-from lakeward.engines.spark.quoting import identifier
 from lakeward.engines.spark.statement import Kind, Statement
 from lakeward.engines.spark.subquery import as_merge
 from lakeward.errors import InvalidExpression, UnsupportedFeature
@@ -14,12 +13,10 @@ from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.where import parse
 from lakeward.model.names import TableName
 from lakeward.model.types import MapOf
-from lakeward.write.commit import iceberg
 from lakeward.write.plan.change import Operation
 from lakeward.write.spark.names import table_of
-from lakeward.write.spark.optimize import check_optimize, optimize_sql
 from lakeward.write.spark.sources import Found, Reader, Use
-from lakeward.write.spark.tables import Relation, SparkTables
+from lakeward.write.spark.tables import SparkTables
 
 _FLOATS: Final = ("float", "double")
 _OPERATIONS: Final = {
@@ -33,12 +30,7 @@ _OPERATIONS: Final = {
 
 
 def found_tables(context: LakeContext, tables: SparkTables, statement: Statement) -> Found:
-    """The lake's table for each name of a statement, by where it stands; nothing is opened yet.
-
-    Raises:
-        TableNotFound: A name means nothing.
-        UnsupportedFeature: The statement would go past the transaction.
-    """
+    """The lake's table for each name of a statement, by where it stands; nothing is opened yet."""
     found = {
         ref.start: table_of(context, tables.workspace, ref, tables.knows)
         for ref in statement.tables
@@ -48,8 +40,8 @@ def found_tables(context: LakeContext, tables: SparkTables, statement: Statement
     for table in found.values() if statement.kind is Kind.OPTIMIZE else ():
         if table is not None:
             tables.look(table)
-            if tables.format(table) == iceberg.FORMAT:
-                check_optimize(tables.definition(table), statement, str(table))
+            definition = tables.definition(table)
+            tables.format(table).check_optimize(definition, statement, str(table))
     target = None if statement.target is None else found.get(statement.target.start)
     if target is not None and _is_merged(tables, statement, target):
         _check_comparable(tables.definition(target), str(target))
@@ -65,15 +57,10 @@ def spelled(tables: SparkTables, reader: Reader, statement: Statement, found: Fo
     operation = Operation(_OPERATIONS[statement.kind], _told(statement))
     again = any(t == target for s, t in found.items() if s != statement.target.start)
     name = tables.to_write(target, operation, reads=statement.target.reads or again)
-    is_iceberg = tables.format(target) == iceberg.FORMAT
-    if statement.kind is Kind.OPTIMIZE and is_iceberg:
-        return optimize_sql(
-            tables.definition(target),
-            statement,
-            table=str(target),
-            target=name,
-            procedures=tables.workspace.procedures,
-        )
+    if statement.kind is Kind.OPTIMIZE:
+        other = tables.format(target).optimize(tables.definition(target), statement, target)
+        if other is not None:
+            return other
     if statement.kind not in (Kind.INSERT, Kind.OPTIMIZE):
         tables.scope(target, _scope(tables, statement, target))
     if _is_merged(tables, statement, target):
@@ -81,25 +68,24 @@ def spelled(tables: SparkTables, reader: Reader, statement: Statement, found: Fo
         floats = [f.name for f in schema if str(f.type) in _FLOATS]
         text = sources.text(tables.live(target))
         return as_merge(text, target=name, columns=schema.names, floats=floats)
-    # Iceberg tables have their own namespaces in Spark.
-    database = tables.workspace.database(target.namespace, written=True)
-    qualifier = None if is_iceberg else identifier(database, target.name)
-    return sources.text(Relation(name, qualifier))
+    return sources.text(tables.format(target).to_write(target))
 
 
 def _use(tables: SparkTables, statement: Statement, target: TableName | None) -> Use:
     if statement.kind in (Kind.QUERY, Kind.CREATE):
         return Use.FRAME
-    is_iceberg = target is not None and tables.is_iceberg(target)
-    return Use.NOW_BY_ICEBERG if is_iceberg else Use.NOW
+    if target is None:
+        return Use.NOW
+    tables.join(target)
+    return Use.NOW if tables.format(target).takes_vectors else Use.NOW_RESOLVED
 
 
 def _is_merged(tables: SparkTables, statement: Statement, target: TableName) -> bool:
-    """Whether an UPDATE or DELETE runs as a MERGE, because Delta takes no subquery in it."""
+    """Whether an UPDATE or DELETE runs as a MERGE, because the format takes no subquery in it."""
     if not statement.asks:
         return False
     tables.look(target)
-    return tables.format(target) != iceberg.FORMAT
+    return not tables.format(target).takes_subqueries
 
 
 def _check_comparable(definition: Definition, table: str) -> None:

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lakeward.engines.spark.quoting import identifier
 from lakeward.engines.spark.rows import sample, violations
 from lakeward.errors import ConstraintViolation
 from lakeward.formats.delta.generated import expression
@@ -24,6 +23,7 @@ from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.render import render
 from lakeward.model.expressions.where import parse
 from lakeward.model.file import DataFile
+from lakeward.model.quoting import identifier
 from lakeward.model.types import Field
 from lakeward.read.plan import file_always_matches
 from lakeward.write.branch.base import Branch
@@ -45,15 +45,6 @@ def check_rows(
     """Pass when the rows that a branch adds have what a table requires and satisfy its checks.
 
     Derived partition values must be those of the rows, too.
-
-    Args:
-        session: Of Spark.
-        branch: Where the rows are.
-        definition: The table's, with its required columns and checks.
-        added: What the branch comes to.
-
-    Raises:
-        ConstraintViolation: Names the check or the column, counts the rows and shows some of them.
     """
     new = [f for f in added if f.path.startswith(f"{branch.directory}/")]
     required = [f for f in definition.schema if not f.nullable and _may_lack(f, new)]
@@ -71,35 +62,19 @@ def check_rows(
 
 
 def refuse(rows: DataFrame, checks: Mapping[str, str], definition: Definition, table: str) -> None:
-    """Pass when rows satisfy checks.
-
-    Args:
-        rows: To look at.
-        checks: SQL boolean expressions by name.
-        definition: The table's.
-        table: Its name.
-
-    Raises:
-        ConstraintViolation: They do not.
-    """
+    """Pass when rows satisfy checks."""
     _refuse(rows, _checks(checks, definition), table)
 
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """What must hold for every row.
+    """What must hold for every row."""
 
-    Attributes:
-        text: As its author wrote it.
-        sql: As Spark reads it.
-        column: The one whose values must be there, or must be generated, where that is all.
-        is_generated: Whether the column's values must be those of an expression.
-    """
-
-    text: str
-    sql: str
+    text: str  # as its author wrote it
+    sql: str  # as Spark reads it
+    # the one whose values must be there, or must be generated, where that is all
     column: str | None = None
-    is_generated: bool = False
+    is_generated: bool = False  # whether the column's values must be those of an expression
 
     def violated(self, name: str, table: str, count: int) -> str:
         """What is said of rows that do not satisfy it."""
@@ -129,11 +104,7 @@ def _present(required: Iterable[Field]) -> dict[str, _Check]:
 
 
 def _derived(definition: Definition, new: Sequence[DataFile], table: str) -> dict[str, _Check]:
-    """Checks of the derived partition values that the files' statistics do not prove.
-
-    Raises:
-        ConstraintViolation: Hidden values, which no engine can read, are surely wrong.
-    """
+    """Checks of the derived partition values that the files' statistics do not prove."""
     out: dict[str, _Check] = {}
     for own_id in definition.partition_by:
         found = definition.derived.get(own_id)

@@ -7,11 +7,97 @@ what was staged is deleted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
 
 from lakeward.errors import InvalidInput, Refused
-from lakeward.write.transaction.staged import StagedCommit
+from lakeward.model.commit import Isolation
+from lakeward.model.definition import Definition
+from lakeward.model.expressions.where import parse
+from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.names import TableName
+from lakeward.read.plan import file_may_match
+from lakeward.read.scan import check_columns, read_files
+from lakeward.write.plan.change import metrics, summary
+from lakeward.write.transaction.member import Member
+
+
+@dataclass(frozen=True, slots=True)
+class StagedTable:
+    """What the transaction is about to do to one table.
+
+    Attributes:
+        name: The table.
+        base_version: The version that the change was made for.
+        operation: As history will show it.
+        parameters: Of the operation.
+        metrics: Files, rows and bytes, as history will show them.
+        added: Files to be added, with their rows and statistics: new rows, and rows that stay when
+            others of their file go.
+        removed: Files to be removed.
+        definition: Schema, partitioning, properties and constraints.
+        new_definition: What they shall become, if they change.
+    """
+
+    name: str
+    base_version: int
+    operation: str
+    parameters: Mapping[str, Any]
+    metrics: Mapping[str, Any]
+    added: tuple[DataFile, ...]
+    removed: tuple[LoggedFile, ...]
+    definition: Definition
+    new_definition: Definition | None
+    _member: Member = field(repr=False)
+
+    def read(self, *, columns: Sequence[str] | None = None, where: str | None = None) -> pa.Table:
+        """The rows of the files to be added.
+
+        Args:
+            columns: Names, in the order wanted; all when None.
+            where: A SQL boolean expression; rows for which it is true are kept.
+        """
+        check_columns(columns, self.definition, self.name)
+        scope = None if where is None else parse(where, self.definition.schema)
+        files = [
+            LoggedFile(f, self.base_version + 1, n)
+            for n, f in enumerate(self.added)
+            if scope is None or file_may_match(scope, f)
+        ]
+        return read_files(
+            self._member.context.storage,
+            self._member.change.head,
+            self.definition,
+            files,
+            columns=columns,
+            where=scope,
+        ).read_all()
+
+
+@dataclass(frozen=True, slots=True)
+class StagedCommit:
+    """A transaction whose rows are staged and checked, and that nobody sees yet.
+
+    Attributes:
+        transaction_id: Under which it will be known.
+        isolation: Its level.
+        actor: Who.
+        message: Why.
+        attempts: How often it was tried, this time included.
+        tables: What it does to each table, by name.
+    """
+
+    transaction_id: str
+    isolation: Isolation
+    actor: str
+    message: str | None
+    attempts: int
+    tables: Mapping[str, StagedTable]
+
 
 F = TypeVar("F", bound=Callable[[StagedCommit], object])
 
@@ -20,10 +106,7 @@ class Hooks:
     """The functions that a lake calls, in the order in which they were given."""
 
     def __init__(self) -> None:
-        self._before_commit: tuple[Callable[[StagedCommit], object], ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self._before_commit)
+        self.functions: tuple[Callable[[StagedCommit], object], ...] = ()
 
     def before_commit(self, function: F) -> F:
         """Call a function with each commit of this lake object before it is ratified.
@@ -40,12 +123,12 @@ class Hooks:
         if not callable(function):
             what = f"A hook must be a function of a staged commit, not {type(function).__name__}."
             raise InvalidInput(what, hint="Write lake.hooks.before_commit(fn).")
-        self._before_commit = (*self._before_commit, function)
+        self.functions = (*self.functions, function)
         return function
 
     def remove(self, function: Callable[[StagedCommit], object]) -> None:
         """Call a function no more; one that is not called is left alone."""
-        self._before_commit = tuple(f for f in self._before_commit if f is not function)
+        self.functions = tuple(f for f in self.functions if f is not function)
 
     def run(self, staged: StagedCommit) -> None:
         """Call them all.
@@ -53,7 +136,7 @@ class Hooks:
         Raises:
             Refused: One of them refused, or failed; then its own error is the cause.
         """
-        for function in self._before_commit:
+        for function in self.functions:
             try:
                 function(staged)
             except Refused as error:
@@ -67,3 +150,43 @@ class Hooks:
                 raise Refused(
                     what, hint=hint, transaction_id=staged.transaction_id, hook=name
                 ) from error
+
+
+class Pending(Protocol):
+    """What is told of the transaction itself."""
+
+    transaction_id: str
+    isolation: Isolation
+    message: str | None
+    attempts: int
+
+
+def staged_commit(
+    transaction: Pending, actor: str, members: Mapping[TableName, Member]
+) -> StagedCommit:
+    """A transaction as it stands."""
+    return StagedCommit(
+        transaction.transaction_id,
+        transaction.isolation,
+        actor,
+        transaction.message,
+        transaction.attempts,
+        MappingProxyType({str(name): _table(member) for name, member in members.items()}),
+    )
+
+
+def _table(member: Member) -> StagedTable:
+    change = member.change
+    operation = summary(change)
+    return StagedTable(
+        name=str(change.head.name),
+        base_version=change.head.version,
+        operation=operation.name,
+        parameters=MappingProxyType(dict(operation.parameters)),
+        metrics=MappingProxyType(metrics(change)),
+        added=tuple(change.added),
+        removed=tuple(change.removed[k] for k in sorted(change.removed)),
+        definition=change.definition,
+        new_definition=change.new_definition,
+        _member=member,
+    )

@@ -36,12 +36,7 @@ from lakeward.write.transaction.member import Member
 
 
 def resolve(member: Member, head: Head) -> None:
-    """Make the change again on top of a newer version, with the last say over its keys.
-
-    Raises:
-        UnsupportedFeature: Somebody added a file whose rows need another engine, or the change
-            cannot be made again.
-    """
+    """Make the change again on top of a newer version, with the last say over its keys."""
     member.check_replayable(head)
     if member.touched is None:
         member.touched = _touched(member)

@@ -38,15 +38,17 @@ from lakeward.write.commit.publish import checkpoint_if_due, publish_member
 from lakeward.write.commit.ratify import Intent, OnRatify, ratify
 from lakeward.write.commit.record import Ratified
 from lakeward.write.rows.marking import stored_paths
-from lakeward.write.transaction.embedded import EmbeddedExecutor
-from lakeward.write.transaction.executor import Executor, NothingDone
-from lakeward.write.transaction.hooks import Hooks
-from lakeward.write.transaction.leases import LeaseKeeper
+from lakeward.write.transaction.executor import EmbeddedExecutor, Executor, NothingDone
+from lakeward.write.transaction.hooks import Hooks, staged_commit
 from lakeward.write.transaction.locking import PATIENCE_SECONDS, TableLocks
 from lakeward.write.transaction.member import Member
-from lakeward.write.transaction.registration import Registered, checked_id, checked_isolation
-from lakeward.write.transaction.resolve import Resolver
-from lakeward.write.transaction.staged import staged_commit
+from lakeward.write.transaction.registration import (
+    LeaseKeeper,
+    Registered,
+    checked_id,
+    checked_isolation,
+)
+from lakeward.write.transaction.resolve import resolve
 from lakeward.write.transaction.strategy import LastWriterWins, OnConflict, Strategies
 from lakeward.write.transaction.view import View
 
@@ -121,15 +123,14 @@ class Lifecycle:
     ) -> None:
         own = self.transaction_id = checked_id(transaction_id)
         level = self.isolation = checked_isolation(isolation)
-        strategies = Strategies.of(on_conflict, level, reruns=reruns, engine=executor.engine)
         self.message = arguments.optional_text(message, "message")
         self.context = context
         self.attempts = attempts
         self.lock_timeout = arguments.number(lock_timeout, "lock_timeout")
         self.registered = Registered(context, keeper, own, isolation=level, message=self.message)
         self.view = View(context, own, level, self.registered)
-        self.locks = TableLocks(context, own, self.registered.ensure)
-        self.resolver = Resolver(context, own, self.view, strategies)
+        self.strategies = Strategies.of(on_conflict, level, reruns=reruns, engine=executor.engine)
+        self.locks: TableLocks | None = None
         self.on_ratify: list[OnRatify] = []
         self.state = TransactionState.OPEN
         self.result: CommitResult | None = None
@@ -146,11 +147,7 @@ class Lifecycle:
         return self.state is TransactionState.OPEN and self.result is None
 
     def check_open(self) -> None:
-        """Pass while the transaction can be changed.
-
-        Raises:
-            TransactionClosed: It ended.
-        """
+        """Pass while the transaction can be changed."""
         if self.is_open:
             return
         state = self.state.value.replace("_", " ")
@@ -173,17 +170,9 @@ class Lifecycle:
         return True
 
     def operation(self, table: TableName, *, reads: bool = False) -> Operating[Member]:
-        """A table while an operation works on it: an error rolls the transaction back.
-
-        Args:
-            table: Its name.
-            reads: Whether the operation looks at rows.
-
-        Raises:
-            TableNotFound: The transaction sees no such table. It goes on.
-        """
+        """A table while an operation works on it: an error rolls the transaction back."""
         self.check_open()
-        strategy = self.resolver.strategies.for_table(table)
+        strategy = self.strategies.for_table(table)
         keyed = isinstance(strategy, LastWriterWins)
         # What others do to a key counts from the cut on, so that must be taken before rows are.
         member = self.view.member(table, reads=reads or keyed)
@@ -202,7 +191,7 @@ class Lifecycle:
         """Lock a table until the transaction ends; see `Transaction.lock`."""
         self.check_open()
         try:
-            head = self.locks.take(table, mode, timeout)
+            head = self._table_locks().take(table, mode, timeout)
             if head is not None:
                 self.view.locked(head)
         except Locked:
@@ -270,7 +259,8 @@ class Lifecycle:
             if not head.guarded and heads.by_id(session, head.table_id) is not None:
                 locked = heads.lock(session, head.table_id, head.name)
                 take_over(self.context, session, locked)
-        self.locks.release(session)
+        if self.locks is not None:
+            self.locks.release(session)
 
     def _ratify(self) -> list[Ratified]:
         """Ratify, resolving conflicts where that is possible; nothing where no change is left."""
@@ -283,14 +273,14 @@ class Lifecycle:
                 member.finish()
             reach("stage.done")
             self.registered.ensure()
-            if self._hooks:
+            if self._hooks is not None and self._hooks.functions:
                 self._hooks.run(staged_commit(self, self.context.actor, members))
             reach("validate.done")
             try:
                 return self._ratify_once(members)
             except Conflict as error:
                 self.context.counters.add("conflicts")
-                if self.attempts == last or not self.resolver.resolve(error):
+                if self.attempts == last or not resolve(error, self.view, self.strategies):
                     raise
                 self.context.counters.add("settled")
                 self.attempts += 1
@@ -353,7 +343,7 @@ class Lifecycle:
                 [m.change for m in looked.values()],
                 # Only a serializable transaction depends on what was not there.
                 self.view.missed if self.isolation is Isolation.SERIALIZABLE else (),
-                self.locks.in_store,
+                self.locks is not None,
                 self.on_ratify,
                 [m.stager for m in members.values()],
             )
@@ -363,7 +353,13 @@ class Lifecycle:
                 # In the queue it comes to its turn, however busy the table is.
                 left = max(0.0, deadline - time.monotonic())
                 name, mode = TableName.parse(error.table), LockMode.of(error.mode)
-                self.locks.queue(name, mode, left)
+                self._table_locks().queue(name, mode, left)
+
+    def _table_locks(self) -> TableLocks:
+        """The transaction's locks, from the first on that it asks for."""
+        if self.locks is None:
+            self.locks = TableLocks(self.context, self.transaction_id, self.registered.ensure)
+        return self.locks
 
     def _looked_at(self, members: Mapping[TableName, Member]) -> dict[TableName, Member]:
         """The tables that were only read, as far as that matters."""

@@ -37,11 +37,7 @@ _BEHIND: Final = 0.3
 
 
 class TableLocks:
-    """The locks that one transaction holds.
-
-    Attributes:
-        in_store: Whether the store may know of a lock, or a wait, of this transaction.
-    """
+    """The locks that one transaction holds."""
 
     def __init__(
         self, context: LakeContext, transaction_id: str, register: Callable[[], None]
@@ -51,19 +47,9 @@ class TableLocks:
         self._register = register
         self._held: dict[TableName, LockMode] = {}
         self._asked_for = False
-        self.in_store = False
 
     def take(self, name: TableName, mode: LockMode, timeout: float) -> Head | None:
-        """Hold a table until the transaction ends, waiting for those who are in the way.
-
-        Returns:
-            Its head when it was taken; None where the transaction held it so already.
-
-        Raises:
-            Locked: Others were in the way to the end. The transaction goes on without the lock.
-            Deadlock: Others wait for this transaction, which must give way.
-            TransactionClosed: The transaction is no longer open.
-        """
+        """Hold a table until the transaction ends, waiting for those who are in the way."""
         self._asked_for = True
         held = self._held.get(name)
         if held is not None and held.covers(mode):
@@ -71,12 +57,7 @@ class TableLocks:
         return self._take(name, mode, timeout)
 
     def queue(self, name: TableName, mode: LockMode, timeout: float) -> None:
-        """Take a lock that nobody asked for, so that a commit comes to its turn.
-
-        Raises:
-            Locked: Others were in the way to the end.
-            Deadlock: Others wait for a lock that this transaction did ask for.
-        """
+        """Take a lock that nobody asked for, so that a commit comes to its turn."""
         try:
             self._take(name, mode, timeout)
         except Deadlock:
@@ -87,12 +68,10 @@ class TableLocks:
 
     def release(self, session: Session) -> None:
         """Forget the locks, where the transaction ends."""
-        if self.in_store:
-            locks.release(session, self._transaction_id)
+        locks.release(session, self._transaction_id)
 
     def _take(self, name: TableName, mode: LockMode, timeout: float) -> Head:
         self._register()
-        self.in_store = True
         started = time.monotonic()
         request = _Request(self._context, self._transaction_id, name, mode, may_wait=timeout > 0)
         looking = tenacity.Retrying(
@@ -152,11 +131,7 @@ class _Request:
         self._noted: Claim | None = None
 
     def answer(self) -> _Answer:
-        """What is answered now.
-
-        Raises:
-            Deadlock: This transaction must give way.
-        """
+        """What is answered now."""
         return (self._noted and self._look(self._noted)) or self._ask()
 
     def withdraw(self) -> None:

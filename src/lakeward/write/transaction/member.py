@@ -43,24 +43,17 @@ from lakeward.write.stage.writable import check_deletable, check_writable
 
 @dataclass
 class Member:
-    """One table's part of a transaction.
+    """One table's part of a transaction."""
 
-    Attributes:
-        context: The lake's.
-        change: What shall become of the table.
-        stager: Writes its files.
-        before_writing: Called before a file is written, so that it is known whose it is.
-        key: Tells rows apart, where the last writer of a key wins.
-        touched: The keys that were written or removed, once a conflict had to be settled by them.
-        known: Files that are younger than this version are left alone when rows are removed.
-    """
-
-    context: LakeContext
-    change: Change
-    stager: Stager
+    context: LakeContext  # the lake's
+    change: Change  # what shall become of the table
+    stager: Stager  # writes its files
+    # called before a file is written, so that it is known whose it is
     before_writing: Callable[[], None]
-    key: tuple[Field, ...] = ()
+    key: tuple[Field, ...] = ()  # tells rows apart, where the last writer of a key wins
+    # the keys that were written or removed, once a conflict had to be settled by them
     touched: pa.Table | None = None
+    # files that are younger than this version are left alone when rows are removed
     known: int = LIVE
     _all: list[LoggedFile] | None = field(default=None)
 
@@ -109,11 +102,7 @@ class Member:
         self._carry_out(RowsChanged(delete_plan(str(self.change.head.name), scope)))
 
     def remove_keys(self, keys: pa.Table) -> None:
-        """Delete the rows with one of some keys; files without such rows stay as they are.
-
-        Args:
-            keys: Each once, without missing values; its columns make the key.
-        """
+        """Delete the rows with one of some keys; files without such rows stay as they are."""
         schema, name = self.change.definition.schema, str(self.change.head.name)
         self._carry_out(RowsChanged(delete_keys_plan(schema, name, keys)))
 
@@ -130,11 +119,7 @@ class Member:
         self.change.operations.append(Operation("ADD FILES", {"files": str(len(found))}))
 
     def remove_files(self, paths: Sequence[str]) -> None:
-        """Take whole files out.
-
-        Raises:
-            InvalidInput: The version that the transaction sees has no such file.
-        """
+        """Take whole files out."""
         self.check_writable()
         check_deletable(self.change)
         live = {f.path: f for f in self.files()}
@@ -173,9 +158,6 @@ class Member:
         Rows that were staged are not written again; only those that stay in files of which others
         go. What was written for the old version and is not needed is deleted after the commit. When
         it fails, the change is what it was before.
-
-        Raises:
-            UnsupportedFeature: The change cannot be made again; see `check_replayable`.
         """
         self.check_replayable(head)
         before = self.change
@@ -298,9 +280,6 @@ class Member:
 
         Its rows would be missing from what is committed. Callers look at `Change.is_replayable`
         first and let the conflict stand.
-
-        Raises:
-            UnsupportedFeature: They do not.
         """
         if self.change.is_replayable:
             return

@@ -1,26 +1,84 @@
-"""A transaction's registration: from when its files are known to be its own until it is closed."""
+"""A transaction's row in the store, by which its files are known, and the leases that keep it."""
 
 from __future__ import annotations
 
 import logging
+import os
 import re
+import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput, LakewardError, TransactionClosed
-from lakeward.log import locks, transactions
-from lakeward.log.database import Session
+from lakeward.log import locks, pins, transactions
+from lakeward.log.database import Database, Session
 from lakeward.model.commit import Isolation, TransactionState, new_transaction_id
 from lakeward.model.steps import reach
 from lakeward.write.commit.outcome import patiently
-from lakeward.write.transaction.leases import LeaseKeeper
 
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_PERIOD_SECONDS: Final = transactions.LEASE_MS / 3000
 _ISOLATIONS: Final = ", ".join(i.value for i in Isolation)
+
+
+class LeaseKeeper:
+    """Renews the leases of open transactions and pins until they are let go."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._transactions: set[str] = set()
+        self._pins: set[str] = set()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._pid = 0
+        self._lock = threading.Lock()
+
+    def hold_transaction(self, transaction_id: str) -> None:
+        """Keep a transaction's lease alive."""
+        self._transactions.add(transaction_id)
+        self._start()
+
+    def hold_pin(self, pin_id: str) -> None:
+        """Keep a pin's lease alive."""
+        self._pins.add(pin_id)
+        self._start()
+
+    def let_go(self, held: str) -> None:
+        """Let a lease run out."""
+        self._transactions.discard(held)
+        self._pins.discard(held)
+
+    def close(self) -> None:
+        """Stop renewing."""
+        self._stop.set()
+
+    def _start(self) -> None:
+        if self._pid == os.getpid():
+            return
+        with self._lock:
+            if self._pid == os.getpid():
+                return
+            self._pid = os.getpid()
+            self._stop = threading.Event()
+            self._thread = threading.Thread(
+                target=self._run, args=(self._stop,), name="lakeward-leases", daemon=True
+            )
+            self._thread.start()
+
+    def _run(self, stop: threading.Event) -> None:
+        while not stop.wait(_PERIOD_SECONDS):
+            try:
+                if self._transactions:
+                    transactions.extend(self._database, sorted(self._transactions))
+                if self._pins:
+                    pins.extend(self._database, sorted(self._pins))
+            except LakewardError as error:
+                # The next round tries again; a lease that runs out meanwhile is refused at ratify.
+                _LOG.warning("Leases could not be renewed: %s", error)
 
 
 class Registered:
@@ -43,11 +101,7 @@ class Registered:
         self.is_registered = False
 
     def ensure(self) -> None:
-        """Register the transaction, unless it is. A chosen id that failed before is open again.
-
-        Raises:
-            TransactionClosed: The transaction of this id was ratified.
-        """
+        """Register the transaction, unless it is. A chosen id that failed before is open again."""
         if not self.is_registered:
             self.look(_at_nothing)
 
@@ -55,9 +109,6 @@ class Registered:
         """Ask the store something before writing; the first time in the session that registers.
 
         What the question raises leaves the transaction as it was.
-
-        Raises:
-            TransactionClosed: The transaction of this id was ratified.
         """
         if self.is_registered:
             with self._context.database.read() as session:
@@ -77,11 +128,7 @@ class Registered:
         self.let_go()
 
     def roll_back(self, before: Callable[[Session], None]) -> bool:
-        """Close the row; True when it is sure that the transaction did not happen.
-
-        Args:
-            before: Called first, in the same session.
-        """
+        """Close the row; True when it is sure that the transaction did not happen."""
         self.let_go()
         if not self.is_registered:
             return True
@@ -136,11 +183,7 @@ def _at_nothing(_: Session) -> None:
 
 
 def checked_isolation(text: str) -> Isolation:
-    """The isolation level of this name, in small letters or capitals.
-
-    Raises:
-        InvalidInput: There is none.
-    """
+    """The isolation level of this name, in small letters or capitals."""
     try:
         return Isolation(str(text).lower())
     except ValueError as error:
@@ -149,11 +192,7 @@ def checked_isolation(text: str) -> Isolation:
 
 
 def checked_id(text: object) -> str:
-    """The id that a user chose, or a new one where none is given.
-
-    Raises:
-        InvalidInput: It has other characters than ids have.
-    """
+    """The id that a user chose, or a new one where none is given."""
     if text is None:
         return new_transaction_id()
     if not isinstance(text, str) or not _ID.fullmatch(text):

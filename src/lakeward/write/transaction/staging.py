@@ -51,12 +51,7 @@ class Staging:
         return self._member.change.definition
 
     def write(self, rows: Iterable[pa.Table]) -> list[DataFile]:
-        """Write rows as files. Any thread may call it.
-
-        Args:
-            rows: Complete and checked, as `lakeward.engines.arrow.derived` and
-                `lakeward.write.plan.validate` leave them.
-        """
+        """Write rows as files. Any thread may call it."""
         stager = self._member.stager
         nothing = Checks(str(stager.head.name), {})
         written = stager.stage(rows, nothing, trusted=True, complete=True)
@@ -74,10 +69,6 @@ class Staging:
         """Let the rows take the place of all that is in their partitions.
 
         A table without partitions is replaced as a whole; without rows nothing is.
-
-        Raises:
-            UnsupportedFeature: A file was written when the table was partitioned otherwise, or the
-                table is append-only.
         """
         with self._operate(reads=True) as member:
             if self._files:
@@ -88,12 +79,7 @@ class Staging:
             member.change.operations.append(write_operation("Overwrite", member.change))
 
     def merge(self, rows: pa.Table, keys: pa.Table) -> None:
-        """Let rows take the place of those that have one of some keys.
-
-        Args:
-            rows: Complete and checked, no two with the same key.
-            keys: All keys of the rows, and those whose rows shall go; each once.
-        """
+        """Let rows take the place of those that have one of some keys."""
         with self._operate(reads=True) as member:
             if keys.num_rows:
                 member.remove_keys(keys)

@@ -13,22 +13,28 @@ and ``retry`` alone, and refuses the others when it begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
 
 from lakeward.engines.base import ARROW, Capability, Engine, unsupported
 from lakeward.errors import Conflict, InvalidInput
+from lakeward.log import commits
 from lakeward.model import arguments
-from lakeward.model.commit import Isolation
+from lakeward.model.commit import Head, Isolation
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.where import parse
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Primitive
-
-if TYPE_CHECKING:
-    from lakeward.write.transaction.collision import Collision
+from lakeward.read.history import Version, version_of
+from lakeward.read.scan import check_columns
+from lakeward.read.snapshot import TableSnapshot
+from lakeward.write.plan.change import summary
+from lakeward.write.transaction.member import Member
 
 FAIL: Final = "fail"
 RETRY: Final = "retry"
@@ -90,24 +96,75 @@ class Replace:
     where: str | None = None
 
 
-Answer: TypeAlias = "str | Replace"
-Strategy: TypeAlias = "str | LastWriterWins | Callable[[Collision], Answer]"
-OnConflict: TypeAlias = "Strategy | Mapping[str, Strategy]"
+@dataclass(frozen=True, slots=True)
+class Collision:
+    """One table in which others were faster.
+
+    Attributes:
+        transaction_id: Of the transaction that lost.
+        table: The table's name.
+        base_version: The version that the transaction started from.
+        version: The newest version.
+        kind: `removed`: a file that the transaction removes or rewrites is gone; `added`: rows
+            appeared that it would have to replace or remove.
+        reason: The same in words.
+        commits: What others committed meanwhile, oldest first.
+        operation: What the transaction did, as history would show it.
+        parameters: Of the operation.
+    """
+
+    transaction_id: str
+    table: str
+    base_version: int
+    version: int
+    kind: str
+    reason: str
+    commits: tuple[Version, ...]
+    operation: str
+    parameters: Mapping[str, Any]
+    _member: Member = field(repr=False)
+    _head: Head = field(repr=False)
+
+    def read_base(
+        self, *, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> pa.Table:
+        """The rows that the transaction started from."""
+        return self._at(self._member.change.head).to_arrow(columns=columns, where=where)
+
+    def read_theirs(
+        self, *, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> pa.Table:
+        """The rows of the newest version."""
+        return self._at(self._head).to_arrow(columns=columns, where=where)
+
+    def read_ours(
+        self, *, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> pa.Table:
+        """The rows as the transaction left them, on top of what it started from."""
+        definition = self._member.change.definition
+        check_columns(columns, definition, self.table)
+        scope = None if where is None else parse(where, definition.schema)
+        return self._member.read(columns, scope)
+
+    def _at(self, head: Head) -> TableSnapshot:
+        member = self._member
+        return TableSnapshot(
+            member.context, head, head.version, head.timestamp_ms, member.change.definition
+        )
+
+
+Answer: TypeAlias = str | Replace
+Strategy: TypeAlias = str | LastWriterWins | Callable[[Collision], Answer]
+OnConflict: TypeAlias = Strategy | Mapping[str, Strategy]
 
 
 @dataclass(frozen=True)
 class Strategies:
-    """Which strategy each table of a transaction has.
+    """Which strategy each table of a transaction has."""
 
-    Attributes:
-        default: For tables that are not named.
-        named: For tables that are.
-        reruns: Whether somebody can run the transaction's function again.
-    """
-
-    default: Strategy
-    named: Mapping[TableName, Strategy] = field(default_factory=dict)
-    reruns: bool = False
+    default: Strategy  # for tables that are not named
+    named: Mapping[TableName, Strategy] = field(default_factory=dict)  # for tables that are
+    reruns: bool = False  # whether somebody can run the transaction's function again
 
     @classmethod
     def of(
@@ -118,18 +175,7 @@ class Strategies:
         reruns: bool,
         engine: Engine = ARROW,
     ) -> Strategies:
-        """The strategies that a user asked for.
-
-        Args:
-            wanted: A strategy, or one per table.
-            isolation: The level of the transaction.
-            reruns: Whether somebody can run the transaction's function again.
-            engine: What makes the changes.
-
-        Raises:
-            InvalidInput: It is no strategy, or makes no sense here.
-            UnsupportedFeature: It makes changes again, and the engine cannot.
-        """
+        """The strategies that a user asked for."""
         found = cls._of(wanted, isolation, reruns=reruns)
         if Capability.REPLAY not in engine.can:
             for strategy in (found.default, *found.named.values()):
@@ -163,12 +209,7 @@ class Strategies:
 
 
 def check_answer(answer: object, definition: Definition) -> Answer:
-    """What a function of the user answered, refused where it is no answer.
-
-    Raises:
-        InvalidInput: It is none.
-        InvalidExpression: The condition of a replacement does not fit the table.
-    """
+    """What a function of the user answered, refused where it is no answer."""
     if isinstance(answer, Replace):
         if answer.where is not None:
             parse(answer.where, definition.schema)
@@ -212,3 +253,25 @@ def _checked(wanted: object, isolation: Isolation, *, reruns: bool) -> Strategy:
     what = f"{wanted!r:.60} is not a way to settle a conflict."
     hint = "Use 'fail', 'retry' (in lake.run), lakeward.LastWriterWins(key=...) or a function."
     raise InvalidInput(what, hint=hint, parameter="on_conflict")
+
+
+def collision(error: Conflict, transaction_id: str, member: Member, head: Head) -> Collision:
+    """What a conflict is about."""
+    change = member.change
+    low, high = change.head.version + 1, head.version
+    with member.context.database.read() as session:
+        found = commits.history(session, head.table_id, low=low, high=high, limit=high - low + 1)
+    operation = summary(change)
+    return Collision(
+        transaction_id=transaction_id,
+        table=str(head.name),
+        base_version=change.head.version,
+        version=head.version,
+        kind=str(error.kind),
+        reason=error.reason,
+        commits=tuple(version_of(c) for c in reversed(found)),
+        operation=operation.name,
+        parameters=MappingProxyType(dict(operation.parameters)),
+        _member=member,
+        _head=head,
+    )

@@ -57,16 +57,7 @@ class View:
         self._registered.ensure()
 
     def member(self, name: TableName, *, reads: bool) -> Member:
-        """A table in the transaction.
-
-        Args:
-            name: The table.
-            reads: Whether the operation looks at rows.
-
-        Raises:
-            TableNotFound: The transaction sees no such table.
-            Conflict: What the transaction did before cannot be seen on top of the newest version.
-        """
+        """A table in the transaction."""
         if reads and self._isolation is Isolation.READ_COMMITTED:
             return self._newest(name)
         if reads and self._cut is None:
@@ -91,11 +82,7 @@ class View:
         return member
 
     def locked(self, head: Head) -> None:
-        """Go on from the head of a table that was just locked, which nobody else changes now.
-
-        Raises:
-            Conflict: The transaction looked at an older version, which it cannot leave.
-        """
+        """Go on from the head of a table that was just locked, which nobody else changes now."""
         member = self.members.get(head.name)
         if self._isolation is Isolation.READ_COMMITTED:
             if member is not None:

@@ -1,14 +1,14 @@
-"""Names and texts as Spark SQL spells them, so that nothing in them is taken for SQL."""
+"""Names and texts as Spark SQL quotes them, so that nothing in them is taken for SQL."""
 
 from __future__ import annotations
 
 
 def identifier(*parts: str) -> str:
-    """A name of one or more parts."""
+    """A quoted name of one or more parts."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
 def literal(text: str) -> str:
-    """A text."""
+    """A quoted text."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
