@@ -64,8 +64,8 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/commit/ratify.py",
-                "            members.append(record(session, head, draft, write))\n",
-                "            members.append(record(session, head, draft, write))\n"
+                "            members.append(member)\n",
+                "            members.append(member)\n"
                 '            session.script("COMMIT")\n'
                 '            session.script("BEGIN")\n'
                 '            reach("ratify.inserted")\n',
@@ -77,7 +77,7 @@ SAFEGUARDS: Final = (
         "R1: an Iceberg table's pointer moves in the transaction that ratifies the commit",
         (
             Edit(
-                "write/commit/iceberg.py",
+                "formats/iceberg/format.py",
                 '    reach("iceberg.swapped")\n    context.cache(Memory).renew',
                 '    session.script("COMMIT")\n    session.script("BEGIN")\n'
                 '    reach("iceberg.swapped")\n    context.cache(Memory).renew',
@@ -197,8 +197,8 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/commit/ratify.py",
-                "            members.append(record(session, head, draft, write))\n",
-                "            members.append(record(session, change.head, draft, write))\n",
+                "            member = record(context, session, head, draft",
+                "            member = record(context, session, change.head, draft",
             ),
         ),
         "test_many_writers.py",
@@ -245,11 +245,11 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/commit/ratify.py",
-                "            members.append(record(session, head, draft, write))\n",
+                "            member = record(",
                 "            if members:\n"
                 "                from dataclasses import replace\n"
                 "                draft = replace(draft, added=())\n"
-                "            members.append(record(session, head, draft, write))\n",
+                "            member = record(",
             ),
         ),
         "isolation/test_isolation_delivered.py",
@@ -307,7 +307,7 @@ SAFEGUARDS: Final = (
     ),
     Safeguard(
         "R4: a table whose answer was lost is not made twice",
-        (Edit("write/tables/make.py", "        if done:\n", "        if done is None:\n"),),
+        (Edit("write/tables/create.py", "        if done:\n", "        if done is None:\n"),),
         "test_lost_answers.py",
         "each_single",
     ),
@@ -329,7 +329,7 @@ SAFEGUARDS: Final = (
         "R5: versions are published in order",
         (
             Edit(
-                "write/commit/publish.py",
+                "formats/delta/format.py",
                 "    for version in range(first, last + 1):\n",
                 "    for version in range(last, first - 1, -1):\n",
             ),
@@ -340,7 +340,7 @@ SAFEGUARDS: Final = (
         "R5: a torn file is made whole",
         (
             Edit(
-                "write/commit/publish.py",
+                "formats/delta/format.py",
                 "    if data.startswith(found):\n",
                 "    if found is None:\n",
             ),
@@ -400,10 +400,10 @@ SAFEGUARDS: Final = (
             Edit(
                 "write/commit/ratify.py",
                 "            draft = draft_of(context, intent, change, timestamp)\n"
-                "            write = ",
+                "            member = record(",
                 "            late = timestamp_after([head, head])\n"
                 "            draft = draft_of(context, intent, change, late)\n"
-                "            write = ",
+                "            member = record(",
             ),
         ),
         "test_clock.py",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from lakeward.errors import LakewardError
+from lakeward.formats.background import BackgroundWorker
 from lakeward.lake import opening
 from lakeward.lake.branch import Branch, branch_of, branches_of
 from lakeward.lake.snapshot import LakeSnapshot
@@ -28,7 +29,6 @@ from lakeward.read.history import Stats, TransactionRecord, record, records, sta
 from lakeward.stream.opening import opened_sink
 from lakeward.stream.queue import Limits
 from lakeward.stream.sink import Sink, SinkGroup
-from lakeward.write.commit.background import BackgroundWorker
 from lakeward.write.commit.outcome import Outcome, outcome
 from lakeward.write.commit.publish import publish_owed
 from lakeward.write.plan.retry import Retry

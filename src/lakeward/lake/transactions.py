@@ -8,7 +8,7 @@ from typing import Any
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
-from lakeward.write.commit.background import BackgroundWorker
+from lakeward.formats.background import BackgroundWorker
 from lakeward.write.plan.retry import Retry
 from lakeward.write.transaction.hooks import Hooks
 from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle

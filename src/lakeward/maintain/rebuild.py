@@ -23,15 +23,15 @@ from lakeward.formats.delta.protocol import is_guarded
 from lakeward.formats.delta.publication import LOG_DIRECTORY
 from lakeward.formats.iceberg.definition import NAME
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY
+from lakeward.formats.iceberg.hint import renew_hints
 from lakeward.formats.iceberg.newest import Candidates
+from lakeward.formats.registry import format_named
 from lakeward.log import commits, heads, transactions
 from lakeward.model.clock import now_ms
 from lakeward.model.names import TableName
 from lakeward.storage.attach import attach
 from lakeward.storage.base import Storage
-from lakeward.write.commit.iceberg_hint import renew_hints
-from lakeward.write.tables.adopt import adopt
-from lakeward.write.tables.adopt_iceberg import adopt_iceberg
+from lakeward.write.tables.adopt import adopt, adopt_from
 from lakeward.write.tables.clone import restore_clones
 
 
@@ -129,7 +129,8 @@ class _Rebuilding:
         name = _parsed(document.properties.get(NAME))
         if self._is_free(name, location):
             pointer = document.location
-            head = adopt_iceberg(self.context, name, pointer, drift="adopt", take_over=True)
+            kind = format_named("iceberg")
+            head = adopt_from(self.context, name, kind, pointer, guard=False, take_over=True)
             self.found[str(name)] = head.version
 
     def _is_free(self, name: TableName | None, location: str) -> TypeGuard[TableName]:

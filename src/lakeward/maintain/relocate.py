@@ -28,6 +28,7 @@ from lakeward.formats.delta.publication import LOG_DIRECTORY
 from lakeward.formats.delta.vectors import escaped
 from lakeward.formats.iceberg.deletes import DELETE_FILES, EQUALITY_IDS
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY
+from lakeward.formats.iceberg.hint import renew_hints
 from lakeward.formats.iceberg.manifests import FILE_PATH
 from lakeward.formats.iceberg.moved_tables import MovedTables
 from lakeward.formats.iceberg.newest import document_number
@@ -39,7 +40,6 @@ from lakeward.model.commit import Head
 from lakeward.model.file import is_full
 from lakeward.model.steps import reach
 from lakeward.storage.paths import Move
-from lakeward.write.commit.iceberg_hint import renew_hints
 
 _EXAMPLES: Final = 3
 _ROWS: Final = 10_000

@@ -37,6 +37,21 @@ class TransactionState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Publication:
+    """One format in which a table is published.
+
+    Attributes:
+        format: Its name.
+        pointer: The metadata document of the newest version, if the format has one.
+        published: A version up to which everything is surely published.
+    """
+
+    format: str
+    pointer: str | None
+    published: int
+
+
+@dataclass(frozen=True, slots=True)
 class Head:
     """A table's current state: the row that every commit locks.
 
@@ -62,6 +77,11 @@ class Head:
     audit_seq: int
     audit_hash: str
     pointer: str | None = None
+
+    @property
+    def publications(self) -> tuple[Publication, ...]:
+        """The formats in which the table is published: today one."""
+        return (Publication(self.format, self.pointer, self.published),)
 
     def advanced(self, version: int, timestamp_ms: int, definition_id: int) -> Head:
         """The head after a commit. Written out, because every commit waits for it."""

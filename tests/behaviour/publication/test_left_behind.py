@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import lakeward as lw
+from lakeward.formats.background import BackgroundWorker
 from lakeward.log import heads
 from lakeward.model import steps
 from lakeward.model.names import TableName
-from lakeward.write.commit.background import BackgroundWorker
 from tests.behaviour.lakes import append, ids
 from tests.support.inside import context_of
 from tests.support.s3 import on_disk

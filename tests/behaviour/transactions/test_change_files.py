@@ -14,12 +14,12 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 import lakeward as lw
+from lakeward.formats.registry import format_of
 from lakeward.log import commits, heads
 from lakeward.maintain.doctor import examine
 from lakeward.model.commit import Commit
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.names import TableName
-from lakeward.write.commit.publish import write_checkpoint
 from lakeward.write.plan.change import Operation
 from tests.behaviour.adoption.vectors import write_vector
 from tests.behaviour.lakes import append, ids, log_files
@@ -119,7 +119,7 @@ def test_a_checkpoint_holds_the_newest_vector(lake: lw.Lake) -> None:
 
     with context_of(lake).database.read() as session:
         head = heads.get(session, TableName.parse("t"))
-    write_checkpoint(context_of(lake), head, version, lake.table("t").definition)
+    format_of(head).checkpoint(context_of(lake), head, version, lake.table("t").definition)
 
     for path in log_files(lake, "t"):
         path.unlink()

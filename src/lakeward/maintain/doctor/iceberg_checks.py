@@ -7,6 +7,7 @@ from typing import Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
+from lakeward.formats.iceberg import metadata
 from lakeward.formats.iceberg.definition import definition_of
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document, parse
 from lakeward.formats.iceberg.history import is_another
@@ -17,7 +18,6 @@ from lakeward.maintain.doctor.patient import Patient
 from lakeward.maintain.doctor.report import Finding, Severity
 from lakeward.model.commit import Head
 from lakeward.model.file import DataFile
-from lakeward.write.commit import iceberg
 
 ENTER: Final = "Run `lakeward doctor --fix`: it is entered again as the log knows it."
 _RELOCATE: Final = "Delete nothing. Run `lakeward relocate`: it writes the metadata anew."
@@ -32,13 +32,13 @@ def catalog_entry(table: Patient) -> Iterator[Finding]:
     with table.context.database.read() as session:
         head = table.head(session)
         pointer = catalog.pointer(session, head.name)
-        missing = None if pointer is not None else iceberg.not_entered(session, head)
+        missing = None if pointer is not None else metadata.not_entered(session, head)
     if missing is not None:
         yield table.error("catalog-missing", missing.what, ENTER)
         return
     if pointer is None or pointer == head.pointer:
         return
-    if not iceberg.is_of(table.context, head, pointer):
+    if not metadata.is_of(table.context, head, pointer):
         what = f"The Iceberg catalog has another table than the log as {table.name}: {pointer}."
         mend = "Drop it from the lake and adopt the new one, or move one of them away."
         yield table.error("catalog-foreign", what, mend)
@@ -99,7 +99,7 @@ def listed_files(table: Patient) -> Iterator[Finding]:
     if isinstance(document, Finding):
         # Reported by itself.
         return
-    place = iceberg.place_of(table.context, head)
+    place = metadata.place_of(table.context, head)
     source = ManifestReader(place.read, place.location)
     try:
         manifests = source.manifests(document.current)
@@ -119,8 +119,8 @@ def listed_files(table: Patient) -> Iterator[Finding]:
 def unknown_tables(context: LakeContext) -> Iterator[Finding]:
     """Tables that others made in the lake's catalog, and that the lake does not know."""
     with context.database.read() as session:
-        known = {catalog.identifier(h.name) for h in heads.of_format(session, iceberg.FORMAT)}
-        pointers = {str(h.pointer) for h in heads.of_format(session, iceberg.FORMAT)}
+        known = {catalog.identifier(h.name) for h in heads.of_format(session, "iceberg")}
+        pointers = {str(h.pointer) for h in heads.of_format(session, "iceberg")}
         entered = catalog.pointers(session)
     for name, pointer in sorted(entered.items()):
         if name not in known and pointer not in pointers:
@@ -134,7 +134,7 @@ def _read(table: Patient, head: Head) -> Document | Finding:
     place = str(head.pointer)
     try:
         # Read anew: what was damaged since may be remembered whole.
-        return parse(place, iceberg.reader(table.context)(place))
+        return parse(place, metadata.reader(table.context)(place))
     except LakewardError as error:
         if _was_moved(table, head):
             what = f"{table.name} was moved: its catalog names the metadata document {place}."

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import orjson
 
 from lakeward.errors import LakewardError
+from lakeward.formats.iceberg import metadata
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document, parse
 from lakeward.formats.iceberg.listing import ManifestReader, schemeless
 from lakeward.formats.iceberg.memory import Memory
@@ -15,7 +16,6 @@ from lakeward.formats.iceberg.summary import transaction_of
 from lakeward.log import catalog, transactions
 from lakeward.maintain.doctor.patient import Patient
 from lakeward.maintain.doctor.report import Finding
-from lakeward.write.commit import iceberg
 
 _EXAMPLES = 3
 
@@ -59,7 +59,7 @@ def _reached(table: Patient, pointers: list[str]) -> Iterator[str]:
         LakewardError: A document or a list of manifests cannot be read.
     """
     yield HINT
-    read = iceberg.reader(table.context)
+    read = metadata.reader(table.context)
     for pointer in pointers:
         yield _name(pointer)
         document = table.context.cache(Memory).document(pointer, read)

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
+from lakeward.formats.iceberg import metadata
 from lakeward.formats.iceberg.document import parse
 from lakeward.log import catalog, heads, locks, pins, transactions
 from lakeward.log.database import Session
 from lakeward.maintain.doctor.report import Report
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
-from lakeward.write.commit import iceberg
 from lakeward.write.commit.publish import publish_again, recover
 
 _LOG = logging.getLogger(__name__)
@@ -85,10 +85,10 @@ def _enter_again(context: LakeContext, session: Session, head: Head) -> None:
     known = {catalog.identifier(h.name) for h in heads.of_format(session, head.format)}
     for entered, pointer in catalog.pointers(session).items():
         # Its pointer is kept: whoever renamed it may have committed since.
-        if entered not in known and pointer and iceberg.is_of(context, head, pointer):
+        if entered not in known and pointer and metadata.is_of(context, head, pointer):
             catalog.rename(session, entered, head.name)
             return
     # What cannot be read is not entered: nobody could open it.
     place = str(head.pointer)
-    parse(place, iceberg.reader(context)(place))
+    parse(place, metadata.reader(context)(place))
     catalog.insert(session, head.name, place)

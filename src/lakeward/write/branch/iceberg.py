@@ -18,6 +18,7 @@ import orjson
 import pyarrow as pa
 
 from lakeward.errors import CorruptTable, UnsupportedFeature
+from lakeward.formats.iceberg import metadata
 from lakeward.formats.iceberg.definition import FORMAT_VERSION, new_document
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document, parse
 from lakeward.formats.iceberg.listing import ManifestReader, difference, vector_id
@@ -31,7 +32,6 @@ from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.steps import reach
 from lakeward.read.scan import read_files
 from lakeward.write.branch.base import Branch, Differ
-from lakeward.write.commit import iceberg
 from lakeward.write.plan.change import Change, Operation
 
 _WRITABLE: Final = 2
@@ -135,7 +135,7 @@ class IcebergBranch(Branch):
         Raises:
             UnsupportedFeature: The branch changed the table's columns or partitioning.
         """
-        read, location = iceberg.reader(self.context), str(self.newest_document)
+        read, location = metadata.reader(self.context), str(self.newest_document)
         first, newest = self._first_document(), parse(location, read(location))
         self._check_same(first, newest)
         source = ManifestReader(read, self.root)
@@ -169,7 +169,7 @@ class IcebergBranch(Branch):
             optional: Whether columns that require a value accept nulls on the branch.
         """
         base = (
-            self._new() if self.head.version < 0 else iceberg.document_of(self.context, self.head)
+            self._new() if self.head.version < 0 else metadata.document_of(self.context, self.head)
         )
         document = _first(base, self.location)
         if optional:
@@ -195,7 +195,7 @@ class IcebergBranch(Branch):
                 what = f"The first metadata document of the branch {self.name!r} is missing."
                 raise CorruptTable(what, hint="Drop the branch.", branch=self.name)
             full = f"{self.location}/{METADATA_DIRECTORY}/{name}"
-            self._first = parse(full, iceberg.reader(self.context)(full))
+            self._first = parse(full, metadata.reader(self.context)(full))
         return self._first
 
     def _pointer(self) -> str | None:

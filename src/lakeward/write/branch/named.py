@@ -227,7 +227,8 @@ def _diff(context: LakeContext, table: Branch) -> BranchDiff:
 
 def _begin(context: LakeContext, session: Session, row: LoggedBranch, head: Head) -> None:
     """Begin a table's branch at its locked head, so that all tables are at one cut."""
-    head = drift.settled(context, session, head)
+    if head.guarded:
+        head = drift.take_over_or_refuse(context, session, head)
     branches.rebase(session, row.table_id, row.directory, head.version)
     definition = context.definition(session, head)
     branch_class(head.format)(context, head, definition, row.directory, row.name).begin(session)

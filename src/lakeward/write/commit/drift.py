@@ -1,25 +1,18 @@
-"""Drift: commits that others made past the log.
+"""Foreign commits: versions that others published past the log.
 
-On a Delta table that is not guarded the published log decides, put-if-absent, who gets a version.
-On an Iceberg table the catalog's pointer decides, which lies in our own store. What others
-committed is taken into our log, in order, before anything is read from or written to the table; or
-it is refused, where a Delta table was adopted so. A commit of ours that was published on such a
-table and then lost its database transaction to a crash is found in the same way, and known by its
-id.
+They are taken into the log, in order, before anything is read from or written to the table; or they
+are refused, if the table was adopted so. A commit of the lake's own whose file was published, and
+whose database transaction a crash undid, is found in the same way and known by its id.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from lakeward.context import LakeContext
-from lakeward.errors import ForeignCommit, LakewardError
-from lakeward.formats.delta.history import read_commit
-from lakeward.formats.delta.protocol import is_guarded
-from lakeward.formats.delta.publication import commit_path
-from lakeward.formats.delta.values import vector_id as delta_vector_id
-from lakeward.formats.iceberg.listing import vector_id as iceberg_vector_id
-from lakeward.log import audit, catalog, files, heads, transactions
+from lakeward.formats.registry import FORMATS, format_of, publishers
+from lakeward.log import audit, files, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head
@@ -27,44 +20,31 @@ from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
 from lakeward.model.history import ForeignActions
 from lakeward.model.names import TableName
-from lakeward.write.commit import iceberg
 from lakeward.write.commit.record import Draft, record
 
 
-def has_drifted(context: LakeContext, head: Head) -> bool:
-    """Whether somebody else's commit follows the newest one we know."""
-    if head.format == iceberg.FORMAT:
-        with context.database.read() as session:
-            return iceberg.has_drifted(session, head)
-    return not head.guarded and context.storage.exists(commit_path(head.location, head.version + 1))
-
-
 def follow(context: LakeContext, head: Head) -> Head:
-    """Take over what others committed to a table, if the table allows it; its newest head."""
-    if not has_drifted(context, head):
+    """Take over what others committed to a table, if it allows that; return the newest head."""
+    with context.database.read() as session:
+        moved = [p for p in publishers(head) if p.has_moved(context, session, head)]
+        if head.drift == "refuse":
+            moved = [p for p in moved if p.finds_own(context, session, head)]
+    if not moved:
         return head
-    if head.drift == "refuse":
-        with context.database.read() as session:
-            if not _is_taken(context, session, head):
-                return head
     with context.database.write() as session:
         return take_over(context, session, heads.lock(session, head.table_id, head.name))
 
 
 def follow_all(context: LakeContext) -> None:
-    """The same for every table that is not guarded."""
+    """Take over what others committed to any table that allows it."""
     with context.database.read() as session:
-        open_tables = [*heads.unguarded(session), *heads.moved(session)]
-    for head in open_tables:
+        found = [head for format_ in FORMATS.values() for head in format_.to_follow(session)]
+    for head in found:
         follow(context, head)
 
 
 def current(context: LakeContext, name: TableName) -> Head:
-    """A table's newest head, what others committed included.
-
-    Raises:
-        TableNotFound: There is no such table.
-    """
+    """Return a table's newest head, foreign commits included; raise `TableNotFound` without one."""
     with context.database.read() as session:
         head = heads.get(session, name)
         known = not may_have_drifted(session, head)
@@ -72,113 +52,37 @@ def current(context: LakeContext, name: TableName) -> Head:
 
 
 def may_have_drifted(session: Session, head: Head) -> bool:
-    """Whether a table must be followed before it is used, as far as the store tells."""
-    if head.format == iceberg.FORMAT:
-        return iceberg.has_drifted(session, head)
-    return not head.guarded
+    """Return whether a table must be followed before it is used, as far as the store knows."""
+    return any(p.may_have_moved(session, head) for p in publishers(head))
 
 
-def settled(context: LakeContext, session: Session, head: Head) -> Head:
-    """A locked head, after what others did to its table past the log was taken over.
-
-    A guarded Delta table is written through the log alone; an open one is settled elsewhere.
+def take_over_or_refuse(context: LakeContext, session: Session, head: Head) -> Head:
+    """Record every foreign commit that follows a locked head; return the head after them.
 
     Raises:
-        ForeignCommit: The table refuses drift, or another table is in its place.
-        CorruptTable: A foreign commit cannot be understood.
-    """
-    if head.format != iceberg.FORMAT:
-        return head
-    if head.drift == "refuse" and iceberg.has_drifted(session, head):
-        iceberg.check_entered(session, head)
-        what = f"Somebody else committed to table {head.name}, which refuses it."
-        hint = "Drop it and adopt it anew to take that commit."
-        raise ForeignCommit(what, hint=hint, table=str(head.name), version=head.version + 1)
-    return take_over(context, session, head)
-
-
-def adopt_drift(context: LakeContext, session: Session, head: Head) -> Head:
-    """Insert every foreign commit that follows a locked head; the head after them.
-
-    Raises:
-        ForeignCommit: The table refuses drift.
+        ForeignCommit: The table refuses foreign commits, or another table has its place.
         CorruptTable: A foreign commit cannot be understood.
     """
     head = take_over(context, session, head)
-    if head.drift == "refuse" and has_drifted(context, head):
-        path = commit_path(head.location, head.version + 1)
-        what = f"Somebody else committed version {head.version + 1} of {head.name}."
-        hint = "It refuses drift: drop it and adopt it anew to take that, or move the file away."
-        raise ForeignCommit(
-            what, hint=hint, table=str(head.name), version=head.version + 1, path=path
-        )
+    if head.drift == "refuse":
+        for publisher in publishers(head):
+            if publisher.has_moved(context, session, head):
+                raise publisher.refused(head)
     return head
 
 
 def take_over(context: LakeContext, session: Session, head: Head) -> Head:
-    """The same, but on a table that refuses drift only what is ours is taken, and nothing raised.
+    """Record the foreign commits that a table allows behind its locked head; return the newest.
 
     Raises:
         CorruptTable: A foreign commit cannot be understood.
     """
-    if head.format == iceberg.FORMAT:
-        return _follow_pointer(context, session, head)
-    if not has_drifted(context, head):
-        return head
-    definition = context.definition(session, head)
-    while (found := _next(context, session, head, definition)) is not None:
-        head, definition = _adopt_one(context, session, head, definition, found)
+    for publisher in publishers(head):
+        head = publisher.take_over(context, session, head, partial(_record_one, context, session))
     return head
 
 
-def _follow_pointer(context: LakeContext, session: Session, head: Head) -> Head:
-    pointer = catalog.lock(session, head.name)
-    if pointer == head.pointer:
-        return head
-    if pointer is None:
-        raise iceberg.not_entered(session, head)
-    definition = context.definition(session, head)
-    document, found = iceberg.foreign(context, session, head, definition, pointer)
-    for actions in found:
-        head, definition = _adopt_one(context, session, head, definition, actions)
-    head = replace(head, pointer=document.location)
-    heads.advance(session, head)
-    heads.set_published(session, head.table_id, head.version)
-    return head
-
-
-def _is_taken(context: LakeContext, session: Session, head: Head) -> bool:
-    """Whether something that others did to a table that refuses drift is taken after all."""
-    if head.format == iceberg.FORMAT:
-        iceberg.check_entered(session, head)
-        return False
-    return _next(context, session, head, context.definition(session, head)) is not None
-
-
-def _next(
-    context: LakeContext, session: Session, head: Head, definition: Definition
-) -> ForeignActions | None:
-    """The commit that follows a head, if there is one that may be taken over."""
-    try:
-        found = read_commit(
-            context.storage,
-            head.location,
-            head.version + 1,
-            definition,
-            uuid=head.uuid,
-            after_ms=head.timestamp_ms,
-        )
-    except LakewardError:
-        if head.drift == "refuse":
-            return None
-        raise
-    if found is None or head.drift != "refuse":
-        return found
-    ours = transactions.get(session, found.info.transaction_id) is not None
-    return found if ours else None
-
-
-def _adopt_one(
+def _record_one(
     context: LakeContext,
     session: Session,
     head: Head,
@@ -196,7 +100,7 @@ def _adopt_one(
         app_transactions=tuple(sorted(found.app_transactions, key=lambda a: a.app_id)),
         change_files=found.change_files,
     )
-    if record(session, head, draft).commit.version != found.version:
+    if record(context, session, head, draft).commit.version != found.version:
         message = f"version {found.version} of {head.name} does not follow {head.version}"
         raise AssertionError(message)
     ours = transactions.found_published(session, found.info.transaction_id, now_ms())
@@ -211,15 +115,15 @@ def _adopt_one(
             version=found.version,
         )
         heads.advance(session, current)
-    if head.format != iceberg.FORMAT and is_guarded(after.protocol):
+    if not current.guarded and format_of(head).is_guarded(after):
         heads.set_guarded(session, head.table_id, guarded=True)
         current = replace(current, guarded=True)
     return current, after
 
 
 def _removed(session: Session, head: Head, found: ForeignActions) -> list[LoggedFile]:
-    """The live files that the commit ends, those that it adds anew among them."""
-    vector_id = iceberg_vector_id if head.format == iceberg.FORMAT else delta_vector_id
+    """Return the live files that the commit ends, and those that it adds again."""
+    vector_id = format_of(head).vector_id
     again = [(f.path, vector_id(f.deletion_vector)) for f in found.added]
     gone: dict[tuple[int, int], LoggedFile] = {}
     for path, vector in dict.fromkeys((*found.removed, *again)):

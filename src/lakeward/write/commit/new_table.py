@@ -1,4 +1,4 @@
-"""A table that is not in the log yet: its head, its place in the warehouse, and how it gets in."""
+"""New tables: their heads, their places in the warehouse and their first versions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from lakeward.context import LakeContext
 from lakeward.errors import AlreadyExists
-from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_bytes, commit_path
-from lakeward.formats.iceberg.newest import Candidates
+from lakeward.formats.base import Ratified
+from lakeward.formats.registry import FORMATS, format_named, publishers
 from lakeward.log import audit, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import (
@@ -22,8 +22,7 @@ from lakeward.model.commit import (
 )
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
-from lakeward.write.commit import iceberg
-from lakeward.write.commit.record import Draft, Ratified, WriteCommit, record
+from lakeward.write.commit.record import Draft, record
 
 
 def new_head(
@@ -34,7 +33,7 @@ def new_head(
     *,
     guard: bool,
 ) -> Head:
-    """The head of a table that has no version yet.
+    """Return the head of a table that has no version yet.
 
     Raises:
         AlreadyExists: A table lies where this one would.
@@ -45,8 +44,7 @@ def new_head(
         name=name,
         format=format,
         location=_location(context, session, name),
-        # Whoever writes an Iceberg table moves a pointer in our own store.
-        guarded=guard or format == iceberg.FORMAT,
+        guarded=guard or format_named(format).always_guarded,
         drift="adopt",
         version=-1,
         timestamp_ms=0,
@@ -67,8 +65,8 @@ def begin_table(
 ) -> Ratified:
     """Insert a new table's head and record its first version.
 
-    Iceberg has no snapshot in a table's first document, so version 0 of a table that begins with
-    files is empty, in a transaction of its own, and the files come with version 1.
+    If version 0 cannot hold files in one of the table's formats, it is recorded empty, in a
+    transaction of its own, and the files come with version 1.
 
     Args:
         context: The lake's.
@@ -85,35 +83,15 @@ def begin_table(
     head = replace(new, table_id=heads.insert(session, new, draft.timestamp_ms))
     if note is not None:
         note(session, head)
-    write = writer(context, session, metadata_files)
-    if draft.added and head.format == iceberg.FORMAT:
-        head = _record_empty(context, session, head, draft, write)
-        return record(session, head, replace(draft, redefines=False), write)
-    return record(session, head, replace(draft, redefines=True), write)
-
-
-def writer(context: LakeContext, session: Session, metadata_files: list[str]) -> WriteCommit:
-    """Return the function that writes a commit's files while the commit is recorded."""
-
-    def write(member: Ratified) -> Ratified:
-        head, commit = member.head, member.commit
-        if head.format == iceberg.FORMAT:
-            if commit.version:
-                return iceberg.extend(context, session, member, metadata_files)
-            entered = iceberg.begin(context, session, head, member.definition, commit)
-            heads.set_published(session, head.table_id, 0)
-            return Ratified(entered, commit, member.definition)
-        if commit.version == 0:
-            context.storage.make_directory(f"{head.location}/{LOG_DIRECTORY}")
-        path = commit_path(head.location, commit.version)
-        prepared = context.storage.prepare(path, commit_bytes(head, commit, member.definition))
-        return Ratified(head, commit, member.definition, prepared)
-
-    return write
+    later = bool(draft.added) and any(p.begins_empty for p in publishers(head))
+    if later:
+        head = _record_empty(context, session, head, draft, metadata_files)
+    first = replace(draft, redefines=not later)
+    return record(context, session, head, first, metadata_files)
 
 
 def _record_empty(
-    context: LakeContext, session: Session, head: Head, draft: Draft, write: WriteCommit
+    context: LakeContext, session: Session, head: Head, draft: Draft, metadata_files: list[str]
 ) -> Head:
     """Record an empty version 0 just before a draft; return the locked head."""
     own_id = new_transaction_id()
@@ -121,18 +99,19 @@ def _record_empty(
     info = CommitInfo(
         transaction_id=own_id,
         operation="CREATE TABLE",
-        parameters=told(draft.definition),
+        parameters=creation_parameters(draft.definition),
         actor=context.actor,
         engine=context.engine,
     )
     at_ms = draft.timestamp_ms - 1
-    record(session, head, Draft(at_ms, info, draft.definition, redefines=True), write)
+    empty = Draft(at_ms, info, draft.definition, redefines=True)
+    record(context, session, head, empty, metadata_files)
     transactions.end(session, own_id, TransactionState.RATIFIED, at_ms)
     return heads.lock(session, head.table_id, head.name)
 
 
 def register(context: LakeContext, session: Session, transaction_id: str) -> None:
-    """Register a transaction of the lake's own, which ends at once."""
+    """Register a transaction of the lake's own, which ends in the same session."""
     transactions.register(
         session,
         context.database.clock_ms(session),
@@ -143,32 +122,23 @@ def register(context: LakeContext, session: Session, transaction_id: str) -> Non
     )
 
 
-def told(definition: Definition) -> dict[str, str]:
-    """What history shows of a table's making."""
+def creation_parameters(definition: Definition) -> dict[str, str]:
+    """Return what the history shows of a table's creation."""
     return {"partitionBy": ",".join(definition.partition_names)}
 
 
 def _location(context: LakeContext, session: Session, name: TableName) -> str:
-    """A directory of the table's name, or one beside it where another table has its files."""
+    """Return a directory of the table's name, or a new one if another table has files there."""
     token = secrets.token_hex(4)
     plain = f"{name.namespace}/{name.name}" if name.namespace else name.name
     choices = [plain, f"{plain}-{token}", f"{name.namespace}-{token}/{name.name}"]
     free = next(p for p in choices if heads.overlapping(session, p) is None)
     if free != plain:
         return free
-    there = _there(context, plain)
+    shown = (f.occupies(context.storage, plain) for f in FORMATS.values())
+    there = next((what for what in shown if what is not None), None)
     if there is not None:
         place = context.storage.uri(plain)
         what = f"There is a table at {place} that the lake does not know: {there}."
         raise AlreadyExists(what, hint="Adopt it, or choose another name.", table=str(name))
     return plain
-
-
-def _there(context: LakeContext, location: str) -> str | None:
-    """What shows that a table lies in a directory."""
-    if context.storage.exists(commit_path(location, 0)) or any(
-        True for _ in context.storage.listing(f"{location}/{LOG_DIRECTORY}")
-    ):
-        return "a Delta log"
-    found = Candidates.at(context.storage, location)
-    return "Iceberg metadata" if found.names and not found.are_litter() else None

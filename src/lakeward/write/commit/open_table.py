@@ -13,14 +13,15 @@ from collections.abc import Callable
 from typing import Final
 
 from lakeward.context import LakeContext
-from lakeward.errors import Conflict, LakewardError, OutcomeUnknown, StorageError
-from lakeward.formats.delta.publication import commit_bytes, commit_path
+from lakeward.errors import Conflict, LakewardError
+from lakeward.formats.base import Ratified
+from lakeward.formats.registry import format_of
 from lakeward.log import commits, heads
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
 from lakeward.model.steps import reach
 from lakeward.write.commit import conflict
-from lakeward.write.commit.drift import adopt_drift
+from lakeward.write.commit.drift import take_over_or_refuse
 from lakeward.write.commit.outcome import recorded
 from lakeward.write.commit.ratify import (
     Intent,
@@ -29,7 +30,7 @@ from lakeward.write.commit.ratify import (
     draft_of,
     timestamp_after,
 )
-from lakeward.write.commit.record import Draft, Ratified, record
+from lakeward.write.commit.record import Draft, record
 
 _RACES: Final = 100
 
@@ -84,36 +85,17 @@ def _try(
     build: Callable[[Session, Head], Draft],
 ) -> Ratified:
     with context.database.write() as session:
-        head = adopt_drift(context, session, heads.lock(session, base.table_id, base.name))
+        head = take_over_or_refuse(context, session, heads.lock(session, base.table_id, base.name))
         if commits.members(session, transaction_id):
             # An earlier try put its file and lost the database transaction; drift found it.
             return recorded(session, transaction_id)[0]
         close(session, transaction_id)
         reach("ratify.locked")
-        member = record(session, head, build(session, head))
+        member = record(context, session, head, build(session, head))
         heads.set_published(session, head.table_id, member.commit.version)
         reach("ratify.inserted")
-        _put(context, member)
+        if not format_of(head).put_commit(context, member):
+            what = f"Version {member.commit.version} of {head.name} is taken."
+            raise _Lost(what)
     reach("ratify.committed")
     return member
-
-
-def _put(context: LakeContext, member: Ratified) -> None:
-    path = commit_path(member.head.location, member.commit.version)
-    data = commit_bytes(member.head, member.commit, member.definition)
-    try:
-        first = context.storage.put_if_absent(path, data)
-    except StorageError:
-        # The name may or may not have been taken; if the file is ours, the commit happened.
-        if not context.storage.exists(path) or context.storage.read(path) != data:
-            raise
-        first = True
-    if not first:
-        what = f"{path} exists."
-        raise _Lost(what)
-    # The log must not know a version whose name a power cut could still give to somebody else.
-    try:
-        context.storage.sync_names([path])
-    except StorageError as error:
-        what = f"{path} is there, and it is not sure that its name is safe."
-        raise OutcomeUnknown(what, transaction_id=member.commit.info.transaction_id) from error

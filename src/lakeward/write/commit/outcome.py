@@ -25,12 +25,12 @@ from lakeward.errors import (
     TransactionNotFound,
     UnsupportedFeature,
 )
+from lakeward.formats.base import Ratified
 from lakeward.log import commits, definitions, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import TransactionState
 from lakeward.write.commit.drift import follow_all
 from lakeward.write.commit.ratify import Intent
-from lakeward.write.commit.record import Ratified
 
 T = TypeVar("T")
 

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from lakeward.context import LakeContext
 from lakeward.errors import TransactionClosed
+from lakeward.formats.base import Ratified
 from lakeward.log import heads, locks, transactions
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
@@ -24,8 +25,8 @@ from lakeward.storage.base import Prepared, Underway
 from lakeward.storage.syncing import sync_in_turn, sync_together
 from lakeward.write.commit import conflict, drift
 from lakeward.write.commit.conflict import check_locks, needs
-from lakeward.write.commit.new_table import begin_table, writer
-from lakeward.write.commit.record import Draft, Ratified, discarding, record
+from lakeward.write.commit.new_table import begin_table
+from lakeward.write.commit.record import Draft, discarding, record
 from lakeward.write.plan.change import Change, metrics, summary
 from lakeward.write.stage.stager import Stager
 
@@ -93,7 +94,9 @@ def ratify(context: LakeContext, intent: Intent) -> list[Ratified]:
         touched = sorted((*intent.changes, *intent.looked_at), key=lambda c: c.head.table_id)
         touched = [c for c in touched if not c.is_new]
         current = [
-            drift.settled(context, session, heads.lock(session, c.head.table_id, c.head.name))
+            drift.take_over_or_refuse(
+                context, session, heads.lock(session, c.head.table_id, c.head.name)
+            )
             for c in touched
         ]
         reach("ratify.locked")
@@ -107,8 +110,8 @@ def ratify(context: LakeContext, intent: Intent) -> list[Ratified]:
             if change.is_empty:
                 continue
             draft = draft_of(context, intent, change, timestamp)
-            write = writer(context, session, change.metadata_files)
-            members.append(record(session, head, draft, write))
+            member = record(context, session, head, draft, change.metadata_files)
+            members.append(member)
         for change in new:
             draft = draft_of(context, intent, change, timestamp)
             members.append(begin_table(context, session, change.head, draft, change.metadata_files))

@@ -7,35 +7,20 @@ or files (`tests/unit/test_contracts.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
+from lakeward.context import LakeContext
+from lakeward.formats.base import Ratified
+from lakeward.formats.registry import publishers
 from lakeward.log import audit, commits, definitions, files, heads
 from lakeward.log.database import Session
 from lakeward.model.commit import AppTransaction, Commit, CommitInfo, Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE, DataFile, LoggedFile
 from lakeward.model.history import TableHistory
-from lakeward.storage.base import Prepared
-
-
-@dataclass(frozen=True, slots=True)
-class Ratified:
-    """One member as it was ratified: all that its publication needs.
-
-    Attributes:
-        head: The table after the commit.
-        commit: With all its actions.
-        definition: That holds at the commit's version.
-        prepared: Its published file, written while the commit was ratified.
-    """
-
-    head: Head
-    commit: Commit
-    definition: Definition
-    prepared: Prepared | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +45,17 @@ class Draft:
     change_files: tuple[DataFile, ...] = ()
 
 
-WriteCommit: TypeAlias = Callable[[Ratified], Ratified]
-"""Writes a commit's files in the table's format before the commit is inserted."""
-
-
 def record(
-    session: Session, before: Head, draft: Draft, write: WriteCommit | None = None
+    context: LakeContext,
+    session: Session,
+    before: Head,
+    draft: Draft,
+    metadata_files: list[str] | None = None,
 ) -> Ratified:
     """Give a commit the version after a locked head, insert it and move the head.
 
-    `write` may add what only the files know, such as their pointer; without it nothing is written.
+    With `metadata_files` the table's formats write the commit's files first, and add the names of
+    metadata files to that list. Without it the files exist, or the caller puts them.
     """
     version = before.version + 1
     commit = Commit(
@@ -84,8 +70,9 @@ def record(
     )
     head = before.advanced(version, draft.timestamp_ms, before.definition_id + draft.redefines)
     member = Ratified(head, commit, draft.definition)
-    if write is not None:
-        member = write(member)
+    if metadata_files is not None:
+        for publisher in publishers(head):
+            member = publisher.write_commit(context, session, member, metadata_files)
     try:
         _insert(session, member)
     except BaseException:

@@ -12,27 +12,29 @@ import pyarrow as pa
 
 from lakeward.engines.arrow.parquet import ParquetOptions
 from lakeward.errors import InvalidInput
+from lakeward.formats.properties import (
+    APPEND_ONLY,
+    CHANGE_FEED,
+    CHECKPOINT_INTERVAL,
+    COMPRESSION,
+    DELTA_APPEND_ONLY,
+    ICEBERG_COMPRESSION,
+    ICEBERG_TARGET_FILE_SIZE,
+    MERGE_ON_READ,
+    TARGET_FILE_SIZE,
+    size_bytes,
+    vector_fraction,
+)
 from lakeward.write.plan.retry import Retry
 
-TARGET_FILE_SIZE: Final = "delta.targetFileSize"
-COMPRESSION: Final = "delta.parquet.compression.codec"
-ICEBERG_TARGET_FILE_SIZE: Final = "write.target-file-size-bytes"
-ICEBERG_COMPRESSION: Final = "write.parquet.compression-codec"
-APPEND_ONLY: Final = "lakeward.append-only"
-CHECKPOINT_INTERVAL: Final = "delta.checkpointInterval"
-MERGE_ON_READ: Final = "delta.enableDeletionVectors"
-VECTOR_FRACTION: Final = "lakeward.mergeOnRead.fraction"
 _OF_FILES: Final = (
     *(TARGET_FILE_SIZE, ICEBERG_TARGET_FILE_SIZE),
     *(COMPRESSION, ICEBERG_COMPRESSION),
     MERGE_ON_READ,
 )
 _DEFAULT: Final = ParquetOptions()
-_SMALL: Final = 0.1
 _IN_PLACE_ROWS: Final = 131_072
 """Where few rows are changed in place, few others should have to be read to find them."""
-_DEFAULT_INTERVAL: Final = 100
-_UNITS: Final = {"": 1, "b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30}
 _CODECS: Final = ("snappy", "zstd", "gzip", "lz4", "brotli", "none", "uncompressed")
 
 
@@ -49,38 +51,6 @@ def parquet_options(properties: Mapping[str, str]) -> ParquetOptions:
         target_file_size=_DEFAULT.target_file_size if size is None else size_bytes(size),
         row_group_rows=_IN_PLACE_ROWS if in_place else _DEFAULT.row_group_rows,
     )
-
-
-def is_append_only(properties: Mapping[str, str]) -> bool:
-    """Whether the table takes no removals."""
-    return "true" in (properties.get("delta.appendOnly"), properties.get(APPEND_ONLY))
-
-
-def has_change_feed(properties: Mapping[str, str]) -> bool:
-    """Whether commits must tell the rows that they change."""
-    return properties.get("delta.enableChangeDataFeed", "").lower() == "true"
-
-
-def checkpoint_interval(properties: Mapping[str, str]) -> int:
-    """After how many versions a checkpoint is written; 0 for never."""
-    return int(properties.get(CHECKPOINT_INTERVAL, _DEFAULT_INTERVAL))
-
-
-def vector_fraction(properties: Mapping[str, str]) -> float:
-    """Up to which share of a file's rows they are deleted in place.
-
-    Raises:
-        InvalidInput: It is no share.
-    """
-    text = properties.get(VECTOR_FRACTION, str(_SMALL))
-    try:
-        found = float(text)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found <= 1:
-        what = f"Property {VECTOR_FRACTION} is {text!r}."
-        raise InvalidInput(what, hint="Use a number from 0 to 1.", property=VECTOR_FRACTION)
-    return found
 
 
 def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
@@ -125,21 +95,6 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
     return out
 
 
-def size_bytes(text: str, name: str = TARGET_FILE_SIZE) -> int:
-    """A size such as `128mb` in bytes.
-
-    Raises:
-        InvalidInput: It is no size.
-    """
-    cleaned = text.strip().lower()
-    number = cleaned.rstrip("kmgb")
-    unit = cleaned[len(number) :]
-    if not number.strip().isdigit() or unit not in _UNITS or int(number) < 1:
-        what = f"Property {name} is {text!r}, which is no size."
-        raise InvalidInput(what, hint="Write it as 134217728 or 128mb.", property=name)
-    return int(number) * _UNITS[unit]
-
-
 def _either(properties: Mapping[str, str], *names: str) -> str | None:
     """The setting under the name that one format or the other gives it."""
     return next((properties[n] for n in names if n in properties), None)
@@ -147,8 +102,8 @@ def _either(properties: Mapping[str, str], *names: str) -> str | None:
 
 def _check_flags(properties: Mapping[str, str]) -> None:
     for key in (
-        "delta.appendOnly",
-        "delta.enableChangeDataFeed",
+        DELTA_APPEND_ONLY,
+        CHANGE_FEED,
         MERGE_ON_READ,
         APPEND_ONLY,
     ):

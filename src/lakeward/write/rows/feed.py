@@ -24,12 +24,13 @@ from lakeward.formats.delta.changes import (
     UPDATED_TO,
     with_change_type,
 )
+from lakeward.formats.properties import has_change_feed
+from lakeward.formats.registry import format_of
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.steps import reach
 from lakeward.read.scan import read_files
 from lakeward.storage.base import Storage
 from lakeward.write.plan.change import Added, Change, RowsChanged
-from lakeward.write.plan.options import has_change_feed
 from lakeward.write.plan.validate import Checks
 from lakeward.write.stage.stager import Stager
 
@@ -44,7 +45,9 @@ class Feed:
     def of(cls, stager: Stager) -> Feed | None:
         """The feed of a table; None where it asks for none."""
         definition = stager.definition
-        if stager.head.format != "delta" or not has_change_feed(definition.properties):
+        if not format_of(stager.head).has_change_files or not has_change_feed(
+            definition.properties
+        ):
             return None
         changes = replace(with_change_type(definition), constraints={}, derived={})
         return cls(stager.beside(changes, below="_change_data/", stem="cdc"))

@@ -18,10 +18,10 @@ from lakeward.formats.delta import bitmap
 from lakeward.formats.delta.protocol import writer_features
 from lakeward.formats.delta.vectors import file_name, new_name, vector_path
 from lakeward.formats.iceberg.definition import FORMAT_VERSION
+from lakeward.formats.properties import MERGE_ON_READ, vector_fraction
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.steps import reach
-from lakeward.write.plan.options import MERGE_ON_READ, vector_fraction
 from lakeward.write.stage.stager import Stager
 
 _FEATURE: Final = "deletionVectors"

@@ -27,7 +27,7 @@ from lakeward.model.names import TableName
 from lakeward.model.quoting import identifier
 from lakeward.model.steps import reach
 from lakeward.read.scan import check_columns
-from lakeward.write.commit.new_table import told
+from lakeward.write.commit.new_table import creation_parameters
 from lakeward.write.plan.change import Operation, RowChanges, merge_parameters
 from lakeward.write.spark.frames import frame_of
 from lakeward.write.spark.merge import merge_sql, update_sql
@@ -227,7 +227,9 @@ class SparkExecutor:
             )
         with self._running(str(name)):
             word = "CREATE TABLE" if rows is None else "CREATE TABLE AS SELECT"
-            target = self.tables.make(name, format_, definition, Operation(word, told(definition)))
+            target = self.tables.make(
+                name, format_, definition, Operation(word, creation_parameters(definition))
+            )
             if rows is not None:
                 with _later_step():
                     self._insert(name, target, rows)

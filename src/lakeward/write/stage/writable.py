@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from lakeward.errors import UnsupportedFeature
-from lakeward.formats.delta import protocol
-from lakeward.formats.iceberg import writing
+from lakeward.formats.properties import is_append_only
+from lakeward.formats.registry import format_of
 from lakeward.write.plan.change import Change
-from lakeward.write.plan.options import is_append_only
 
 
 def check_writable(change: Change) -> None:
@@ -15,8 +14,7 @@ def check_writable(change: Change) -> None:
     Raises:
         UnsupportedFeature: It uses what the embedded engine cannot write.
     """
-    ours = writing if change.head.format == "iceberg" else protocol
-    ours.check_writable(change.definition, str(change.head.name))
+    format_of(change.head).check_writable(change.definition, str(change.head.name))
 
 
 def check_deletable(change: Change) -> None:

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from lakeward.context import LakeContext
-from lakeward.errors import InvalidInput, TableNotFound
-from lakeward.formats.delta.publication import LOG_DIRECTORY
-from lakeward.formats.iceberg.elsewhere import pointer_in
-from lakeward.formats.iceberg.newest import Candidates, document_number
+from lakeward.errors import AlreadyExists, InvalidInput, TableNotFound
+from lakeward.formats.base import Adoption, Format, table_location
+from lakeward.formats.registry import FORMATS, format_of
+from lakeward.log import audit, heads
 from lakeward.log import catalog as own_catalog
+from lakeward.log.database import Session
 from lakeward.model import arguments
-from lakeward.model.commit import Head
+from lakeward.model.clock import now_ms
+from lakeward.model.commit import CommitInfo, Head, new_transaction_id
 from lakeward.model.names import TableName
-from lakeward.write.commit import iceberg
-from lakeward.write.tables.adopt_delta import adopt_delta
-from lakeward.write.tables.adopt_iceberg import adopt_iceberg
-from lakeward.write.tables.places import relative_location
+from lakeward.write.commit.new_table import register
+from lakeward.write.commit.open_table import commit_open
+from lakeward.write.commit.publish import checkpoint_if_due
+from lakeward.write.commit.ratify import timestamp_after
+from lakeward.write.commit.record import Draft, record_history
 
 DRIFT: Final = ("adopt", "refuse")
-FORMATS: Final = (None, "delta", iceberg.FORMAT)
 
 
 def adopt(
@@ -45,12 +48,12 @@ def adopt(
         guard: Keep other writers out of a Delta table from now on: one commit on it says so.
         drift: On a table that others can write, `adopt` or `refuse` what they commit later.
         take_over: Take the table even if a lake keeps it, because that lake is gone.
-        format: `delta` or `iceberg`, where both lie at the location.
+        format: `delta` or `iceberg`, if both lie at the location.
         catalog: Properties of the Iceberg catalog that has the table, as pyiceberg takes them;
             `lakeward` for a table that others made in the lake's own.
 
     Raises:
-        InvalidInput: Something asked for makes no sense. Nothing was changed.
+        InvalidInput: Something asked for cannot be. Nothing was changed.
         TableNotFound: There is no table.
         CorruptTable: Its log or metadata cannot be understood. Nothing was changed.
         AlreadyExists: The lake has it, or another lake keeps it.
@@ -59,57 +62,152 @@ def adopt(
     if drift not in DRIFT:
         what = f"drift={drift!r} is not known."
         raise InvalidInput(what, hint="Use 'adopt' or 'refuse'.")
-    if format not in FORMATS:
+    if format is not None and format not in FORMATS:
         what = f"Tables of format {format!r} cannot be adopted."
         raise InvalidInput(what, hint="Use 'delta' or 'iceberg'.")
-    own = catalog == own_catalog.CATALOG
-    if own and str(location) != str(name):
-        what = f"A table of the lake's own catalog keeps its name there, {location}."
-        raise InvalidInput(what, hint="Give that name twice.", table=str(name))
-    known = None if own or catalog is None else arguments.mapping(catalog, "catalog")
-    document = _document(context, name, None if own else location, format, known)
-    if document is not None:
-        return adopt_iceberg(context, name, document, drift=drift, take_over=take_over)
-    place = relative_location(context.storage, str(location))
-    return adopt_delta(context, name, place, guard=guard, drift=drift, take_over=take_over)
+    if catalog is None:
+        kind, source = _find(context, str(location), format)
+    else:
+        kind, source = _find_in_catalog(context, name, str(location), format, catalog)
+    return adopt_from(context, name, kind, source, guard=guard, drift=drift, take_over=take_over)
 
 
-def _document(
+def adopt_from(
     context: LakeContext,
     name: TableName,
-    location: str | Path | None,
-    format: str | None,  # noqa: A002  the name users know
-    catalog: Mapping[str, str] | None,
-) -> str | None:
-    """The metadata document of the Iceberg table that is meant; None for a Delta table."""
-    if catalog is not None:
-        if format == "delta" or location is None:
-            what = "A catalog has Iceberg tables, and `location` names one of them."
-            raise InvalidInput(what, hint="Give its name there, as `namespace.table`.")
-        # Where the catalog's properties name no storage options, the lake's own reach its files.
-        known = {**context.storage.iceberg_properties(), **catalog}
-        return pointer_in(known, str(location))
-    if location is None:
-        with context.database.read() as session:
-            found = own_catalog.pointer(session, name)
-        if found is None:
-            what = f"The lake's Iceberg catalog has no table {name}."
-            raise TableNotFound(what, hint="Give the table's location.", table=str(name))
-        return found
-    place = relative_location(context.storage, str(location))
+    kind: Format,
+    source: str,
+    *,
+    guard: bool,
+    drift: str = "adopt",
+    take_over: bool = False,
+) -> Head:
+    """Take a table into the lake whose format and source (`Format.find`) are known."""
+    found = kind.read_table(context, name, source, take_over=take_over)
+    head = _insert(context, name, kind, found, drift=drift)
+    return _guard(context, head) if guard and not found.guarded else head
+
+
+def _find(context: LakeContext, location: str, wanted: str | None) -> tuple[Format, str]:
+    """Return the format of the table at a location, and its source."""
+    place = table_location(context.storage, location)
     path = context.storage.uri(place)
-    last = path.rpartition("/")[2]
-    if document_number(last) is not None or last.endswith(".metadata.json"):
-        return path
-    candidates = Candidates.at(context.storage, place)
-    has_delta = f"{place}/{LOG_DIRECTORY}" in context.storage.directories(place)
-    if has_delta and candidates.names and format is None:
+    for kind in FORMATS.values():
+        if kind.names_table(path):
+            return kind, path
+    if wanted is not None:
+        kind = FORMATS[wanted]
+        return kind, kind.find(context, place, expected=True) or place
+    found = [
+        (kind, source)
+        for kind in FORMATS.values()
+        if (source := kind.find(context, place, expected=False)) is not None
+    ]
+    if len(found) > 1:
         what = f"Both a Delta and an Iceberg table lie at {path}."
         raise InvalidInput(what, hint="Say which with format='delta' or format='iceberg'.")
-    if format == iceberg.FORMAT or (candidates.names and format is None):
-        document, _ = candidates.newest()
-        return document.location
-    if not has_delta and format is None:
+    if not found:
         what = f"There is no Delta or Iceberg table at {path}."
         raise TableNotFound(what, hint="Check the location.", location=path)
-    return None
+    return found[0]
+
+
+def _find_in_catalog(
+    context: LakeContext,
+    name: TableName,
+    known: str,
+    wanted: str | None,
+    catalog: Mapping[str, str] | str,
+) -> tuple[Format, str]:
+    """Return the format of the table that a catalog has, and its source."""
+    own = catalog == own_catalog.CATALOG
+    if own and known != str(name):
+        what = f"A table of the lake's own catalog keeps its name there, {known}."
+        raise InvalidInput(what, hint="Give that name twice.", table=str(name))
+    properties = None if own else arguments.mapping(catalog, "catalog")
+    kind = next(kind for kind in FORMATS.values() if kind.has_catalog)
+    if not own and wanted is not None and not FORMATS[wanted].has_catalog:
+        what = "A catalog has Iceberg tables, and `location` names one of them."
+        raise InvalidInput(what, hint="Give its name there, as `namespace.table`.")
+    return kind, kind.find_in_catalog(context, name, properties, known)
+
+
+def _insert(
+    context: LakeContext, name: TableName, kind: Format, found: Adoption, *, drift: str
+) -> Head:
+    """Insert a table with its whole history in one database transaction; return its head."""
+    location, history = found.location, found.history
+    newest = history.commits[-1]
+    with context.database.write() as session:
+        context.check_bound(session)
+        if found.enter is not None:
+            found.enter(session)
+        _check_free(context, session, location)
+        now = now_ms()
+        head = Head(
+            table_id=0,
+            uuid=history.uuid,
+            name=name,
+            format=kind.name,
+            location=location,
+            guarded=found.guarded,
+            drift=drift,
+            version=newest.version,
+            timestamp_ms=newest.timestamp_ms,
+            definition_id=len(history.definitions) - 1,
+            published=newest.version,
+            audit_seq=0,
+            audit_hash=audit.GENESIS,
+            pointer=found.pointer,
+        )
+        head = replace(head, table_id=heads.insert(session, head, now))
+        record_history(session, head, history)
+        head = audit.record(
+            session,
+            head,
+            at_ms=now,
+            actor=context.actor,
+            action="ADOPT TABLE",
+            version=newest.version,
+            detail={"location": location, "first_version": history.first_version},
+        )
+        heads.advance(session, head)
+        return head
+
+
+def _check_free(context: LakeContext, session: Session, location: str) -> None:
+    """Raise `AlreadyExists` if the lake has a table at a location, in it or around it."""
+    taken = heads.by_location(session, location)
+    if taken is not None:
+        what = f"The lake has the table at {context.storage.uri(location)} as {taken.name}."
+        raise AlreadyExists(what, table=str(taken.name))
+    around = heads.nested(session, location)
+    if around is not None:
+        what = f"{context.storage.uri(location)} lies inside table {around}, or around it."
+        hint = "Tables do not nest: move one of them first."
+        raise AlreadyExists(what, hint=hint, table=str(around))
+
+
+def _guard(context: LakeContext, head: Head) -> Head:
+    """Commit the guard like any commit on an open table, so that no foreign one is lost."""
+    transaction_id = new_transaction_id()
+    with context.database.write() as session:
+        register(context, session, transaction_id)
+
+    def build(session: Session, current: Head) -> Draft:
+        timestamp = timestamp_after([current])
+        info = CommitInfo(
+            transaction_id=transaction_id,
+            operation="ADOPT TABLE",
+            parameters={"guard": "true"},
+            actor=context.actor,
+            engine=context.engine,
+        )
+        before = context.definition(session, current)
+        heads.set_guarded(session, current.table_id, guarded=True)
+        definition = format_of(head).guarded(before, current.version + 1, timestamp)
+        return Draft(timestamp, info, definition, redefines=True)
+
+    member = commit_open(context, transaction_id, head, build)
+    checkpoint_if_due(context, member)
+    return replace(member.head, guarded=True)

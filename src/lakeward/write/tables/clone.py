@@ -6,27 +6,18 @@ database transaction that makes the table, so whoever cleans up the source knows
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from lakeward.context import LakeContext
-from lakeward.errors import UnsupportedFeature, VersionNotFound
-from lakeward.formats.delta.branch import absolute, branch_definition, check_branchable
-from lakeward.formats.delta.protocol import ICT_PROPERTY, guarded, is_writable
-from lakeward.formats.iceberg.publication import full_path
-from lakeward.formats.iceberg.writing import check_writable
+from lakeward.errors import VersionNotFound
+from lakeward.formats.registry import format_of
 from lakeward.log import branches, commits, heads
 from lakeward.log.codec import loads
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
-from lakeward.model.definition import Definition
-from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.names import TableName
 from lakeward.read.snapshot import TableSnapshot
-from lakeward.write.commit import iceberg
-from lakeward.write.commit.publish import write_checkpoint
-from lakeward.write.tables.make import Beginning, make
+from lakeward.write.tables.create import Beginning, make
 
 _OPERATION: Final = "CLONE"
 _MANY: Final = 1000
@@ -42,9 +33,8 @@ def clone(context: LakeContext, source: TableSnapshot, name: TableName) -> Head:
         VersionNotFound: The source's version was cleaned up meanwhile.
     """
     held = source.plan()
-    is_iceberg = source.head.format == iceberg.FORMAT
-    make_it = _iceberg if is_iceberg else _delta
-    definition, files = make_it(context, source, held)
+    kind = format_of(source.head)
+    definition, files = kind.clone(context, source.head, source.version, source.definition, held)
 
     def note(session: Session, new: Head) -> None:
         # Whoever cleans up the source does so under this lock, too.
@@ -61,8 +51,8 @@ def clone(context: LakeContext, source: TableSnapshot, name: TableName) -> Head:
     }
     begin = Beginning(_OPERATION, told, tuple(files), note)
     made = make(context, name, source.head.format, definition, guard=True, begin=begin)
-    if len(files) > _MANY and not is_iceberg and is_writable(definition):
-        write_checkpoint(context, made, made.version, definition)
+    if len(files) > _MANY:
+        kind.checkpoint(context, made, made.version, definition)
     return made
 
 
@@ -75,34 +65,3 @@ def restore_clones(context: LakeContext) -> None:
             source, version = known.get(told.get("sourceId", "")), told.get("sourceVersion", "")
             if source is not None and str(version).isdecimal():
                 branches.insert_clone(session, table_id, source, int(version))
-
-
-def _delta(
-    context: LakeContext, source: TableSnapshot, held: Sequence[LoggedFile]
-) -> tuple[Definition, list[DataFile]]:
-    check_branchable(source.definition, source.name)
-    plain = branch_definition(source.definition)
-    definition = replace(
-        plain,
-        protocol=guarded(plain.protocol),
-        properties={**plain.properties, ICT_PROPERTY: "true"},
-    )
-    root = context.storage.uri(source.head.location)
-    return definition, [absolute(f.file, root, definition) for f in held]
-
-
-def _iceberg(
-    context: LakeContext, source: TableSnapshot, held: Sequence[LoggedFile]
-) -> tuple[Definition, list[DataFile]]:
-    name = source.name
-    check_writable(source.definition, name)
-    with context.database.read() as session:
-        first = commits.one(session, source.head.table_id, 0)
-    if first is None or first.info.adopted:
-        what = f"Table {name} was made by another engine; such Iceberg tables have no clones yet."
-        raise UnsupportedFeature(what, hint="Copy its rows into a new table.", table=name)
-    if any(f.file.deletion_vector is not None for f in held):
-        what = f"Version {source.version} of {name} has delete files, which cannot be shared."
-        raise UnsupportedFeature(what, hint="Rewrite its files first.", table=name)
-    root = context.storage.uri(source.head.location)
-    return source.definition, [replace(f.file, path=full_path(f.file, root)) for f in held]

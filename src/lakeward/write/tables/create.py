@@ -1,66 +1,61 @@
-"""New tables, and tables taken out of the lake."""
+"""Create tables in the lake, and take them out of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakeward.context import LakeContext
-from lakeward.errors import (
-    InvalidInput,
-    UnsupportedFeature,
-)
-from lakeward.formats.delta.generated import derived_of
-from lakeward.formats.delta.protocol import ICT_PROPERTY, new_protocol
-from lakeward.formats.iceberg.definition import new_protocol as new_iceberg_protocol
-from lakeward.formats.iceberg.extra import check_installed
-from lakeward.formats.iceberg.schema import schema_json
-from lakeward.log import audit, heads
+from lakeward.errors import InvalidInput, LakewardError
+from lakeward.formats.base import Format, Ratified
+from lakeward.formats.registry import format_named, publishers
+from lakeward.log import audit, heads, transactions
+from lakeward.log.database import Session
 from lakeward.model import arguments
-from lakeward.model.commit import Head
+from lakeward.model.clock import now_ms
+from lakeward.model.commit import (
+    CommitInfo,
+    Head,
+    Isolation,
+    TransactionState,
+    new_transaction_id,
+)
 from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile
 from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
-from lakeward.write.commit import iceberg
 from lakeward.write.commit.conflict import check_locks
-from lakeward.write.commit.ratify import timestamp_after
+from lakeward.write.commit.new_table import begin_table, creation_parameters, new_head, register
+from lakeward.write.commit.outcome import ratify_surely, recorded
+from lakeward.write.commit.publish import publish_member
+from lakeward.write.commit.ratify import Intent, timestamp_after
+from lakeward.write.commit.record import Draft, discarding
 from lakeward.write.plan import retry
-from lakeward.write.plan.options import (
-    APPEND_ONLY,
-    CHECKPOINT_INTERVAL,
-    COMPRESSION,
-    ICEBERG_COMPRESSION,
-    ICEBERG_TARGET_FILE_SIZE,
-    MERGE_ON_READ,
-    TARGET_FILE_SIZE,
-    VECTOR_FRACTION,
-    check_properties,
-)
-from lakeward.write.plan.partitioning import partitioning
-from lakeward.write.plan.settings import delta_settings, iceberg_settings
+from lakeward.write.plan.options import check_properties
 from lakeward.write.plan.validate import check_constraints
-from lakeward.write.tables.make import make
 
+_LOG = logging.getLogger(__name__)
 _RETRY_POLICY = {f"retry_{name}": key for name, key in retry.PROPERTIES.items()}
-_POLICY = {
-    "target_file_size": TARGET_FILE_SIZE,
-    "compression": COMPRESSION,
-    "checkpoint_interval": CHECKPOINT_INTERVAL,
-    "append_only": "delta.appendOnly",
-    "change_data_feed": "delta.enableChangeDataFeed",
-    "merge_on_read": MERGE_ON_READ,
-    "merge_on_read_fraction": VECTOR_FRACTION,
-    **_RETRY_POLICY,
-}
-_ICEBERG_POLICY = {
-    "target_file_size": ICEBERG_TARGET_FILE_SIZE,
-    "compression": ICEBERG_COMPRESSION,
-    "append_only": APPEND_ONLY,
-    **_RETRY_POLICY,
-}
-_FORMATS = ("delta", iceberg.FORMAT)
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a new table begins with.
+
+    Attributes:
+        operation: As history shows it.
+        parameters: Of the operation; how it is partitioned unless given.
+        files: Its first files.
+        note: Called with the session and the new table's head before anything is committed.
+    """
+
+    operation: str = "CREATE TABLE"
+    parameters: Mapping[str, str] | None = None
+    files: tuple[DataFile, ...] = ()
+    note: Callable[[Session, Head], None] | None = None
 
 
 def create(
@@ -76,10 +71,10 @@ def create(
     comment: str | None,
     guard: bool,
 ) -> Head:
-    """Make an empty table: version 0, published unless the warehouse fails just then.
+    """Create an empty table: version 0, published unless the warehouse fails just then.
 
     Raises:
-        InvalidInput: Something asked for makes no sense; nothing was made.
+        InvalidInput: Something asked for cannot be; nothing was made.
         AlreadyExists: The name is taken, or a table lies where this one would.
         StorageError: The warehouse cannot be written; nothing was made.
         OutcomeUnknown: The store stayed silent. Ask `lake.outcome` by the error's transaction id.
@@ -95,7 +90,6 @@ def create(
         comment=arguments.optional_text(comment, "comment"),
         guard=arguments.flag(guard, "guard"),
     )
-
     return make(context, name, format, definition, guard=guard)
 
 
@@ -115,8 +109,8 @@ def drop(context: LakeContext, name: TableName) -> None:
         head = audit.record(session, head, at_ms=now, actor=context.actor, action="DROP TABLE")
         heads.advance(session, head)
         heads.drop(session, head.table_id, now)
-        if head.format == iceberg.FORMAT:
-            iceberg.leave(context, session, head)
+        for publisher in publishers(head):
+            publisher.leave(context, session, head)
 
 
 def define(
@@ -129,52 +123,93 @@ def define(
     comment: str | None,
     guard: bool,
 ) -> Definition:
-    """What holds for a new table.
+    """Return the definition of a new table.
 
     Raises:
-        InvalidInput: Something asked for makes no sense, or not for this format.
+        InvalidInput: Something asked for cannot be, or not in this format.
         UnsupportedFeature: There are no tables of the format.
     """
-    if format not in _FORMATS:
-        what = f"Tables of format {format!r} cannot be made."
-        raise UnsupportedFeature(what, hint="Use 'delta' or 'iceberg'.", format=format)
-    columns = Schema.of(schema)
-    parts = partitioning(columns, partition_by, format=format, guard=guard)
+    kind = format_named(format)
+    parts = kind.partition(Schema.of(schema), partition_by, guard=guard)
     checked = check_properties(properties)
-    if format == iceberg.FORMAT:
-        protocol = new_iceberg_protocol(checked)
-        settings = iceberg_settings(checked)
-        # Refuses what Iceberg has no type for.
-        schema_json(columns, 0)
-        check_installed()
-        return Definition(
-            schema=columns,
-            partition_by=parts.partition_by,
-            derived=parts.derived,
-            properties=settings,
-            constraints=check_constraints(constraints, columns),
-            comment=comment,
-            protocol=protocol,
-            whole_files=True,
+    checks = check_constraints(constraints, parts.schema)
+    return kind.define(parts, checked, checks, comment, guard=guard)
+
+
+def policies(format: Format) -> dict[str, str]:  # noqa: A002  the name users know
+    """Return the property behind each policy of a format's tables."""
+    return {**format.policies, **_RETRY_POLICY}
+
+
+def make(
+    context: LakeContext,
+    name: TableName,
+    format: str,  # noqa: A002  the name users know
+    definition: Definition,
+    *,
+    guard: bool,
+    begin: Beginning | None = None,
+) -> Head:
+    """Create a table of a definition, with the files that it begins with.
+
+    Raises:
+        AlreadyExists: The name is taken, or a table lies where this one would.
+        StorageError: The warehouse cannot be written; nothing was made.
+        OutcomeUnknown: The store stayed silent. Ask `lake.outcome` by the error's transaction id.
+    """
+    first = begin or Beginning()
+
+    def once(context: LakeContext, intent: Intent) -> list[Ratified]:
+        return _ratify(
+            context, intent.transaction_id, name, format, definition, guard=guard, begin=first
         )
-    settings = delta_settings(checked)
-    if guard:
-        settings[ICT_PROPERTY] = "true"
-    definition = Definition(
-        schema=parts.schema,
-        partition_by=parts.partition_by,
-        properties=settings,
-        constraints=check_constraints(constraints, parts.schema),
-        comment=comment,
-        derived=parts.derived,
-    )
-    protocol = new_protocol(definition, guard=guard)
-    derived = {**parts.derived, **derived_of(parts.schema, protocol)}
-    return replace(definition, protocol=protocol, derived=derived)
+
+    intent = Intent(new_transaction_id(), Isolation.SNAPSHOT, message=None, attempts=1, changes=())
+    (member,) = ratify_surely(context, intent, once)
+    try:
+        publish_member(context, member)
+    except LakewardError as error:
+        # The table stands; whoever opens the lake next publishes it.
+        _LOG.warning("Table %s is made and not yet published: %s", name, error)
+    return member.head
+
+
+def _ratify(
+    context: LakeContext,
+    transaction_id: str,
+    name: TableName,
+    format: str,  # noqa: A002  the name users know
+    definition: Definition,
+    *,
+    guard: bool,
+    begin: Beginning,
+) -> list[Ratified]:
+    with discarding() as members, context.database.write() as session:
+        context.database.lock_schema(session)
+        context.check_bound(session)
+        done = recorded(session, transaction_id)
+        if done:
+            # It happened, and the answer was lost.
+            return done
+        now = now_ms()
+        definition = replace(definition, created_ms=now)
+        register(context, session, transaction_id)
+        info = CommitInfo(
+            transaction_id=transaction_id,
+            operation=begin.operation,
+            parameters=begin.parameters or creation_parameters(definition),
+            actor=context.actor,
+            engine=context.engine,
+        )
+        draft = Draft(now, info, definition, added=begin.files)
+        new = new_head(context, session, name, format, guard=guard)
+        members.append(begin_table(context, session, new, draft, [], begin.note))
+        transactions.end(session, transaction_id, TransactionState.RATIFIED, now)
+    return members
 
 
 def _from_policy(policy: Mapping[str, Any], format: str) -> dict[str, Any]:  # noqa: A002
-    known = _ICEBERG_POLICY if format == iceberg.FORMAT else _POLICY
+    known = policies(format_named(format)) if policy else {}
     unknown = sorted(set(policy) - set(known))
     if unknown:
         what = f"{unknown[0]!r} is not a policy of {format} tables."

@@ -21,6 +21,9 @@ from lakeward.errors import (
     TransactionClosed,
     UnsupportedFeature,
 )
+from lakeward.formats.background import BackgroundWorker
+from lakeward.formats.base import Ratified
+from lakeward.formats.registry import format_of
 from lakeward.log import heads
 from lakeward.log.database import Session
 from lakeward.model import arguments
@@ -30,13 +33,11 @@ from lakeward.model.events import CommitEvent
 from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
-from lakeward.write.commit.background import BackgroundWorker
 from lakeward.write.commit.drift import take_over
 from lakeward.write.commit.open_table import ratify_open
 from lakeward.write.commit.outcome import happened, ratify_surely, recorded
 from lakeward.write.commit.publish import checkpoint_if_due, publish_member
 from lakeward.write.commit.ratify import Intent, OnRatify, ratify
-from lakeward.write.commit.record import Ratified
 from lakeward.write.rows.marking import stored_paths
 from lakeward.write.transaction.executor import EmbeddedExecutor, Executor, NothingDone
 from lakeward.write.transaction.hooks import Hooks, staged_commit
@@ -301,7 +302,7 @@ class Lifecycle:
         """Write the published files; what fails is published when the lake is next opened."""
         published = True
         # Iceberg's hints vouch for the whole transaction, so its Delta members come first.
-        for member in sorted(ratified, key=lambda m: m.head.format != "delta"):
+        for member in sorted(ratified, key=lambda m: format_of(m.head).publishes_last):
             try:
                 if member.head.guarded:
                     publish_member(self.context, member, self._background)

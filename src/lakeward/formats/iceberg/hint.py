@@ -1,9 +1,9 @@
 """The hint beside an Iceberg table's documents: which of them a commit was acknowledged for.
 
-The catalog decides which document is current; the hint is for those who have only the files: for
-readers of a directory, and for a lake whose store was lost. It is written after the commit is
-ratified and before that is acknowledged, so a document beyond it was acknowledged to nobody. It is
-not synced: a power cut may leave an older one.
+The catalog decides which document is current; the hint is for readers that have only the files, and
+for a lake whose store was lost. It is written after the commit is ratified and before that is
+acknowledged, so a document beyond it was acknowledged to nobody. It is not synced: a power cut may
+leave an older one.
 """
 
 from __future__ import annotations
@@ -23,32 +23,28 @@ _LOG = logging.getLogger(__name__)
 
 
 def publish_hint(context: LakeContext, head: Head) -> None:
-    """Name a head's document in the hint, unless a later one is named there.
-
-    Raises:
-        StorageError: The warehouse cannot be written now. The commit stands.
-    """
+    """Write a head's document into the hint, unless the hint names a later one."""
     if head.pointer is None:
         return
     text = hint_text(head.pointer)
     with context.database.turn(head.table_id):
-        known = _hinted(context, head)
+        known = _read(context, head)
         if known != text and _number(known) <= _number(text):
             _write(context, head, text)
     reach("publish.hinted")
 
 
 def renew_hints(context: LakeContext) -> None:
-    """Let every hint name what the log has: who ratified that may have died before it was named.
+    """Write the log's newest document into every hint that names another.
 
-    After an older store was put back the hint is newer than the log, and is set back, too. What
-    cannot be written is only reported.
+    The process that ratified it may have died before it wrote the hint. After an older store was
+    put back the hint is newer than the log, and is set back. Failures are only reported.
     """
     with context.database.read() as session:
         tables = heads.of_format(session, "iceberg")
     for head in tables:
         try:
-            if head.pointer is not None and _hinted(context, head) != hint_text(head.pointer):
+            if head.pointer is not None and _read(context, head) != hint_text(head.pointer):
                 _renew(context, head)
         except LakewardError as error:
             _LOG.warning("The hint of table %s could not be written: %s", head.name, error)
@@ -63,18 +59,17 @@ def _renew(context: LakeContext, head: Head) -> None:
 
 
 def _write(context: LakeContext, head: Head, text: str) -> None:
-    context.storage.replace(hint_path(head), f"{text}\n".encode())
+    context.storage.replace(_path(head), f"{text}\n".encode())
 
 
-def hint_path(head: Head) -> str:
-    """Where a table's hint is."""
-    return f"{head.location}/{METADATA_DIRECTORY}/{HINT}"
-
-
-def _hinted(context: LakeContext, head: Head) -> str:
+def _read(context: LakeContext, head: Head) -> str:
     with suppress(FileMissing, UnicodeDecodeError):
-        return context.storage.read(hint_path(head)).decode().strip()
+        return context.storage.read(_path(head)).decode().strip()
     return ""
+
+
+def _path(head: Head) -> str:
+    return f"{head.location}/{METADATA_DIRECTORY}/{HINT}"
 
 
 def _number(text: str) -> int:

@@ -1,55 +1,53 @@
-"""An existing Iceberg table taken into the log, and entered into the lake's own catalog.
+"""Finds an existing Iceberg table and reads it whole, so that a lake can adopt it.
 
-The table's metadata is read, whole, before anything is inserted, and no file is written. From then
-on the lake's catalog says which document is current; a catalog that the table came from goes on
-saying what it said.
+No file is written. From then on the lake's own catalog decides which document is current; a catalog
+that the table came from is left as it is.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from lakeward.context import LakeContext
-from lakeward.errors import AlreadyExists, CorruptTable
+from lakeward.errors import AlreadyExists, CorruptTable, TableNotFound
+from lakeward.formats.base import Adoption, table_location
 from lakeward.formats.iceberg.definition import NAME
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
+from lakeward.formats.iceberg.elsewhere import pointer_in
 from lakeward.formats.iceberg.history import read_history
 from lakeward.formats.iceberg.listing import ManifestReader, schemeless
-from lakeward.formats.iceberg.memory import Memory
+from lakeward.formats.iceberg.metadata import document_at, reader
 from lakeward.log import catalog
 from lakeward.log.database import Session
-from lakeward.model.commit import Head
 from lakeward.model.names import TableName
-from lakeward.write.commit import iceberg
-from lakeward.write.tables.adopted_history import insert_adopted
-from lakeward.write.tables.places import relative_location
 
 
-def adopt_iceberg(
-    context: LakeContext, name: TableName, pointer: str, *, drift: str, take_over: bool
-) -> Head:
-    """Take an existing Iceberg table into the lake.
+def find_in_catalog(
+    context: LakeContext, name: TableName, properties: Mapping[str, str] | None, known: str
+) -> str:
+    """Return the document that a catalog has for a table; without properties the lake's own."""
+    if properties is not None:
+        # Where the catalog's properties name no storage options, the lake's own reach its files.
+        return pointer_in({**context.storage.iceberg_properties(), **properties}, known)
+    with context.database.read() as session:
+        found = catalog.pointer(session, name)
+    if found is None:
+        what = f"The lake's Iceberg catalog has no table {name}."
+        raise TableNotFound(what, hint="Give the table's location.", table=str(name))
+    return found
 
-    Args:
-        context: The lake's.
-        name: What the lake shall call it.
-        pointer: Its current metadata document.
-        drift: `adopt` or `refuse` what others commit later.
-        take_over: Take the table even if a lake keeps it, because that lake is gone.
 
-    Raises:
-        CorruptTable: Its metadata cannot be understood. Nothing was changed.
-        UnsupportedFeature: It has what the lake cannot read. Nothing was changed.
-        AlreadyExists: The lake has it, or another lake keeps it.
-    """
-    read = iceberg.reader(context)
-    document = _current(context, name, context.cache(Memory).document(pointer, read))
+def read_table(context: LakeContext, name: TableName, pointer: str, *, take_over: bool) -> Adoption:
+    """Read a table from its current metadata document on."""
+    document = _current(context, name, document_at(context, pointer))
     location = document.body.get("location")
     if not isinstance(location, str) or not location:
         what = f"{document.location} does not say where the table is."
         raise CorruptTable(what, path=document.location)
-    place = relative_location(context.storage, schemeless(location))
+    place = table_location(context.storage, schemeless(location))
     with context.database.read() as session:
         ours = catalog.pointer(session, name) == document.location
     kept_as = document.properties.get(NAME)
@@ -57,38 +55,26 @@ def adopt_iceberg(
         what = f"The table at {location} is kept by a lake, as {kept_as}."
         hint = "Work with it through that lake; if that lake is gone, adopt it with take_over."
         raise AlreadyExists(what, hint=hint, location=location)
-    history = read_history(document, ManifestReader(read, context.storage.uri(place)))
+    full = context.storage.uri(place)
+    history = read_history(document, ManifestReader(reader(context), full))
     if not history.uuid:
         history = replace(history, uuid=str(uuid.uuid4()))
-
-    def enter(session: Session) -> None:
-        _enter(session, name, document, context.storage.uri(place))
-
-    return insert_adopted(
-        context,
-        name,
-        place,
-        history,
-        guard=True,
-        drift=drift,
-        format=iceberg.FORMAT,
-        pointer=document.location,
-        enter=enter,
-    )
+    enter = partial(_enter, name=name, document=document, location=full)
+    return Adoption(place, history, guarded=True, pointer=document.location, enter=enter)
 
 
 def _current(context: LakeContext, name: TableName, document: Document) -> Document:
-    """The document that the lake's own catalog has for the table, where it has the same table."""
+    """Return the document that the lake's own catalog has for the table, if it has the table."""
     with context.database.read() as session:
         entered = catalog.pointer(session, name)
     if entered is None or entered == document.location:
         return document
-    known = context.cache(Memory).document(entered, iceberg.reader(context))
+    known = document_at(context, entered)
     return known if known.uuid and known.uuid == document.uuid else document
 
 
 def _enter(session: Session, name: TableName, document: Document, location: str) -> None:
-    """See that the catalog has the table once, under its name.
+    """Enter the table into the lake's catalog, unless it is there.
 
     Raises:
         AlreadyExists: It has the table under another name, or another table under this one.
@@ -98,7 +84,7 @@ def _enter(session: Session, name: TableName, document: Document, location: str)
     for entered, pointer in catalog.pointers(session).items():
         same = pointer == document.location or schemeless(pointer or "").startswith(below)
         if same and entered == own:
-            # Who moved it meanwhile is followed like anybody who commits later.
+            # If somebody moved the pointer meanwhile, their commits are taken over later.
             return
         if same:
             known_as = ".".join(entered)

@@ -1,0 +1,272 @@
+"""The contract of a table format: everything that Delta and Iceberg do differently.
+
+A format turns the log's neutral commits into published files and foreign files into neutral
+commits. The log decides what is committed; a format never gives out a version. Code outside of
+`formats` asks the registry for a table's format and calls these methods; it never compares names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+from lakeward.context import LakeContext
+from lakeward.errors import ForeignCommit, InvalidInput
+from lakeward.formats.background import BackgroundWorker
+from lakeward.formats.partitioning import Partitioning
+from lakeward.log.database import Session
+from lakeward.model.commit import Commit, Head
+from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.history import ForeignActions, TableHistory
+from lakeward.model.names import TableName
+from lakeward.model.schema import Schema
+from lakeward.storage.base import Prepared, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Ratified:
+    """One member of a transaction as it was ratified: all that its publication needs.
+
+    Attributes:
+        head: The table after the commit.
+        commit: With all its actions.
+        definition: That holds at the commit's version.
+        prepared: Its published file, written while the commit was ratified; it has no name yet.
+    """
+
+    head: Head
+    commit: Commit
+    definition: Definition
+    prepared: Prepared | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """An existing table, read whole, ready to be inserted into the log.
+
+    Attributes:
+        location: Its directory, as the log keeps it.
+        history: All versions that its files still have.
+        guarded: Whether other writers are kept out already.
+        pointer: The metadata document of the newest version, if the format has one.
+        enter: Called with the session that inserts the table, before anything is inserted.
+    """
+
+    location: str
+    history: TableHistory
+    guarded: bool
+    pointer: str | None = None
+    enter: Callable[[Session], None] | None = None
+
+
+TakeOver: TypeAlias = Callable[[Head, Definition, ForeignActions], tuple[Head, Definition]]
+"""Records one foreign commit behind a locked head; returns the head and definition after it."""
+
+
+class Format(Protocol):
+    """What a table format implements. Methods that take a session run inside its transaction."""
+
+    name: ClassVar[str]
+    """As users and the log write it."""
+    title: ClassVar[str]
+    """As error messages write it."""
+    policies: ClassVar[Mapping[str, str]]
+    """The table property behind each policy of `lake.create`."""
+    always_guarded: ClassVar[bool]
+    """Whether every writer commits through the lake's own store, so that no guard is needed."""
+    begins_empty: ClassVar[bool]
+    """Whether version 0 cannot hold files."""
+    has_catalog: ClassVar[bool]
+    """Whether its tables are found in a catalog, and so by other engines under their names."""
+    has_change_files: ClassVar[bool]
+    """Whether a commit can publish the rows that it changed."""
+    publishes_last: ClassVar[bool]
+    """Whether its publication tells readers that the whole transaction was ratified, so that it
+    must come after the other tables'."""
+
+    # Define and check
+
+    def partition(self, schema: Schema, terms: Sequence[str], *, guard: bool) -> Partitioning:
+        """Return how a new table is partitioned; raise `InvalidInput` for terms that cannot be."""
+        ...
+
+    def define(
+        self,
+        parts: Partitioning,
+        properties: Mapping[str, str],
+        constraints: Mapping[str, str],
+        comment: str | None,
+        *,
+        guard: bool,
+    ) -> Definition:
+        """Return a new table's definition, with all that other engines must find in it.
+
+        Must raise `InvalidInput` or `UnsupportedFeature` for a type or a property that the format
+        does not have, or that is another format's.
+        """
+        ...
+
+    def guarded(self, definition: Definition, version: int, timestamp_ms: int) -> Definition:
+        """Return a definition that keeps other writers out from a version on."""
+        ...
+
+    def is_guarded(self, definition: Definition) -> bool:
+        """Return whether a definition keeps writers out that do not go through a lake."""
+        ...
+
+    def check_writable(self, definition: Definition, table: str) -> None:
+        """Raise `UnsupportedFeature` if the embedded engine cannot write the table correctly."""
+        ...
+
+    # Commit and publish
+
+    def write_commit(
+        self, context: LakeContext, session: Session, member: Ratified, metadata_files: list[str]
+    ) -> Ratified:
+        """Write a commit's files inside the ratifying transaction, before the commit is inserted.
+
+        Readers must see nothing of it before that transaction commits, and if it does not, only
+        files may be left that name their transaction; those go into `metadata_files`. The result
+        has what only the files know, such as the new pointer.
+        """
+        ...
+
+    def put_commit(self, context: LakeContext, member: Ratified) -> bool:
+        """Publish a commit of a table that others write, if its version is still free.
+
+        Called inside the ratifying transaction. Returns False if somebody else took the version.
+        When it returns True the file's name must be safe from a power cut.
+        """
+        ...
+
+    def publish(
+        self, context: LakeContext, member: Ratified, background: BackgroundWorker | None
+    ) -> None:
+        """Publish a commit just ratified, and before it whatever earlier versions still miss.
+
+        Bytes must depend on the log alone, so that anybody can publish again. `background` does
+        what nobody waits for. Raises `ForeignCommit` if somebody else's file has the name.
+        """
+        ...
+
+    def publish_owed(self, context: LakeContext, head: Head) -> int:
+        """Publish all versions that may be missing; return how many were looked at."""
+        ...
+
+    def publish_again(self, context: LakeContext, head: Head, versions: Iterable[int]) -> None:
+        """Publish versions whose files were lost or damaged."""
+        ...
+
+    def recover(self, context: LakeContext) -> None:
+        """Repair what a process that died after ratification left unpublished in any table."""
+        ...
+
+    def checkpoint_if_due(
+        self, context: LakeContext, member: Ratified, background: BackgroundWorker | None
+    ) -> bool:
+        """Write a checkpoint if the table's policy asks for one at this version."""
+        ...
+
+    def checkpoint(
+        self, context: LakeContext, head: Head, version: int, definition: Definition
+    ) -> None:
+        """Write a checkpoint of a version, if the format has any and can write it completely."""
+        ...
+
+    # Foreign commits
+
+    def to_follow(self, session: Session) -> list[Head]:
+        """Return the heads of tables to which others may have committed."""
+        ...
+
+    def may_have_moved(self, session: Session, head: Head) -> bool:
+        """Return whether others may have committed past the log, as far as the store knows."""
+        ...
+
+    def has_moved(self, context: LakeContext, session: Session, head: Head) -> bool:
+        """Return whether somebody else's commit follows the newest one that the log has."""
+        ...
+
+    def finds_own(self, context: LakeContext, session: Session, head: Head) -> bool:
+        """Return whether the commit that follows a head is the lake's own.
+
+        Its file was published, and a crash undid its database transaction.
+        """
+        ...
+
+    def take_over(
+        self, context: LakeContext, session: Session, head: Head, record: TakeOver
+    ) -> Head:
+        """Record every foreign commit after a locked head, in order; return the newest head.
+
+        If the table refuses foreign commits, only the lake's own are recorded. Afterwards the
+        published version must not move until the session ends, unless the table is open.
+        """
+        ...
+
+    def refused(self, head: Head) -> ForeignCommit:
+        """Return the error that somebody committed to a table that refuses foreign commits."""
+        ...
+
+    def vector_id(self, vector: Any) -> str | None:
+        """Return the identity of a deletion vector, by which commits refer to it."""
+        ...
+
+    # Adopt, clone, leave
+
+    def occupies(self, storage: Storage, location: str) -> str | None:
+        """Return what shows that a table of the format lies in a directory; None if none does."""
+        ...
+
+    def names_table(self, path: str) -> bool:
+        """Return whether a path names a table's file instead of its directory."""
+        ...
+
+    def find(self, context: LakeContext, location: str, *, expected: bool) -> str | None:
+        """Return the source from which `read_table` reads a directory's table, None if none is.
+
+        With `expected` a missing table is an error, at the latest in `read_table`.
+        """
+        ...
+
+    def find_in_catalog(
+        self, context: LakeContext, name: TableName, catalog: Mapping[str, str] | None, known: str
+    ) -> str:
+        """Return the source of a table that a catalog has as `known`; None for the lake's own."""
+        ...
+
+    def read_table(
+        self, context: LakeContext, name: TableName, source: str, *, take_over: bool
+    ) -> Adoption:
+        """Read an existing table whole, without changing anything.
+
+        Must raise `AlreadyExists` if a lake keeps the table, unless `take_over` is set, and
+        `CorruptTable` or `UnsupportedFeature` rather than lose a row or a version.
+        """
+        ...
+
+    def clone(
+        self,
+        context: LakeContext,
+        source: Head,
+        version: int,
+        definition: Definition,
+        files: Sequence[LoggedFile],
+    ) -> tuple[Definition, list[DataFile]]:
+        """Return the definition of a new table that uses a version's files, and those files."""
+        ...
+
+    def leave(self, context: LakeContext, session: Session, head: Head) -> None:
+        """Take a dropped table out of the catalog, unless another table has its name there."""
+        ...
+
+
+def table_location(storage: Storage, location: str) -> str:
+    """Return a table's directory as the log keeps it; raise `InvalidInput` for the warehouse."""
+    place = storage.locate(location)
+    if not place:
+        what = f"{storage.root} is the warehouse itself, not a table in it."
+        raise InvalidInput(what)
+    return place

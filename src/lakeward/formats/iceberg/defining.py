@@ -1,0 +1,150 @@
+"""Definitions of new Iceberg tables.
+
+`partition_by="day(ts)"` becomes a hidden partition field, as every partition value of Iceberg.
+What the lake keeps for itself among the properties has arguments of its own in `lake.create`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from lakeward.context import LakeContext
+from lakeward.errors import InvalidInput, UnsupportedFeature
+from lakeward.formats.iceberg.definition import (
+    COMMENT,
+    FORMAT_VERSION,
+    OWN_PREFIXES,
+    new_protocol,
+)
+from lakeward.formats.iceberg.document import PREVIOUS_VERSIONS
+from lakeward.formats.iceberg.extra import check_installed
+from lakeward.formats.iceberg.names import NAME_MAPPING
+from lakeward.formats.iceberg.publication import full_path
+from lakeward.formats.iceberg.schema import schema_json
+from lakeward.formats.iceberg.writing import check_writable
+from lakeward.formats.partitioning import Partitioning, check_partition_name, named_terms
+from lakeward.formats.properties import (
+    APPEND_ONLY,
+    ICEBERG_COMPRESSION,
+    ICEBERG_TARGET_FILE_SIZE,
+    foreign_property,
+    size_bytes,
+)
+from lakeward.log import commits
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
+from lakeward.model.derived import Derived
+from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.schema import Schema, indexable
+from lakeward.model.transform import SUFFIXES, TIMES, Rules, Transform
+
+POLICIES: Final = {
+    "target_file_size": ICEBERG_TARGET_FILE_SIZE,
+    "compression": ICEBERG_COMPRESSION,
+    "append_only": APPEND_ONLY,
+}
+_FIRST_PARTITION_ID: Final = 1000
+_ELSEWHERE: Final = ("write.data.path", "write.metadata.path", "write.object-storage.enabled")
+_DATA_FORMAT: Final = "write.format.default"
+
+
+def define(
+    parts: Partitioning,
+    properties: Mapping[str, str],
+    constraints: Mapping[str, str],
+    comment: str | None,
+) -> Definition:
+    """Return a new table's definition."""
+    protocol = new_protocol(properties)
+    settings = _settings(properties)
+    # Refuses what Iceberg has no type for.
+    schema_json(parts.schema, 0)
+    check_installed()
+    return Definition(
+        schema=parts.schema,
+        partition_by=parts.partition_by,
+        derived=parts.derived,
+        properties=settings,
+        constraints=constraints,
+        comment=comment,
+        protocol=protocol,
+        whole_files=True,
+    )
+
+
+def partition(schema: Schema, terms: Sequence[str]) -> Partitioning:
+    """Return how a new table is partitioned, with a hidden field for each term."""
+    derived: dict[int, Derived] = {}
+    taken: dict[str, str] = {}
+    times: set[int] = set()
+    for number, (term, source) in enumerate(named_terms(schema, terms)):
+        transform = Transform(term.name, term.width, Rules.ICEBERG)
+        transform.check(source.type, source.name)
+        if term.name in TIMES and source.id in times:
+            what = f"{transform.of(source.name)} says again what another term of partition_by says."
+            raise InvalidInput(what, hint="Keep the finest of them.", column=source.name)
+        times |= {source.id} if term.name in TIMES else set()
+        name = source.name + SUFFIXES[term.name]
+        check_partition_name(name, transform, source, schema, taken)
+        indexed = indexable(transform.result(source.type))
+        derived[-_FIRST_PARTITION_ID - number] = Derived(source.id, transform, name, indexed)
+    return Partitioning(schema, tuple(derived), derived)
+
+
+def clone(
+    context: LakeContext,
+    source: Head,
+    version: int,
+    definition: Definition,
+    files: Sequence[LoggedFile],
+) -> tuple[Definition, list[DataFile]]:
+    """Return the definition and the files of a version, the files by their full addresses."""
+    name = str(source.name)
+    check_writable(definition, name)
+    with context.database.read() as session:
+        first = commits.one(session, source.table_id, 0)
+    if first is None or first.info.adopted:
+        what = f"Table {name} was made by another engine; such Iceberg tables have no clones yet."
+        raise UnsupportedFeature(what, hint="Copy its rows into a new table.", table=name)
+    if any(f.file.deletion_vector is not None for f in files):
+        what = f"Version {version} of {name} has delete files, which cannot be shared."
+        raise UnsupportedFeature(what, hint="Rewrite its files first.", table=name)
+    root = context.storage.uri(source.location)
+    return definition, [replace(f.file, path=full_path(f.file, root)) for f in files]
+
+
+def _settings(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return checked properties as other engines read them."""
+    for key in properties:
+        if key.startswith("delta."):
+            raise foreign_property(key, "Iceberg", "Delta")
+        if key in (COMMENT, NAME_MAPPING) or key.startswith(OWN_PREFIXES):
+            what = f"Property {key} is not set by hand."
+            hint = "Use `comment=` and `constraints=`; the rest follows from the schema."
+            raise InvalidInput(what, hint=hint, property=key)
+    _check_files(properties)
+    # The version is a word of the document, not one of its properties.
+    out = {k: v for k, v in properties.items() if k != FORMAT_VERSION}
+    if ICEBERG_TARGET_FILE_SIZE in out:
+        out[ICEBERG_TARGET_FILE_SIZE] = str(
+            size_bytes(out[ICEBERG_TARGET_FILE_SIZE], ICEBERG_TARGET_FILE_SIZE)
+        )
+    if out.get(ICEBERG_COMPRESSION, "").lower() == "none":
+        out[ICEBERG_COMPRESSION] = "uncompressed"
+    return out
+
+
+def _check_files(properties: Mapping[str, str]) -> None:
+    for key in _ELSEWHERE:
+        if properties.get(key, "false") != "false":
+            what = f"Property {key} puts files elsewhere; the lake keeps them below the table."
+            hint = "Leave it out, or adopt a table that Spark made so."
+            raise UnsupportedFeature(what, hint=hint, property=key)
+    if properties.get(_DATA_FORMAT, "parquet").lower() != "parquet":
+        what = f"Property {_DATA_FORMAT} is {properties[_DATA_FORMAT]!r}."
+        raise UnsupportedFeature(what, hint="The lake reads Parquet only.", property=_DATA_FORMAT)
+    if not properties.get(PREVIOUS_VERSIONS, "1").isdigit():
+        what = f"Property {PREVIOUS_VERSIONS} is {properties[PREVIOUS_VERSIONS]!r}."
+        raise InvalidInput(what, hint="Use a whole number.", property=PREVIOUS_VERSIONS)

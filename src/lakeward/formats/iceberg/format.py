@@ -1,0 +1,324 @@
+"""Iceberg's side of the format contract: metadata files, and a pointer in the lake's catalog.
+
+All of it happens while the table's head and its row in the catalog are locked, so the document that
+a commit continues is the newest, and moving the pointer cannot fail. Until the database transaction
+commits, no reader reaches the files; if it does not, they are litter that names its transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from lakeward.context import LakeContext
+from lakeward.errors import CorruptTable, ForeignCommit
+from lakeward.formats.background import BackgroundWorker
+from lakeward.formats.base import Adoption, Format, Ratified, TakeOver
+from lakeward.formats.iceberg import adopting, defining, writing
+from lakeward.formats.iceberg.definition import new_document
+from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
+from lakeward.formats.iceberg.hint import publish_hint, renew_hints
+from lakeward.formats.iceberg.history import read_anew, read_drift
+from lakeward.formats.iceberg.listing import ManifestReader, vector_id
+from lakeward.formats.iceberg.memory import Memory
+from lakeward.formats.iceberg.metadata import (
+    document_at,
+    document_of,
+    is_of,
+    manifests_of,
+    not_entered,
+    place_of,
+)
+from lakeward.formats.iceberg.newest import Candidates, document_number
+from lakeward.formats.iceberg.publication import Next, first_files, following
+from lakeward.formats.iceberg.summary import COUNTED, SEQUENCE, SNAPSHOT_ID
+from lakeward.formats.partitioning import Partitioning
+from lakeward.log import catalog, commits, files, heads
+from lakeward.log.codec import info_text, loads
+from lakeward.log.database import Session
+from lakeward.model.commit import Commit, Head
+from lakeward.model.definition import Definition
+from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.history import ForeignActions
+from lakeward.model.names import TableName
+from lakeward.model.schema import Schema
+from lakeward.model.steps import reach
+from lakeward.storage.base import Storage
+
+
+class IcebergFormat(Format):
+    """Apache Iceberg tables, whose catalog is part of the lake's store."""
+
+    name: ClassVar[str] = "iceberg"
+    title: ClassVar[str] = "Iceberg"
+    policies: ClassVar[Mapping[str, str]] = defining.POLICIES
+    always_guarded: ClassVar[bool] = True
+    begins_empty: ClassVar[bool] = True
+    has_catalog: ClassVar[bool] = True
+    has_change_files: ClassVar[bool] = False
+    publishes_last: ClassVar[bool] = True
+
+    def partition(self, schema: Schema, terms: Sequence[str], *, guard: bool) -> Partitioning:
+        """Use a hidden partition field for each term."""
+        return defining.partition(schema, terms)
+
+    def define(
+        self,
+        parts: Partitioning,
+        properties: Mapping[str, str],
+        constraints: Mapping[str, str],
+        comment: str | None,
+        *,
+        guard: bool,
+    ) -> Definition:
+        """Define a table of the format version that its properties ask for."""
+        return defining.define(parts, properties, constraints, comment)
+
+    def guarded(self, definition: Definition, version: int, timestamp_ms: int) -> Definition:
+        """Return the definition as it is: writers meet in the lake's catalog."""
+        return definition
+
+    def is_guarded(self, definition: Definition) -> bool:
+        """Return True: writers meet in the lake's catalog."""
+        return True
+
+    def check_writable(self, definition: Definition, table: str) -> None:
+        """Check the format version and the types of columns."""
+        writing.check_writable(definition, table)
+
+    def write_commit(
+        self, context: LakeContext, session: Session, member: Ratified, metadata_files: list[str]
+    ) -> Ratified:
+        """Write the metadata, and enter it into the catalog or move the pointer to it."""
+        written = _begin if member.commit.version == 0 else _extend
+        member = written(context, session, member, metadata_files)
+        heads.set_published(session, member.head.table_id, member.commit.version)
+        return member
+
+    def put_commit(self, context: LakeContext, member: Ratified) -> bool:
+        """Never called: every Iceberg table is guarded."""
+        raise NotImplementedError
+
+    def publish(
+        self, context: LakeContext, member: Ratified, background: BackgroundWorker | None
+    ) -> None:
+        """Write the hint; the metadata was written before the commit was ratified."""
+        publish_hint(context, member.head)
+
+    def publish_owed(self, context: LakeContext, head: Head) -> int:
+        """Write the hint."""
+        publish_hint(context, head)
+        return head.version - head.published
+
+    def publish_again(self, context: LakeContext, head: Head, versions: Iterable[int]) -> None:
+        """Write the hint: lost metadata cannot be made again."""
+        publish_hint(context, head)
+
+    def recover(self, context: LakeContext) -> None:
+        """Renew the hints of tables whose committer died before it wrote them."""
+        renew_hints(context)
+
+    def checkpoint_if_due(
+        self, context: LakeContext, member: Ratified, background: BackgroundWorker | None
+    ) -> bool:
+        """Do nothing: every metadata document is complete."""
+        return False
+
+    def checkpoint(
+        self, context: LakeContext, head: Head, version: int, definition: Definition
+    ) -> None:
+        """Do nothing: every metadata document is complete."""
+
+    def to_follow(self, session: Session) -> list[Head]:
+        """Return the tables whose pointer somebody else moved."""
+        return heads.moved(session)
+
+    def may_have_moved(self, session: Session, head: Head) -> bool:
+        """Compare the catalog's pointer with the log's."""
+        return catalog.pointer(session, head.name) != head.pointer
+
+    def has_moved(self, context: LakeContext, session: Session, head: Head) -> bool:
+        """Compare the catalog's pointer with the log's."""
+        return self.may_have_moved(session, head)
+
+    def finds_own(self, context: LakeContext, session: Session, head: Head) -> bool:
+        """Return False: a commit and its pointer are in the same database transaction."""
+        if catalog.pointer(session, head.name) is None:
+            raise not_entered(session, head)
+        return False
+
+    def take_over(
+        self, context: LakeContext, session: Session, head: Head, record: TakeOver
+    ) -> Head:
+        """Lock the catalog's row and record what others committed since the log's document."""
+        pointer = catalog.lock(session, head.name)
+        if pointer == head.pointer:
+            return head
+        if pointer is None:
+            raise not_entered(session, head)
+        if head.drift == "refuse":
+            return head
+        definition = context.definition(session, head)
+        document, found = _foreign(context, session, head, definition, pointer)
+        for actions in found:
+            head, definition = record(head, definition, actions)
+        head = replace(head, pointer=document.location)
+        heads.advance(session, head)
+        heads.set_published(session, head.table_id, head.version)
+        return head
+
+    def refused(self, head: Head) -> ForeignCommit:
+        """Say that somebody else moved the pointer."""
+        what = f"Somebody else committed to table {head.name}, which refuses it."
+        hint = "Drop it and adopt it anew to take that commit."
+        return ForeignCommit(what, hint=hint, table=str(head.name), version=head.version + 1)
+
+    def vector_id(self, vector: Any) -> str | None:
+        """Return the identity of a version's delete files."""
+        return vector_id(vector)
+
+    def occupies(self, storage: Storage, location: str) -> str | None:
+        """Look for metadata documents that a commit was acknowledged for."""
+        found = Candidates.at(storage, location)
+        return "Iceberg metadata" if found.names and not found.are_litter() else None
+
+    def names_table(self, path: str) -> bool:
+        """Return whether a path names a metadata document."""
+        last = path.rpartition("/")[2]
+        return document_number(last) is not None or last.endswith(".metadata.json")
+
+    def find(self, context: LakeContext, location: str, *, expected: bool) -> str | None:
+        """Return the newest acknowledged document of a directory."""
+        candidates = Candidates.at(context.storage, location)
+        return candidates.newest()[0].location if expected or candidates.names else None
+
+    def find_in_catalog(
+        self, context: LakeContext, name: TableName, catalog: Mapping[str, str] | None, known: str
+    ) -> str:
+        """Return the document that a catalog has for a table."""
+        return adopting.find_in_catalog(context, name, catalog, known)
+
+    def read_table(
+        self, context: LakeContext, name: TableName, source: str, *, take_over: bool
+    ) -> Adoption:
+        """Read all snapshots that the document and its log of documents have."""
+        return adopting.read_table(context, name, source, take_over=take_over)
+
+    def clone(
+        self,
+        context: LakeContext,
+        source: Head,
+        version: int,
+        definition: Definition,
+        files: Sequence[LoggedFile],
+    ) -> tuple[Definition, list[DataFile]]:
+        """Share files of a version that has no delete files."""
+        return defining.clone(context, source, version, definition, files)
+
+    def leave(self, context: LakeContext, session: Session, head: Head) -> None:
+        """Delete the table's row, if it is the table's."""
+        pointer = catalog.lock(session, head.name)
+        if pointer is not None and (pointer == head.pointer or is_of(context, head, pointer)):
+            catalog.delete(session, head.name)
+
+
+def _begin(
+    context: LakeContext, session: Session, member: Ratified, metadata_files: list[str]
+) -> Ratified:
+    """Write a new table's first document, which has no snapshot, and enter it into the catalog."""
+    head, info = member.head, member.commit.info
+    place = place_of(context, head)
+    made_by = {
+        "transaction_id": info.transaction_id,
+        "parameters": info.parameters,
+        "actor": info.actor,
+        "engine": info.engine,
+    }
+    at_ms = member.commit.timestamp_ms
+    document = new_document(head, member.definition, place.location, at_ms=at_ms, told=made_by)
+    made = first_files(document, place)
+    catalog.insert(session, head.name, made.document.location)
+    context.storage.make_directory(f"{head.location}/{METADATA_DIRECTORY}")
+    _create(context, made, metadata_files)
+    reach("iceberg.swapped")
+    return replace(member, head=replace(head, pointer=made.document.location))
+
+
+def _extend(
+    context: LakeContext, session: Session, member: Ratified, metadata_files: list[str]
+) -> Ratified:
+    """Write a commit's snapshot and document, and move the pointer to it."""
+    head, commit = member.head, member.commit
+    document = document_of(context, head)
+    # The snapshot counts files and bytes by itself.
+    more = {k: v for k, v in commit.info.metrics.items() if k not in COUNTED}
+    told = loads(info_text(replace(commit.info, metrics=more, extra=None)))
+    made = following(
+        document,
+        manifests_of(context, document),
+        place_of(context, head),
+        head,
+        commit,
+        member.definition,
+        info={"operation": commit.info.operation, "actor": commit.info.actor, **told},
+        sequences={v: _sequence(session, head, v) for v in {f.added for f in commit.removed}},
+    )
+    _create(context, made, metadata_files)
+    if not catalog.swap(session, head.name, document.location, made.document.location):
+        # The row is locked, and it was read under the lock.
+        message = f"the pointer of {head.name} moved while it was locked"
+        raise AssertionError(message)
+    reach("iceberg.swapped")
+    context.cache(Memory).renew(document, made.document, made.manifests, made.entries)
+    return Ratified(
+        replace(head, pointer=made.document.location),
+        replace(commit, info=replace(commit.info, extra=_extra(made.document, commit))),
+        member.definition,
+    )
+
+
+def _create(context: LakeContext, made: Next, metadata_files: list[str]) -> None:
+    metadata_files.extend(name for name, _ in made.files)
+    context.storage.create_all(made.files)
+    reach("iceberg.prepared")
+
+
+def _foreign(
+    context: LakeContext, session: Session, head: Head, definition: Definition, pointer: str
+) -> tuple[Document, list[ForeignActions]]:
+    """Return the document that others moved the pointer to, and their commits up to it."""
+    if not is_of(context, head, pointer):
+        what = f"Somebody put another table in the place of {head.name} in the Iceberg catalog."
+        hint = "Drop it from the lake and adopt the new one, or move one of them away."
+        raise ForeignCommit(what, hint=hint, table=str(head.name), path=pointer)
+    place = place_of(context, head)
+    document = document_at(context, pointer)
+    base = {"version": head.version, "timestamp_ms": head.timestamp_ms}
+    source = ManifestReader(place.read, place.location)
+    try:
+        return document, read_drift(
+            document, document_of(context, head), source, definition, **base
+        )
+    except CorruptTable:
+        # Engines that expire snapshots delete what led to them; the log knows the files it had.
+        live = [f.file for f in files.at(session, head.table_id, head.version)]
+        return document, read_anew(document, source, definition, live, **base)
+
+
+def _sequence(session: Session, head: Head, version: int) -> int | None:
+    """Return a version's sequence number; None for adopted ones, whose files may be older."""
+    found = commits.one(session, head.table_id, version)
+    if found is None or found.info.adopted or found.info.extra is None:
+        return None
+    sequence: int | None = found.info.extra.get(SEQUENCE)
+    return sequence
+
+
+def _extra(document: Document, commit: Commit) -> dict[str, object]:
+    """Return what the log keeps of the snapshot that a commit became."""
+    extra: dict[str, object] = dict(commit.info.extra or {})
+    if document.current is not None:
+        extra[SNAPSHOT_ID] = document.current["snapshot-id"]
+        extra[SEQUENCE] = document.current["sequence-number"]
+    return extra
