@@ -229,14 +229,16 @@ def _begin(
     """Write a new table's first document, which has no snapshot, and enter it into the catalog."""
     head, info = member.head, member.commit.info
     place = place_of(context, head)
-    made_by = {
+    created_by = {
         "transaction_id": info.transaction_id,
         "parameters": info.parameters,
         "actor": info.actor,
         "engine": info.engine,
     }
     at_ms = member.commit.timestamp_ms
-    document = new_document(head, member.definition, place.location, at_ms=at_ms, told=made_by)
+    document = new_document(
+        head, member.definition, place.location, at_ms=at_ms, created_by=created_by
+    )
     made = first_files(document, place)
     catalog.insert(session, head.name, made.document.location)
     context.storage.make_directory(f"{head.location}/{METADATA_DIRECTORY}")
