@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakeward.engines.arrow.by_id import Names
-from lakeward.engines.arrow.delete_files import deleted_positions
+from lakeward.engines.arrow.deletes import deleted_positions
 from lakeward.errors import CorruptTable
 from lakeward.formats.delta import bitmap
 from lakeward.formats.iceberg.definition import FORMAT_VERSION, initial_defaults

@@ -10,8 +10,8 @@ import pyarrow as pa
 from lakeward.engines import datafusion
 from lakeward.engines.arrow import scan as arrow_scan
 from lakeward.engines.arrow.by_id import Hints
-from lakeward.engines.arrow.equality import Equality
-from lakeward.engines.arrow.relabel import relabelled
+from lakeward.engines.arrow.deletes import Equality
+from lakeward.engines.arrow.scan import relabelled
 from lakeward.engines.arrow.source import Deleted
 from lakeward.errors import InvalidInput
 from lakeward.formats.delta import mapping

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.engines.arrow.conform import conform
-from lakeward.engines.arrow.derived import completed
+from lakeward.engines.arrow.partition import completed
 from lakeward.errors import ConstraintViolation, InvalidInput, SchemaMismatch
 from lakeward.model.definition import Definition
 from lakeward.model.schema import Schema

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.engines.arrow import murmur3 as arrow_murmur3
+from lakeward.engines.arrow import transform as arrow_murmur3
 from lakeward.engines.arrow.transform import transformed
 from lakeward.errors import InvalidInput
 from lakeward.model.murmur3 import murmur3, spark_murmur3
@@ -75,14 +75,14 @@ def test_columns_agree_with_single_values(data: st.DataObject, name: str) -> Non
 def test_hashes_of_bytes_agree_with_single_ones(values: list[bytes], repeats: int) -> None:
     column = pa.array([v * (repeats + 1) for v in values], pa.binary())
     for spark, single in ((True, spark_murmur3), (False, murmur3)):
-        found = arrow_murmur3.of_bytes(column, spark=spark).view(pa.int32()).to_pylist()
+        found = arrow_murmur3.hash_bytes(column, spark=spark).view(pa.int32()).to_pylist()
         assert found == [single(v) for v in column.to_pylist()]
 
 
 def test_a_few_long_values_among_many_short_ones() -> None:
     values = [b"x" * n for n in range(100)] + [b"y" * 5001, b"z" * 10_000]
     for spark, single in ((True, spark_murmur3), (False, murmur3)):
-        found = arrow_murmur3.of_bytes(pa.array(values), spark=spark).view(pa.int32())
+        found = arrow_murmur3.hash_bytes(pa.array(values), spark=spark).view(pa.int32())
         assert found.to_pylist() == [single(v) for v in values]
 
 

@@ -10,8 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.engines.arrow.matching import KeyIndex
-from lakeward.engines.arrow.picking import picked
+from lakeward.engines.arrow.keys import KeyIndex, picked
 
 _KINDS = [pa.int64(), pa.string(), pa.float64()]
 _VALUES: list[st.SearchStrategy[Any]] = [

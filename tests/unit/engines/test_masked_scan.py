@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lakeward.engines.arrow import scan as scanning
 from lakeward.engines.arrow import source
-from lakeward.engines.arrow.masked import POSITION
+from lakeward.engines.arrow.row_groups import POSITION
 from lakeward.errors import InvalidExpression
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.where import parse

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.engines.arrow.encoding import has_dictionary, settings
-from lakeward.engines.arrow.parquet import ParquetOptions, encode
+from lakeward.engines.arrow.parquet import ParquetOptions, encode, encoding_settings, has_dictionary
 from lakeward.model.definition import Definition
 from lakeward.model.schema import Schema
 
@@ -79,7 +78,7 @@ def test_few_rows_are_spelled_out() -> None:
 def test_nested_columns_keep_their_dictionaries() -> None:
     data = pa.table({"tags": pa.array([["a", "b"]] * MANY), "id": pa.array(range(MANY))})
 
-    assert settings(data) == {"use_dictionary": True}
+    assert encoding_settings(data) == {"use_dictionary": True}
     assert encoded(data).read().equals(data)
 
 

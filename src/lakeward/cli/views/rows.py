@@ -13,7 +13,7 @@ from rich.text import Text
 
 from lakeward.cli.output import words
 from lakeward.cli.output.base import View
-from lakeward.engines.arrow.shown import python_rows, python_values
+from lakeward.engines.arrow.values import python_rows, python_values
 from lakeward.model.types import Field
 
 

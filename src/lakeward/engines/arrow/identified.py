@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 
 from lakeward.engines.arrow.by_id import FileColumn, FileShape, Hints
-from lakeward.engines.arrow.equality import (
+from lakeward.engines.arrow.deletes import (
     Deletes,
     Equality,
     EqualityDeletes,
@@ -28,8 +28,8 @@ from lakeward.engines.arrow.equality import (
     without_keys,
 )
 from lakeward.engines.arrow.expression import to_arrow
-from lakeward.engines.arrow.masked import POSITION, masked, parts_of
 from lakeward.engines.arrow.parquet import stored_field_type
+from lakeward.engines.arrow.row_groups import POSITION, masked, parts_of
 from lakeward.engines.arrow.source import Deleted, TableFiles
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import And, Column, Expression, conjuncts, walk, with_columns

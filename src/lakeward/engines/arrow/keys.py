@@ -1,11 +1,14 @@
-"""Rows told apart by the values of some columns. A key with a null in it equals no other."""
+"""Rows found by their keys or places, and the rows by which two tables differ."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -48,3 +51,152 @@ def span(keys: pa.Table) -> dict[str, tuple[Any, Any]]:
         found = pc.min_max(keys[name]).as_py()
         out[name] = (found["min"], found["max"])
     return out
+
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Rows that have the same key, ordered by the rows that were asked for.
+
+    Attributes:
+        rows: Of the table that was asked for.
+        partners: Of the table that the index was made of.
+    """
+
+    rows: Positions
+    partners: Positions
+
+
+class KeyIndex:
+    """The keys of a table's rows, looked up by hash in bulk, by any number of threads.
+
+    Keys are compared as in SQL: one with a null equals no other; NaN equals itself, 0.0 equals
+    -0.0. The index has a small whole number for each key, column after column, so that keys of any
+    types and number of columns are found without a row becoming a Python object.
+    """
+
+    def __init__(self, columns: Sequence[pa.ChunkedArray]) -> None:
+        self._values: list[pa.Array] = []
+        self._folds: list[Positions] = []
+        codes = np.empty(0, dtype=np.int64)
+        for n, column in enumerate(map(_comparable, columns)):
+            values = pc.unique(column.drop_null())
+            self._values.append(values)
+            found = _codes(column, values)
+            if n:
+                codes = _joined(codes, found, len(values))
+                known = np.unique(codes[codes >= 0])
+                self._folds.append(known)
+                codes = _folded(codes, known)
+            else:
+                codes = found
+        self.is_unique = self._number(codes)
+
+    def find(self, columns: Sequence[pa.ChunkedArray]) -> Pairs:
+        """The pairs of rows that have the same key."""
+        codes = np.empty(0, dtype=np.int64)
+        for n, (column, values) in enumerate(zip(columns, self._values, strict=True)):
+            found = _codes(_comparable(column), values)
+            if n:
+                found = _folded(_joined(codes, found, len(values)), self._folds[n - 1])
+            codes = found
+        rows = np.flatnonzero(codes >= 0)
+        hits = codes[rows]
+        if self.is_unique:
+            return Pairs(rows, self._order[self._starts[hits]])
+        counts = self._starts[hits + 1] - self._starts[hits]
+        first = np.repeat(self._starts[hits], counts)
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return Pairs(np.repeat(rows, counts), self._order[first + within])
+
+    def _number(self, codes: Positions) -> bool:
+        """Note for each code which rows have it; whether that is one row each."""
+        there = np.flatnonzero(codes >= 0)
+        self._order = there[np.argsort(codes[there], kind="stable")]
+        counts = np.bincount(codes[there])
+        self._starts = np.concatenate(([0], np.cumsum(counts)))
+        return bool((counts <= 1).all())
+
+
+def _codes(column: pa.ChunkedArray, values: pa.Array) -> Positions:
+    """The place of each value among the known ones; -1 for others, and for what is missing."""
+    found = pc.index_in(column, value_set=values, skip_nulls=True)
+    return np.asarray(pc.fill_null(found, -1).to_numpy(), dtype=np.int64)
+
+
+def _joined(left: Positions, right: Positions, count: int) -> Positions:
+    return np.where((left < 0) | (right < 0), -1, left * count + right)
+
+
+def _folded(codes: Positions, known: Positions) -> Positions:
+    """Codes as their places among the known ones, so that they stay small."""
+    if not len(known):
+        return np.full(len(codes), -1, dtype=np.int64)
+    places = np.minimum(np.searchsorted(known, codes), len(known) - 1)
+    return np.where(known[places] == codes, places, -1)
+
+
+def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not pa.types.is_floating(column.type):
+        return column
+    # A hash tells -0.0 from 0.0; their sum with 0.0 is the same.
+    return pc.add(column, pa.scalar(0.0, column.type))
+
+
+def picked(rows: pa.Table, places: Positions) -> pa.Table:
+    """The rows at some places, in the order of the places.
+
+    Arrow's own `take` copies all chunks of the table into one first, however few rows are wanted.
+    """
+    if len(places) > 1 and (places[1:] < places[:-1]).any():
+        order = np.argsort(places, kind="stable")
+        back = np.empty(len(order), dtype=np.int64)
+        back[order] = np.arange(len(order))
+        return picked(rows, places[order]).take(pa.array(back))
+    parts = []
+    start = 0
+    for batch in rows.to_batches():
+        low, high = np.searchsorted(places, [start, start + batch.num_rows])
+        if high > low:
+            parts.append(batch.take(pa.array(places[low:high] - start)))
+        start += batch.num_rows
+    return pa.Table.from_batches(parts, rows.schema)
+
+
+_SIDE = "\0side"
+_PLACE = "\0place"
+
+
+def difference(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows that `before` has more often than `after`, and the other way round."""
+    rows = pa.concat_tables([before, after])
+    keys = pa.table(
+        [_plain(c) for c in rows.columns], names=[str(n) for n in range(rows.num_columns)]
+    )
+    names = keys.column_names
+    side = np.concatenate([np.ones(before.num_rows), -np.ones(after.num_rows)]).astype(np.int64)
+    places = np.arange(rows.num_rows)
+    marked = keys.append_column(_SIDE, pa.array(side)).append_column(_PLACE, pa.array(places))
+    groups = marked.group_by(names, use_threads=False).aggregate([(_SIDE, "sum"), (_PLACE, "min")])
+    surplus = groups[f"{_SIDE}_sum"].to_numpy()
+    first = groups[f"{_PLACE}_min"].to_numpy()
+    return (
+        rows.take(pa.array(np.repeat(first, np.maximum(surplus, 0)))),
+        rows.take(pa.array(np.repeat(first, np.maximum(-surplus, 0)))),
+    )
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values that can be grouped by: of nested ones numbers, the same for the same value."""
+    if not pa.types.is_nested(column.type):
+        return pc.add(column, pa.scalar(0.0, column.type)) if _floats(column.type) else column
+    counter = itertools.count()
+    known: dict[str, int] = {}
+    numbers = [known.setdefault(repr(v), next(counter)) for v in column.to_pylist()]
+    return pa.chunked_array([pa.array(numbers, pa.int64())])
+
+
+def _floats(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind))

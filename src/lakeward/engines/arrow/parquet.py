@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any, Final
+from functools import cache, lru_cache
+from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakeward.engines.arrow.encoding import settings
-from lakeward.engines.arrow.nan import Columns
 from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, FileStats
@@ -61,7 +61,7 @@ def encode(
         compression=options.compression,
         write_statistics=columns.with_statistics(unordered),
         store_schema=False,
-        **settings(data),
+        **encoding_settings(data),
     )
     writer.write_table(data, row_group_size=options.row_group_rows)
     writer.close()
@@ -190,3 +190,148 @@ def _above(text: str) -> str:
     while text[end : end + 1] == _LAST_CHARACTER:
         end += 1
     return text if len(text) <= end else text[:end] + _LAST_CHARACTER
+
+
+Code: TypeAlias = Literal["f", "d"]
+
+_SUMMED_ROWS: Final = 1_000
+_CODES: Final[dict[pa.DataType, Code]] = {pa.float32(): "f", pa.float64(): "d"}
+"""How Python calls the numbers of a buffer."""
+
+
+class Columns:
+    """The columns of files of one schema, and which of them may have bounds.
+
+    Parquet leaves NaN out of a column's bounds. Engines that order it above all numbers, or find it
+    equal to itself, then skip rows that match. So columns that have a NaN get no bounds.
+
+    Attributes:
+        schema: Of the files.
+        positions: Where columns are in a file, by their paths.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._leaves = [
+            (path, field.name, nested and pa.types.is_floating(kind))
+            for field in schema
+            for path, kind, nested in _paths(field.name, field.type, nested=False)
+        ]
+        self._floats = [
+            (position, field.name, _CODES.get(field.type))
+            for position, field in enumerate(schema)
+            if pa.types.is_floating(field.type)
+        ]
+        self.positions = {path: position for position, (path, _, _) in enumerate(self._leaves)}
+        self._is_risky = any(risky for _, _, risky in self._leaves)
+
+    def with_nan(self, data: pa.Table) -> list[str]:
+        """Names of the columns that have a NaN, nested ones left out."""
+        return [
+            name for position, name, code in self._floats if _has_nan(data.column(position), code)
+        ]
+
+    def with_statistics(self, unordered: Collection[str]) -> bool | list[str]:
+        """What Parquet's `write_statistics` should be: all, or the paths of columns that may.
+
+        Inside nested columns a NaN may hide.
+        """
+        if not self._is_risky and not unordered:
+            return True
+        return [p for p, name, risky in self._leaves if not risky and name not in unordered]
+
+
+def _has_nan(column: pa.ChunkedArray, code: Code | None) -> bool:
+    # A sum with NaN in it is NaN, and nearly every column is cleared by one.
+    is_small = code is not None and len(column) <= _SUMMED_ROWS
+    total: float | None = _total(column, code) if is_small and code else pc.sum(column).as_py()
+    if total is None or not math.isnan(total):
+        return False
+    return bool(pc.any(pc.is_nan(column)).as_py())
+
+
+def _total(column: pa.ChunkedArray, code: Code) -> float:
+    """The sum of few numbers, sooner than a kernel is found; what lies below nulls is in it."""
+    total = 0.0
+    for chunk in column.chunks:
+        if not len(chunk):
+            continue
+        values = memoryview(chunk.buffers()[1]).cast("B").cast(code)
+        total += sum(values[chunk.offset : chunk.offset + len(chunk)])
+    return total
+
+
+def _paths(
+    path: str, kind: pa.DataType, *, nested: bool
+) -> Iterator[tuple[str, pa.DataType, bool]]:
+    types = pa.types
+    if types.is_struct(kind):
+        for part in kind:
+            yield from _paths(f"{path}.{part.name}", part.type, nested=True)
+    elif types.is_list(kind):
+        yield from _paths(f"{path}.list.element", kind.value_type, nested=True)
+    elif types.is_map(kind):
+        yield from _paths(f"{path}.key_value.key", kind.key_type, nested=True)
+        yield from _paths(f"{path}.key_value.value", kind.item_type, nested=True)
+    else:
+        yield path, kind, nested
+
+
+_FEW_ROWS: Final = 1_000
+"""So few rows need no dictionary: what it saves is less than its page costs."""
+_SAMPLE_ROWS: Final = 2_048
+_DISTINCT: Final = 0.98
+"""With so many distinct values in a sample there are tens of thousands: too many to gain by."""
+_LENGTH_BYTES: Final = 4
+"""What Parquet spends on a string that is spelled out, beside its letters."""
+
+
+def encoding_settings(data: pa.Table) -> dict[str, Any]:
+    """Arguments of `ParquetWriter` that say how these rows are encoded.
+
+    Values that repeat get a dictionary. Where they hardly repeat, the writer would hash a megabyte
+    of them before it gives up, and the file would be larger and slower to read. Whole numbers that
+    hardly repeat are mostly ids and moments, which lie close together, so their differences are
+    stored.
+    """
+    if data.num_rows < _FEW_ROWS:
+        return {"use_dictionary": False}
+    if data.num_rows < 2 * _SAMPLE_ROWS or any(pa.types.is_nested(t) for t in data.schema.types):
+        # A list of names would have to spell the paths of all leaves.
+        return {"use_dictionary": True}
+    sample = data.take(_sampled(data.num_rows))
+    repeating = [name for name in data.column_names if _repeats(sample.column(name))]
+    close = [f.name for f in data.schema if f.name not in repeating and _is_whole(f.type)]
+    return {
+        "use_dictionary": repeating,
+        "column_encoding": dict.fromkeys(close, "DELTA_BINARY_PACKED") or None,
+    }
+
+
+def has_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Whether a file's strings are a dictionary: they take less than spelled out they could."""
+    known = chunk.statistics
+    missing = known.null_count if known is not None and known.has_null_count else 0
+    spelled_out = _LENGTH_BYTES * (chunk.num_values - missing)
+    return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size < spelled_out)
+
+
+def _sampled(rows: int) -> pa.Array:
+    """Positions in no order: values that come in cycles look distinct to any regular sample."""
+    return pc.unique(pc.floor(pc.multiply(_places(), rows)).cast(pa.int64()))
+
+
+@cache
+def _places() -> pa.Array:
+    chance = random.Random(0)  # noqa: S311  the same rows must always give the same file
+    return pa.array([chance.random() for _ in range(_SAMPLE_ROWS)], pa.float64())
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_date(kind) or types.is_timestamp(kind))
+
+
+def _repeats(sample: pa.ChunkedArray) -> bool:
+    known = len(sample) - sample.null_count
+    return bool(pc.count_distinct(sample).as_py() < _DISTINCT * known)

@@ -18,12 +18,17 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from lakeward.engines.arrow.constants import arrow_value
-from lakeward.engines.arrow.encoding import has_dictionary
 from lakeward.engines.arrow.expression import to_arrow
-from lakeward.engines.arrow.masked import POSITION, complete, masked, parts_of
-from lakeward.engines.arrow.parquet import stored_field_type
-from lakeward.engines.arrow.trust import Trusted, is_named_as_ours
+from lakeward.engines.arrow.parquet import has_dictionary, stored_field_type
+from lakeward.engines.arrow.row_groups import (
+    POSITION,
+    Trusted,
+    complete,
+    is_named_as_ours,
+    masked,
+    parts_of,
+)
+from lakeward.engines.arrow.values import arrow_value
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.nodes import columns as columns_of

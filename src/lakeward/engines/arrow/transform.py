@@ -12,10 +12,17 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.engines.arrow import murmur3
 from lakeward.model.bucket import POSITIVE, SHORT
 from lakeward.model.civil import DAY, EPOCH_YEAR, FIRST_DAY, HOUR, LAST_DAY
-from lakeward.model.murmur3 import SPARK_SEED
+from lakeward.model.murmur3 import (
+    FINAL_FACTORS,
+    MIX_FACTOR,
+    MIX_TERM,
+    SPARK_SEED,
+    WORD_FACTORS,
+    murmur3,
+    spark_murmur3,
+)
 from lakeward.model.transform import TIMES, Rules, Transform
 from lakeward.model.types import Decimal, Primitive, Type, arrow_type
 from lakeward.model.values import from_neutral, to_neutral
@@ -95,17 +102,15 @@ def _bucket(transform: Transform, name: str, column: pa.Array) -> pa.Array:
     spark = transform.rules is Rules.SPARK
     seed = SPARK_SEED if spark else 0
     if name in ("string", "binary"):
-        hashes = _distinct(
-            column.cast(pa.binary()), lambda found: murmur3.of_bytes(found, spark=spark)
-        )
+        hashes = _distinct(column.cast(pa.binary()), lambda found: hash_bytes(found, spark=spark))
     elif spark and name in SHORT:
-        hashes = murmur3.of_ints(column.cast(pa.int32()), seed)
+        hashes = hash_ints(column.cast(pa.int32()), seed)
     elif name == "date":
-        hashes = murmur3.of_longs(column.cast(pa.int32()).cast(_INT64), seed)
+        hashes = hash_longs(column.cast(pa.int32()).cast(_INT64), seed)
     elif name.startswith("timestamp"):
-        hashes = murmur3.of_longs(_microseconds(column), seed)
+        hashes = hash_longs(_microseconds(column), seed)
     else:
-        hashes = murmur3.of_longs(column.cast(_INT64), seed)
+        hashes = hash_longs(column.cast(_INT64), seed)
     width = transform.width or 1
     if not spark:
         positive = pc.bit_wise_and(hashes, pa.scalar(POSITIVE, pa.uint32()))
@@ -161,3 +166,129 @@ def _single(values: pa.ChunkedArray) -> pa.Array:
 
 def _scalar(value: int) -> Any:
     return pa.scalar(value, _INT64)
+
+
+_WORD: Final = 4
+_FEW: Final = 32
+"""Values so few that looking at them one by one takes less time than asking Arrow."""
+
+
+def hash_ints(values: pa.Array, seed: int) -> pa.Array:
+    """The hashes of numbers of 32 bits, as unsigned numbers."""
+    words = values.view(pa.uint32())
+    return _finished(_mixed(_word(seed), _scrambled(words)), _word(4))
+
+
+def hash_longs(values: pa.Array, seed: int) -> pa.Array:
+    """The hashes of numbers of 64 bits, as unsigned numbers."""
+    whole = values.view(pa.uint64())
+    low = pc.bit_wise_and(whole, pa.scalar(0xFFFFFFFF, pa.uint64())).cast(pa.uint32())
+    high = pc.shift_right(whole, pa.scalar(32, pa.uint64())).cast(pa.uint32())
+    state = _mixed(_word(seed), _scrambled(low))
+    return _finished(_mixed(state, _scrambled(high)), _word(8))
+
+
+def hash_bytes(values: pa.Array, *, spark: bool) -> pa.Array:
+    """The hashes of byte strings of any length, none of them missing, as unsigned numbers.
+
+    Args:
+        values: A binary array.
+        spark: Whether as Spark hashes, from its seed; otherwise as published, from 0.
+    """
+    lengths = pc.binary_length(values)
+    # The longest first, so that those that still have a word are always the first ones.
+    order = pc.sort_indices(lengths, sort_keys=[("", "descending")])
+    values, lengths = values.take(order), lengths.take(order)
+    few, state = _words(values, lengths, SPARK_SEED if spark else 0)
+    hash_one = spark_murmur3 if spark else murmur3
+    single = [hash_one(v) & 0xFFFFFFFF for v in values.slice(0, few).to_pylist()]
+    values, lengths = values.slice(few), lengths.slice(few)
+    state = _tails_of_spark(values, lengths, state) if spark else _tails(values, lengths, state)
+    many = _finished(state, lengths.cast(pa.uint32()))
+    hashes = pa.concat_arrays([pa.array(single, pa.uint32()), many])
+    back = pc.sort_indices(order)
+    return hashes.take(back)
+
+
+def _words(values: pa.Array, lengths: pa.Array, seed: int) -> tuple[int, pa.Array]:
+    """All whole words taken in; how many of the first values were left out for being few."""
+    state = pa.repeat(_word(seed), len(values))
+    done: list[pa.Array] = []
+    position = 0
+    left = _reaching(lengths, _WORD)
+    while left >= _FEW:
+        done.append(state.slice(left))
+        here = pc.binary_slice(values.slice(0, left), position, position + _WORD)
+        state = _mixed(state.slice(0, left), _scrambled(_as_words(here)))
+        position += _WORD
+        left = _reaching(lengths, position + _WORD)
+    done.append(state.slice(left))
+    return left, pa.concat_arrays(done[::-1])
+
+
+def _reaching(lengths: pa.Array, length: int) -> int:
+    """How many values are at least so long; they are the first ones."""
+    return int(pc.sum(pc.greater_equal(lengths, pa.scalar(length, lengths.type))).as_py() or 0)
+
+
+def _tails(values: pa.Array, lengths: pa.Array, state: pa.Array) -> pa.Array:
+    """The bytes after the last whole word, as one word that zeros fill up."""
+    for count, mask in _by_rest(lengths):
+        rest = pc.binary_slice(values.filter(mask), -count)
+        full = pc.binary_join_element_wise(rest, pa.scalar(b"\0" * (_WORD - count)), b"")
+        mixed = pc.bit_wise_xor(state.filter(mask), _scrambled(_as_words(full)))
+        state = pc.replace_with_mask(state, mask, mixed)
+    return state
+
+
+def _tails_of_spark(values: pa.Array, lengths: pa.Array, state: pa.Array) -> pa.Array:
+    """The bytes after the last whole word, each as a word with a sign."""
+    for count, mask in _by_rest(lengths):
+        found = values.filter(mask)
+        mixed = state.filter(mask)
+        for position in range(-count, 0):
+            byte = pc.binary_slice(found, position, position + 1 or None)
+            signed = byte.cast(pa.binary(1)).view(pa.int8()).cast(pa.int32())
+            mixed = _mixed(mixed, _scrambled(signed.view(pa.uint32())))
+        state = pc.replace_with_mask(state, mask, mixed)
+    return state
+
+
+def _by_rest(lengths: pa.Array) -> list[tuple[int, pa.Array]]:
+    rest = pc.bit_wise_and(lengths, pa.scalar(_WORD - 1, lengths.type))
+    masks = [(count, pc.equal(rest, pa.scalar(count, rest.type))) for count in (1, 2, 3)]
+    return [(count, mask) for count, mask in masks if pc.any(mask).as_py()]
+
+
+def _as_words(values: pa.Array) -> pa.Array:
+    return values.cast(pa.binary(_WORD)).view(pa.uint32())
+
+
+def _scrambled(words: pa.Array) -> pa.Array:
+    first, second = WORD_FACTORS
+    return pc.multiply(_rotated(pc.multiply(words, _word(first)), 15), _word(second))
+
+
+def _mixed(state: Any, words: pa.Array) -> pa.Array:
+    turned = _rotated(pc.bit_wise_xor(state, words), 13)
+    return pc.add(pc.multiply(turned, _word(MIX_FACTOR)), _word(MIX_TERM))
+
+
+def _finished(state: pa.Array, lengths: Any) -> pa.Array:
+    state = pc.bit_wise_xor(state, lengths)
+    for shift, factor in zip((16, 13), FINAL_FACTORS, strict=True):
+        state = pc.multiply(_folded(state, shift), _word(factor))
+    return _folded(state, 16)
+
+
+def _folded(state: pa.Array, bits: int) -> pa.Array:
+    return pc.bit_wise_xor(state, pc.shift_right(state, _word(bits)))
+
+
+def _rotated(words: pa.Array, bits: int) -> pa.Array:
+    high = pc.shift_left(words, _word(bits))
+    return pc.bit_wise_or(high, pc.shift_right(words, _word(32 - bits)))
+
+
+def _word(value: int) -> pa.Scalar:
+    return pa.scalar(value, pa.uint32())

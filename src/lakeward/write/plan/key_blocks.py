@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.engines.arrow.evaluate import computed
-from lakeward.engines.arrow.matching import Pairs, Positions
+from lakeward.engines.arrow.expression import computed
+from lakeward.engines.arrow.keys import Pairs, Positions
 from lakeward.engines.arrow.spill import Numbers
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import LoggedFile

@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.engines.arrow.evaluate import computed
-from lakeward.engines.arrow.matching import KeyIndex
-from lakeward.engines.arrow.picking import picked
-from lakeward.engines.arrow.shown import python_rows
+from lakeward.engines.arrow.expression import computed
+from lakeward.engines.arrow.keys import KeyIndex, picked
+from lakeward.engines.arrow.values import python_rows
 from lakeward.errors import ConstraintViolation, InvalidExpression, InvalidInput, SchemaMismatch
 from lakeward.model.expressions.coercion import comparable
 from lakeward.model.expressions.nodes import Column, Compare, Expression, conjuncts

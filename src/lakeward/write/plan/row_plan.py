@@ -13,8 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakeward.engines.arrow.keys import span
-from lakeward.engines.arrow.matching import KeyIndex
+from lakeward.engines.arrow.keys import KeyIndex, span
 from lakeward.engines.arrow.spill import Spill
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.engines.arrow.expression import to_arrow
-from lakeward.engines.arrow.shown import python_rows
+from lakeward.engines.arrow.values import python_rows
 from lakeward.errors import ConstraintViolation, InvalidExpression, InvalidName
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression

@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from lakeward.engines.arrow.matching import KeyIndex
+from lakeward.engines.arrow.keys import KeyIndex
 from lakeward.model.expressions.nodes import conjuncts
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.steps import reach

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lakeward.engines.arrow.difference import difference
+from lakeward.engines.arrow.keys import difference
 from lakeward.formats.delta.changes import (
     CHANGE_TYPE,
     DELETED,

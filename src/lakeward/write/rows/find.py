@@ -9,10 +9,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from lakeward.engines.arrow.evaluate import Mask, computed, holds
-from lakeward.engines.arrow.matching import KeyIndex, Pairs, Positions
-from lakeward.engines.arrow.picking import picked
-from lakeward.engines.arrow.shown import python_rows
+from lakeward.engines.arrow.expression import Mask, computed, holds
+from lakeward.engines.arrow.keys import KeyIndex, Pairs, Positions, picked
+from lakeward.engines.arrow.values import python_rows
 from lakeward.errors import ConstraintViolation
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.sides import source_name, sources, targets

@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from lakeward.engines.arrow.matching import Positions
-from lakeward.engines.arrow.picking import picked
+from lakeward.engines.arrow.keys import Positions, picked
 from lakeward.write.rows.find import Found
 
 _RUNS: Final = 100

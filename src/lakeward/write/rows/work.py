@@ -14,11 +14,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from lakeward.engines.arrow.derived import completed
-from lakeward.engines.arrow.evaluate import Mask, computed
-from lakeward.engines.arrow.masked import POSITION
-from lakeward.engines.arrow.matching import KeyIndex, Pairs, Positions
-from lakeward.engines.arrow.picking import picked
+from lakeward.engines.arrow.expression import Mask, computed
+from lakeward.engines.arrow.keys import KeyIndex, Pairs, Positions, picked
+from lakeward.engines.arrow.partition import completed
+from lakeward.engines.arrow.row_groups import POSITION
 from lakeward.errors import UnsupportedFeature
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression, Or

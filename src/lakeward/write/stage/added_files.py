@@ -9,9 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.context import LakeContext
-from lakeward.engines.arrow.derived import completed, derived_values
 from lakeward.engines.arrow.parquet import footer_stats, stored_field_type
-from lakeward.engines.arrow.partition import NULL_PARTITION, check_partition
+from lakeward.engines.arrow.partition import (
+    NULL_PARTITION,
+    check_partition,
+    completed,
+    derived_values,
+)
 from lakeward.errors import AlreadyExists, FileMissing, InvalidInput, SchemaMismatch, StorageError
 from lakeward.log import files
 from lakeward.model.clock import now_ms

@@ -19,10 +19,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from lakeward.engines.arrow.derived import completed
 from lakeward.engines.arrow.input import tables_of
 from lakeward.engines.arrow.parquet import ParquetOptions, encode
-from lakeward.engines.arrow.partition import partition_directory, partitioned
+from lakeward.engines.arrow.partition import completed, partition_directory, partitioned
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lakeward.engines.arrow import keys
-from lakeward.engines.arrow.difference import difference
-from lakeward.engines.arrow.picking import picked
+from lakeward.engines.arrow.keys import difference, picked
 from lakeward.log import files
 from lakeward.model.commit import Head
 from lakeward.model.expressions.nodes import Expression

@@ -1,8 +1,8 @@
-"""Values of the log as Arrow has them, and back; dates of any year, which Python has not."""
+"""Arrow values from and to the log's neutral values, and Python values to show to people."""
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -34,3 +34,26 @@ def neutral_values(kind: Type, values: pa.ChunkedArray) -> list[Value]:
 
 def _is_temporal(kind: Type) -> bool:
     return isinstance(kind, Primitive) and kind.name.startswith(("date", "timestamp"))
+
+
+def python_rows(rows: pa.Table) -> list[dict[str, Any]]:
+    """The rows as dicts by the names of the columns."""
+    columns = [python_values(column) for column in rows.columns]
+    return [dict(zip(rows.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def python_values(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column; as text, all of them, where Python lacks one."""
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        if pa.types.is_nested(column.type):
+            return [_text(chunk.slice(n, 1)) for chunk in column.chunks for n in range(len(chunk))]
+        return list(column.cast(pa.string()).to_pylist())
+
+
+def _text(value: pa.Array) -> str | None:
+    """An array of one value as Arrow prints it, on one line and without brackets around it."""
+    if value.null_count:
+        return None
+    return " ".join(value.to_string(window=100).split()).removeprefix("[ ").removesuffix(" ]")

@@ -104,3 +104,21 @@ def without_keys(rows: pa.Table, keys: pa.Table) -> pa.Table:
         _, codes = np.unique(codes * (len(encoded.dictionary) + 1) + column, return_inverse=True)
     gone = np.isin(codes[: rows.num_rows], codes[rows.num_rows :])
     return rows.filter(pa.array(~gone))
+
+
+def deleted_positions(filesystem: pa.fs.FileSystem, path: str, of: str) -> Any:
+    """The positions of a data file's rows that a position delete file names, as a numpy array.
+
+    Args:
+        filesystem: Where the delete file is.
+        path: Of the delete file.
+        of: The data file, as manifests spell it.
+    """
+    found = pq.read_table(
+        path,
+        columns=["pos"],
+        filters=pc.field("file_path") == of,
+        filesystem=filesystem,
+        partitioning=None,
+    )
+    return found["pos"].cast(pa.uint64()).to_numpy()
