@@ -14,7 +14,7 @@ from lakeward.engines.arrow.deletes import deleted_positions
 from lakeward.errors import CorruptTable
 from lakeward.formats.delta import bitmap
 from lakeward.formats.iceberg.definition import FORMAT_VERSION, initial_defaults
-from lakeward.formats.iceberg.deletes import DELETE_FILES, EQUALITY_IDS
+from lakeward.formats.iceberg.deletes import DELETE_FILES, EQUALITY_IDS, puffin_vector
 from lakeward.formats.iceberg.document import Document, parse
 from lakeward.formats.iceberg.listing import schemeless
 from lakeward.formats.iceberg.names import NAME_MAPPING, parse_mapping
@@ -96,11 +96,9 @@ class DeletedRows:
     def _of(self, deletes: Mapping[str, Any], of: str) -> Any:
         path = str(deletes["path"])
         if deletes["format"] == "PUFFIN":
-            from lakeward.formats.iceberg import puffin
-
             if path != self._last[0]:
                 self._last = (path, self._storage.read(self._storage.path_of(path)))
-            return np.array(puffin.vector(self._last[1], path, of).to_array(), np.uint64)
+            return np.array(puffin_vector(self._last[1], path, of).to_array(), np.uint64)
         filesystem, _ = self._storage.arrow_filesystem()
         return deleted_positions(filesystem, schemeless(path), of)
 

@@ -30,11 +30,6 @@ def needs_engine(definition: Definition) -> bool:
     return FORMAT_VERSION not in definition.protocol and mapping.needs_engine(definition)
 
 
-def is_numbered(definition: Definition) -> bool:
-    """Whether `read_numbered` can read the files of a table."""
-    return not needs_engine(definition)
-
-
 def read_files(
     storage: Storage,
     head: Head,
@@ -99,7 +94,7 @@ def read_numbered(
     """The live rows of one file, each with its position as a last column, `POSITION`.
 
     Positions count from 0 and include deleted rows. With `among`, which is ascending, row groups
-    with none of these positions are left out. The table is one for which `is_numbered` holds.
+    with none of these positions are left out. Not for tables that need an engine.
     """
     has_vector = file.file.deletion_vector is not None
     filesystem, directory = _place(storage, head)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.formats.delta.bulk_stats import stats_texts
+from lakeward.formats.delta.columns import stats_texts
 from lakeward.formats.delta.values import stats_text
 from lakeward.model.schema import Schema
 

@@ -7,7 +7,7 @@ import pytest
 from pyiceberg.table.puffin import PuffinFile
 
 from lakeward.errors import UnsupportedFeature
-from lakeward.formats.iceberg.moved_files import moved_deletes
+from lakeward.formats.iceberg.moved import moved_deletes
 
 BLOB = b"some deletion vector"
 

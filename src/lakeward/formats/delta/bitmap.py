@@ -44,15 +44,6 @@ def bitmap(positions: pa.Array | pa.ChunkedArray) -> BitMap64:
     return BitMap64(memoryview(buffer).cast("B").cast("Q"))
 
 
-def positions_of(found: BitMap64) -> pa.Array:
-    """The positions of a set, ascending, as `int64`."""
-    numbers = found.to_array()
-    if not numbers:
-        return pa.array([], pa.int64())
-    whole = pa.Array.from_buffers(pa.uint64(), len(numbers), [None, pa.py_buffer(numbers)])
-    return whole.cast(pa.int64())
-
-
 def encode(found: BitMap64) -> bytes:
     """A vector's bytes."""
     found.run_optimize()

@@ -22,13 +22,13 @@ from lakeward.formats.delta.parse import (
     Actions,
     FileReader,
     actions_of,
-    check_readable,
     commit_info_of,
     definition_of,
     removed_key,
     timestamp_of,
     trust_in,
 )
+from lakeward.formats.delta.protocol import check_readable
 from lakeward.formats.delta.publication import commit_path
 from lakeward.formats.delta.restore import State, state_of
 from lakeward.formats.delta.segment import Checkpoint, Segment, segment_of

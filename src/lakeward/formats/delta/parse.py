@@ -13,12 +13,11 @@ from typing import Any, Final
 
 import orjson
 
-from lakeward.errors import UnsupportedFeature
 from lakeward.formats.delta.evolution import evolved
 from lakeward.formats.delta.generated import derived_of
 from lakeward.formats.delta.mapping import SETTINGS, unmapped
 from lakeward.formats.delta.protocol import writer_features
-from lakeward.formats.delta.schema import only_shown, physical_name
+from lakeward.formats.delta.schema import physical_name
 from lakeward.formats.delta.statistics import StatsReader, Trust
 from lakeward.formats.delta.values import encode_path, file_path, partition_value, vector_id
 from lakeward.model.commit import AppTransaction, CommitInfo
@@ -50,23 +49,6 @@ _FILE_KEYS: Final = frozenset(
 )
 _UUID_LENGTH: Final = 20
 _PLAIN_PATH: Final = re.compile(r"[\w./=-]+", re.ASCII)
-_NEWEST_READER: Final = 3
-_NEWEST_WRITER: Final = 7
-_SHREDDED: Final = frozenset({"variantShredding", "variantShredding-preview"})
-_READABLE: Final = frozenset(
-    {
-        "columnMapping",
-        "deletionVectors",
-        "timestampNtz",
-        "typeWidening",
-        "typeWidening-preview",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-        *_SHREDDED,
-        "variantType",
-        "variantType-preview",
-    }
-)
 
 
 @dataclass(slots=True)
@@ -319,29 +301,6 @@ class FileReader:
             found = {column.id: _partition_value(column, text) for (column, _), text in columns}
             self._known[texts] = found
         return found
-
-
-def check_readable(definition: Definition, location: str) -> None:
-    """Raise `UnsupportedFeature` for a protocol that this Lakeward cannot read correctly."""
-    protocol = definition.protocol
-    variants = [name for name, kind in only_shown(definition.schema) if kind == "variant"]
-    if variants and _SHREDDED & set(protocol.get("readerFeatures") or ()):
-        what = f"Files of the Delta table at {location} may hold column {variants[0]} in pieces."
-        hint = "Drop the feature variantShredding with Spark, or leave the table outside the lake."
-        raise UnsupportedFeature(what, hint=hint, table=location, column=variants[0])
-    unknown = sorted(set(protocol.get("readerFeatures") or ()) - _READABLE)
-    reader, writer = protocol["minReaderVersion"], protocol["minWriterVersion"]
-    if reader > _NEWEST_READER:
-        unknown.append(f"protocol version {reader}")
-    if not unknown and writer > _NEWEST_WRITER:
-        # What a writer of that version puts into the log is not known.
-        what = f"The Delta table at {location} demands protocol version {writer} of its writers."
-        hint = f"This Lakeward knows writer versions up to {_NEWEST_WRITER}. Upgrade Lakeward."
-        raise UnsupportedFeature(what, hint=hint, table=location, features=[f"writer {writer}"])
-    if unknown:
-        what = f"The Delta table at {location} demands {', '.join(unknown)} of its readers."
-        hint = "Upgrade Lakeward, or leave the table outside the lake."
-        raise UnsupportedFeature(what, hint=hint, table=location, features=unknown)
 
 
 def _partition_value(column: Field, text: Any) -> Value:

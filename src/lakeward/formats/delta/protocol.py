@@ -42,6 +42,24 @@ _WRITABLE: Final = frozenset(
     }
 )
 
+_NEWEST_READER: Final = 3
+_NEWEST_WRITER: Final = 7
+_SHREDDED: Final = frozenset({"variantShredding", "variantShredding-preview"})
+_READABLE: Final = frozenset(
+    {
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        *_SHREDDED,
+        "variantType",
+        "variantType-preview",
+    }
+)
+
 
 def new_protocol(definition: Definition, *, guard: bool) -> dict[str, Any]:
     """The protocol of a new table: only the features that it uses."""
@@ -136,6 +154,29 @@ def active_features(definition: Definition) -> set[str]:
     else:
         idle.add("identityColumns")
     return names - idle
+
+
+def check_readable(definition: Definition, location: str) -> None:
+    """Raise `UnsupportedFeature` for a protocol that this Lakeward cannot read correctly."""
+    protocol = definition.protocol
+    variants = [name for name, kind in only_shown(definition.schema) if kind == "variant"]
+    if variants and _SHREDDED & set(protocol.get("readerFeatures") or ()):
+        what = f"Files of the Delta table at {location} may hold column {variants[0]} in pieces."
+        hint = "Drop the feature variantShredding with Spark, or leave the table outside the lake."
+        raise UnsupportedFeature(what, hint=hint, table=location, column=variants[0])
+    unknown = sorted(set(protocol.get("readerFeatures") or ()) - _READABLE)
+    reader, writer = protocol["minReaderVersion"], protocol["minWriterVersion"]
+    if reader > _NEWEST_READER:
+        unknown.append(f"protocol version {reader}")
+    if not unknown and writer > _NEWEST_WRITER:
+        # What a writer of that version puts into the log is not known.
+        what = f"The Delta table at {location} demands protocol version {writer} of its writers."
+        hint = f"This Lakeward knows writer versions up to {_NEWEST_WRITER}. Upgrade Lakeward."
+        raise UnsupportedFeature(what, hint=hint, table=location, features=[f"writer {writer}"])
+    if unknown:
+        what = f"The Delta table at {location} demands {', '.join(unknown)} of its readers."
+        hint = "Upgrade Lakeward, or leave the table outside the lake."
+        raise UnsupportedFeature(what, hint=hint, table=location, features=unknown)
 
 
 def check_writable(definition: Definition, table: str) -> None:

@@ -57,11 +57,6 @@ def log_path(path: str, extra: Mapping[str, Any] | None) -> str:
     return str(kept) if kept else encode_path(path)
 
 
-def decode_path(path: str) -> str:
-    """The path of the log's URI."""
-    return unquote(path)
-
-
 def file_path(path: str) -> str:
     """The path of a file in a foreign log: below the table, or absolute.
 

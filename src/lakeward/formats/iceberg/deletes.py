@@ -1,23 +1,40 @@
-"""Which delete files apply to a data file.
+"""Which delete files apply to a data file, and the deletion vectors in Puffin files.
 
 A position delete applies to data files with the same or a lower data sequence number, and to the
 files that it names. An equality delete applies to data files with a lower sequence number: rows
 that are written together with it, or later, stay. Both apply within their own partition; equality
 deletes of an unpartitioned spec apply to all data files.
+
+A Puffin file is a sequence of blobs, with a JSON footer that says where each begins and what it is
+for. A vector's blob is framed as in a Delta file of vectors: length, magic number, Roaring bitmap
+and checksum.
 """
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from lakeward.errors import UnsupportedFeature
+import orjson
+
+from lakeward.errors import CorruptTable, UnsupportedFeature
+from lakeward.formats.delta import bitmap
 from lakeward.formats.iceberg.private import position_deletes
+
+if TYPE_CHECKING:
+    from pyroaring import BitMap64
 
 DELETE_FILES: Final = "delete_files"
 """The key of a deletion vector: the delete files that apply, each with its path and format."""
 EQUALITY_IDS: Final = "equality_ids"
 """The key of an equality delete in there: the ids of the fields that are compared."""
+_MAGIC: Final = b"PFA1"
+_VECTOR: Final = "deletion-vector-v1"
+_LENGTH: Final = struct.Struct(">I")
+_TAIL: Final = struct.Struct("<iI4s")
+"""The end of a file: the size of the footer's JSON, flags, and the magic number."""
 
 
 class DeleteIndex:
@@ -68,3 +85,50 @@ def _partition(file: Any) -> tuple[Any, ...]:
     """A value that identifies a partition; NaN, which does not equal itself, by its name."""
     values = [file.partition[i] for i in range(len(file.partition))]
     return (file.spec_id or 0, *("NaN" if v != v else v for v in values))
+
+
+def puffin_vector(data: bytes, path: str, of: str) -> BitMap64:
+    """The deleted positions of the data file `of` in the Puffin file `path`.
+
+    Raises `CorruptTable`, and `UnsupportedFeature` for compressed ones.
+    """
+    from pyroaring import BitMap64
+
+    found = BitMap64()
+    for blob in _blobs(data, path):
+        if blob.get("type") != _VECTOR:
+            continue
+        if (blob.get("properties") or {}).get("referenced-data-file") != of:
+            continue
+        if blob.get("compression-codec") is not None:
+            what = f"A deletion vector in {path} is compressed."
+            raise UnsupportedFeature(what, hint="Compact the table with Spark.", path=path)
+        begin, size = int(blob["offset"]), int(blob["length"])
+        found |= bitmap.decode(_framed(data[begin : begin + size], path))
+    return found
+
+
+def _blobs(data: bytes, path: str) -> list[dict[str, Any]]:
+    try:
+        size, flags, magic = _TAIL.unpack_from(data, len(data) - _TAIL.size)
+        if magic != _MAGIC or data[: len(_MAGIC)] != _MAGIC:
+            raise ValueError(magic)
+        if flags:
+            what = f"The footer of the Puffin file {path} is compressed."
+            raise UnsupportedFeature(what, hint="Compact the table with Spark.", path=path)
+        end = len(data) - _TAIL.size
+        blobs: list[dict[str, Any]] = orjson.loads(data[end - size : end])["blobs"]
+    except (struct.error, ValueError, KeyError, TypeError) as error:
+        what = f"The Puffin file {path} is damaged: {error!r}."
+        raise CorruptTable(what, hint="Restore the file from a backup.", path=path) from error
+    return blobs
+
+
+def _framed(blob: bytes, path: str) -> bytes:
+    """A vector's bytes, after checking their length and checksum."""
+    data = blob[_LENGTH.size : -_LENGTH.size]
+    sound = len(blob) > 2 * _LENGTH.size and _LENGTH.unpack_from(blob)[0] == len(data)
+    if not sound or zlib.crc32(data) != _LENGTH.unpack_from(blob, len(blob) - _LENGTH.size)[0]:
+        what = f"A deletion vector in {path} does not match its checksum."
+        raise CorruptTable(what, hint="Restore the file from a backup.", path=path)
+    return data

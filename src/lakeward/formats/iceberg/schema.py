@@ -33,22 +33,7 @@ _NAMES: Final = {
     "ns_timestamp": "timestamptz_ns",
     "ns_timestamp_ntz": "timestamp_ns",
 }
-_NEUTRAL: Final = {
-    "boolean": "boolean",
-    "int": "int32",
-    "long": "int64",
-    "float": "float",
-    "double": "double",
-    "string": "string",
-    "binary": "binary",
-    "date": "date",
-    "timestamptz": "timestamp",
-    "timestamp": "timestamp_ntz",
-    "time": "time",
-    "timestamptz_ns": "ns_timestamp",
-    "timestamp_ns": "ns_timestamp_ntz",
-    "uuid": "string",
-}
+_NEUTRAL: Final = {v: k for k, v in _NAMES.items() if "_ms" not in k} | {"uuid": "string"}
 STORED_AS: Final = "lakeward.icebergType"
 """The key of a field's metadata: the Iceberg type of a column that is shown as another one.
 

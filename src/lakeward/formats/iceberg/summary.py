@@ -99,11 +99,6 @@ def transaction_of(snapshot: Mapping[str, Any] | None) -> str | None:
     return None if found is None else str(found)
 
 
-def members_of(snapshot: Mapping[str, Any]) -> int:
-    """How many tables the transaction that wrote a snapshot changed."""
-    return int(_json((snapshot.get("summary") or {}).get(INFO), {}).get("members", 1))
-
-
 def applications_of(stop: Stop) -> list[AppTransaction]:
     """The application numbers that a commit recorded."""
     if stop.again:
