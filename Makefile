@@ -93,6 +93,10 @@ pythons: setup ## Run the fast tests on every Python that pyproject.toml names a
 faults: setup peers ## Run the fault tests at full size and print their figures
 	$(BIN)/pytest -m full -s $(PYTEST_ARGS)
 
+.PHONY: matrix
+matrix: setup ## Run all of the behaviour suite for every format and store, on an S3 server too
+	$(BIN)/pytest -n 2 --dist loadgroup --everywhere tests/behaviour $(PYTEST_ARGS)
+
 .PHONY: s3
 s3: setup ## Run the whole behaviour suite with the warehouse on an S3 server
 	$(BIN)/pytest -m "s3 and not full" --everywhere $(PYTEST_ARGS)

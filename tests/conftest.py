@@ -24,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--everywhere",
         action="store_true",
-        help="run all of the behaviour suite with the warehouse on an S3 server, too",
+        help="run all of the behaviour suite for every format and store, on an S3 server too",
     )
 
 
@@ -47,6 +47,13 @@ def postgres_server(request: pytest.FixtureRequest) -> Generator[Postgres]:
 def postgres_url(postgres_server: Postgres) -> Generator[str]:
     """The URL of a fresh, empty PostgreSQL database."""
     with postgres_server.database() as name:
+        yield postgres_server.url(name)
+
+
+@pytest.fixture
+def prepared_postgres_url(postgres_server: Postgres) -> Generator[str]:
+    """The URL of a fresh PostgreSQL database that has the empty tables of a store already."""
+    with postgres_server.database(prepared=True) as name:
         yield postgres_server.url(name)
 
 
@@ -99,8 +106,10 @@ def lake_target(
             # Strangers find their way by it.
             environment.setenv(name, value)
         return s3_target(server, tmp_path, table_format)
-    url = request.getfixturevalue("postgres_url") if store == "postgres" else str(directory)
-    return LakeTarget(url, directory, table_format)
+    if store == "postgres":
+        url = request.getfixturevalue("prepared_postgres_url")
+        return LakeTarget(url, directory, table_format)
+    return LakeTarget(str(directory), directory, table_format)
 
 
 @pytest.fixture

@@ -1,14 +1,30 @@
 """Each scenario is written once and runs for both table formats, on both stores.
 
 A test that is about one format says so, `@pytest.mark.formats("delta")`, or lies in a folder that
-is. Where the store has no part in what a format does, `@pytest.mark.apart` runs the other format on
-SQLite alone.
+is. Everything else runs for every pair of a format and a store, unless a mark says that fewer pairs
+prove the same:
+
+- `apart`: what the store does and what the format does are independent here. All cases run for
+  Delta on every store, and for Iceberg on SQLite.
+- `before_the_store`: the cases end before the store or a file is written (bad input, values that
+  lose something, violated constraints). All cases run for its first format on SQLite.
+- `one_pair`: what is decided depends neither on the store nor on the format (the conflict matrix).
+  All cases run for its first format on SQLite.
+
+On the pairs that remain the first case of each test still runs, and so does every case that is
+marked `representative`. The nearest of these marks counts: a test's own before its file's.
+
+The warehouse is on S3 in the folders of `_S3`. Outside of `publication`, a test of both formats
+runs there for one of them, which its name decides.
+
+`--everywhere` (`make matrix`) runs the full product: all cases on every pair, S3 included.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator
+import zlib
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from typing import Final
 
@@ -30,22 +46,18 @@ _S3: Final = (
     "reopen",
 )
 """Folders whose tests always run with the warehouse on S3, too; the others with --everywhere."""
+_REDUCED: Final = ("apart", "before_the_store", "one_pair")
 _NUMBERS = itertools.count(1)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test for each format that it is about, on each store."""
-    marked = metafunc.definition.get_closest_marker("formats")
-    usual = _FOLDERS.get(metafunc.definition.path.parent.name, _FORMATS)
-    formats = usual if marked is None else marked.args
-    apart = metafunc.definition.get_closest_marker("apart") is not None
-    stores = _stores(metafunc)
+    formats, stores = _formats(metafunc.definition), _stores(metafunc)
     chosen: list[tuple[str, ...]]
     asked = [n for n in ("table_format", "store") if n in metafunc.fixturenames]
     match asked:
         case ["table_format", "store"]:
-            pairs = itertools.product(formats, stores)
-            chosen = [p for p in pairs if not (apart and p == ("iceberg", "postgres"))]
+            chosen = list(itertools.product(formats, stores))
         case ["table_format"]:
             chosen = [(f,) for f in formats]
         case ["store"]:
@@ -54,6 +66,54 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             return
     choices = [pytest.param(*c, marks=_marks(c)) for c in chosen]
     metafunc.parametrize(asked, choices, indirect=True, scope="module")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Drop the cases that prove again what another pair of format and store has proven."""
+    if config.getoption("everywhere"):
+        return
+    smoked: set[tuple[str, ...]] = set()
+    kept: list[pytest.Item] = []
+    dropped: list[pytest.Item] = []
+    for item in items:
+        (kept if _is_needed(item, smoked) else dropped).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=dropped)
+
+
+def _is_needed(item: pytest.Item, smoked: set[tuple[str, ...]]) -> bool:
+    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+        return True
+    formats = _formats(item)
+    pair = {"table_format": formats[0], "store": "sqlite", **item.callspec.params}
+    table_format, store = pair["table_format"], pair["store"]
+    if store == "s3" and _is_left_out_on_s3(item, table_format, formats):
+        return False
+    reduced = next((m.name for m in item.iter_markers() if m.name in _REDUCED), None)
+    match reduced:
+        case None:
+            return True
+        case "apart":
+            in_full = table_format == _FORMATS[0] or store == "sqlite"
+        case _:
+            in_full = table_format == formats[0] and store == "sqlite"
+    if in_full or item.get_closest_marker("representative") is not None:
+        return True
+    key = (str(item.path), item.originalname, table_format, store)
+    is_first = key not in smoked
+    smoked.add(key)
+    return is_first
+
+
+def _is_left_out_on_s3(item: pytest.Function, table_format: str, formats: Sequence[str]) -> bool:
+    if len(formats) == 1 or item.path.parent.name == "publication":
+        return False
+    return table_format != formats[zlib.crc32(item.originalname.encode()) % len(formats)]
+
+
+def _formats(node: pytest.Item) -> Sequence[str]:
+    marked = node.get_closest_marker("formats")
+    return _FOLDERS.get(node.path.parent.name, _FORMATS) if marked is None else marked.args
 
 
 def _stores(metafunc: pytest.Metafunc) -> tuple[str, ...]:
@@ -105,7 +165,7 @@ def shared_lake(
         url = str(warehouse)
         if store == "postgres":
             server = request.getfixturevalue("postgres_server")
-            url = server.url(stack.enter_context(server.database()))
+            url = server.url(stack.enter_context(server.database(prepared=True)))
         yield stack.enter_context(LakeTarget(url, warehouse, table_format).open())
 
 

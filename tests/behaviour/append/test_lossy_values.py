@@ -14,7 +14,7 @@ import lakeward as lw
 from lakeward.errors import SchemaMismatch
 from tests.behaviour.lakes import append, unchanged
 
-pytestmark = pytest.mark.apart
+pytestmark = pytest.mark.before_the_store
 
 _WALL = datetime(2026, 1, 2, 3, 4, 5, 678901)  # noqa: DTZ001  a wall clock has no zone
 _EAST = timezone(timedelta(hours=9))
@@ -117,6 +117,7 @@ _FITTING: list[tuple[pa.DataType, Any, Any]] = [
 ]
 
 
+@pytest.mark.apart
 @pytest.mark.parametrize(
     ("kind", "value", "found"), _FITTING, ids=[f"{k} {v!r}" for k, v, _ in _FITTING]
 )

@@ -104,7 +104,9 @@ def target(store: str, request: pytest.FixtureRequest) -> Iterator[LakeTarget]:
     directory = Path(tempfile.mkdtemp(prefix="lakeward-disk-")).resolve()
     directory.chmod(0o755)
     warehouse = directory / "lake"
-    url = request.getfixturevalue("postgres_url") if store == "postgres" else str(warehouse)
+    url = (
+        request.getfixturevalue("prepared_postgres_url") if store == "postgres" else str(warehouse)
+    )
     found = LakeTarget(url, warehouse)
     with found.open() as lake:
         lake.create("t", {"id": "int64"})

@@ -9,7 +9,7 @@ import lakeward as lw
 from lakeward.errors import InvalidExpression, InvalidInput, InvalidName
 from tests.behaviour.lakes import append, ids, unchanged
 
-pytestmark = pytest.mark.apart
+pytestmark = pytest.mark.before_the_store
 
 _NAME = "space.conditions"
 _INJECTION = "'; DROP TABLE lakeward_head; --"
@@ -158,6 +158,7 @@ def test_a_malformed_condition_is_refused_everywhere(lake: lw.Lake, where: str) 
         assert caught.value.expression == where[:1000]
 
 
+@pytest.mark.apart
 @pytest.mark.parametrize(
     "where",
     [

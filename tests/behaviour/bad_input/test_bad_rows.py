@@ -13,7 +13,7 @@ import lakeward as lw
 from lakeward.errors import InvalidInput, SchemaMismatch, TableNotFound
 from tests.behaviour.lakes import append, unchanged
 
-pytestmark = pytest.mark.apart
+pytestmark = pytest.mark.before_the_store
 
 _NAME = "space.bad_rows"
 

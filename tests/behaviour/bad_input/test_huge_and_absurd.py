@@ -11,7 +11,7 @@ import lakeward as lw
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from tests.behaviour.lakes import append, unchanged
 
-pytestmark = pytest.mark.apart
+pytestmark = pytest.mark.before_the_store
 
 
 def _deep(levels: int, wrap: Any) -> pa.DataType:
@@ -37,6 +37,7 @@ def test_nesting_beyond_reason_is_refused(shared_lake: lw.Lake, name: str, shape
     assert caught.value.column.startswith("x")
 
 
+@pytest.mark.apart
 @pytest.mark.parametrize("shape", _DEEP)
 def test_nesting_within_reason_works(shared_lake: lw.Lake, name: str, shape: str) -> None:
     kind = _deep(20, _DEEP[shape])

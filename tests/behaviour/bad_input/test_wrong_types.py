@@ -14,7 +14,7 @@ import lakeward as lw
 from lakeward.errors import InvalidInput, NotFound
 from tests.behaviour.lakes import append, unchanged
 
-pytestmark = pytest.mark.apart
+pytestmark = pytest.mark.before_the_store
 
 Call: TypeAlias = Callable[[lw.Lake], Any]
 

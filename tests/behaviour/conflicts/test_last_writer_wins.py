@@ -248,6 +248,7 @@ def test_files_picked_by_hand_are_not_settled_by_key(shared_lake: lw.Lake, table
         tx.commit()
 
 
+@pytest.mark.before_the_store
 @pytest.mark.parametrize("level", ["read_committed", "serializable"])
 def test_levels_that_it_makes_no_sense_with_are_refused(shared_lake: lw.Lake, level: str) -> None:
     with unchanged(shared_lake), pytest.raises(InvalidInput) as caught:

@@ -233,6 +233,7 @@ def test_a_run_that_shall_fail_is_not_run_again(shared_lake: lw.Lake, table: str
     assert len(made) == 1
 
 
+@pytest.mark.before_the_store
 @pytest.mark.parametrize("wanted", ["retry", "nonsense", 7, lw.LastWriterWins, {"t": "retry"}])
 def test_what_makes_no_sense_is_refused_at_once(shared_lake: lw.Lake, wanted: Any) -> None:
     with unchanged(shared_lake), pytest.raises(InvalidInput) as caught:
@@ -240,6 +241,7 @@ def test_what_makes_no_sense_is_refused_at_once(shared_lake: lw.Lake, wanted: An
     assert caught.value.parameter == "on_conflict"
 
 
+@pytest.mark.before_the_store
 @pytest.mark.parametrize("level", ["read_committed", "serializable"])
 def test_levels_that_it_makes_no_sense_with_are_refused(shared_lake: lw.Lake, level: str) -> None:
     with unchanged(shared_lake), pytest.raises(InvalidInput):

@@ -15,7 +15,7 @@ from lakeward.errors import ConstraintViolation, InvalidExpression, InvalidName
 from tests.behaviour.lakes import append, ids, log_files, overwrite, unchanged
 from tests.behaviour.published import document
 
-pytestmark = pytest.mark.apart
+pytestmark = pytest.mark.before_the_store
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import lakeward as lw
 from lakeward.errors import InvalidExpression
 from tests.behaviour.lakes import append
 
-pytestmark = pytest.mark.apart
+pytestmark = pytest.mark.before_the_store
 
 FAILING = ["CAST(text AS INT) > 0", "number + 9223372036854775807 > 0"]
 

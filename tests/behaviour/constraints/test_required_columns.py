@@ -11,7 +11,7 @@ import lakeward as lw
 from lakeward.errors import ConstraintViolation
 from tests.behaviour.lakes import append, overwrite, unchanged
 
-pytestmark = pytest.mark.apart
+pytestmark = pytest.mark.before_the_store
 
 _REQUIRED = pa.field("n", pa.int64(), nullable=False)
 _PART = pa.struct([_REQUIRED])
@@ -67,6 +67,7 @@ def _loose(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
+@pytest.mark.apart
 @pytest.mark.parametrize("case", _CASES)
 def test_missing_values_are_allowed_where_they_may_be(
     shared_lake: lw.Lake, name: str, case: str

@@ -90,6 +90,7 @@ def test_a_table_keeps_all_that_it_was_made_with(
     assert table.definition.comment == "orders"
 
 
+@pytest.mark.one_pair
 @pytest.mark.parametrize(
     "schema",
     [

@@ -149,6 +149,7 @@ def test_removed_files_are_there_for_time_travel(shared_lake: lw.Lake, name: str
     assert [f.path for f in table.files()] == [second.path]
 
 
+@pytest.mark.before_the_store
 @pytest.mark.parametrize(
     ("data", "error", "column"),
     [
@@ -178,6 +179,7 @@ def test_files_that_do_not_fit_are_refused(
         assert getattr(caught.value, "constraint", None) == "positive"
 
 
+@pytest.mark.before_the_store
 @pytest.mark.parametrize(
     "path",
     [
@@ -215,6 +217,7 @@ def test_what_is_no_parquet_file_is_refused(shared_lake: lw.Lake, name: str) -> 
         assert caught.value.path == path
 
 
+@pytest.mark.before_the_store
 @pytest.mark.formats("delta")
 @pytest.mark.parametrize(
     "path", ["x.parquet", "day=nonsense/x.parquet", "day=/x.parquet", "other=2026-01-01/x.parquet"]

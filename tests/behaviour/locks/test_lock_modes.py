@@ -220,6 +220,7 @@ def test_a_transaction_that_gave_way_leaves_no_trace(
     assert shared_lake.locks() == []
 
 
+@pytest.mark.before_the_store
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

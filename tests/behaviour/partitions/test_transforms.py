@@ -166,6 +166,7 @@ def test_without_the_source_nothing_can_be_computed(shared_lake: lw.Lake, name: 
         append(shared_lake, name, [{"id": 1, "ts_day": date(2026, 1, 1)}])
 
 
+@pytest.mark.before_the_store
 @pytest.mark.parametrize(
     ("column", "term", "reason"),
     [
@@ -193,6 +194,7 @@ def test_a_value_that_belongs_to_no_partition_is_refused(
     assert caught.value.column == "x"
 
 
+@pytest.mark.before_the_store
 @pytest.mark.parametrize(
     ("columns", "terms", "reason"),
     [

@@ -214,6 +214,7 @@ def test_several_tables_are_merged_as_one(shared_lake: lw.Lake, name: str) -> No
     assert set(tx.commit().versions) == {name, other}
 
 
+@pytest.mark.before_the_store
 @pytest.mark.formats("delta")
 @pytest.mark.parametrize(
     ("data", "clauses", "error", "match"),

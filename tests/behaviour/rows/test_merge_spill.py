@@ -172,6 +172,7 @@ def test_a_temporary_directory_that_cannot_take_data_is_named(
     assert rows_of(lake) == [(n, 0) for n in range(_ROWS)]
 
 
+@pytest.mark.before_the_store
 @pytest.mark.parametrize("given", [0, -1, "many", 1.5])
 def test_what_is_no_number_of_bytes_is_refused(make_lake: MakeLake, given: Any) -> None:
     with pytest.raises(InvalidInput, match="merge_memory"):

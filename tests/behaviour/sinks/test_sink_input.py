@@ -53,7 +53,7 @@ def test_rows_come_in_many_forms(shared_lake: lw.Lake, name: str, kind: str) -> 
     assert ids(shared_lake, name) == [1, 2]
 
 
-@pytest.mark.apart
+@pytest.mark.before_the_store
 @pytest.mark.parametrize("kind", WRONG)
 def test_rows_that_do_not_fit_are_refused_and_the_sink_goes_on(
     shared_lake: lw.Lake, name: str, kind: str
@@ -111,6 +111,7 @@ def test_a_table_that_is_not_there_is_made_only_by_a_schema(
         assert shared_lake.table(name).version == 0
 
 
+@pytest.mark.before_the_store
 @pytest.mark.parametrize(
     "schema", [{"id": "string"}, {"id": "int64", "more": "int64"}, {"other": "int64"}]
 )

@@ -174,7 +174,7 @@ def test_a_key_may_have_several_columns(shared_lake: lw.Lake, name: str) -> None
     assert sorted((r["part"], r["v"]) for r in found) == [("a", 1), ("b", 2)]
 
 
-@pytest.mark.apart
+@pytest.mark.before_the_store
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
@@ -209,7 +209,7 @@ def test_changes_with_and_without_a_sequence_do_not_mix(shared_lake: lw.Lake, na
     assert rows(shared_lake, name) == {1: 1}
 
 
-@pytest.mark.apart
+@pytest.mark.before_the_store
 @pytest.mark.parametrize("key", [None, [], "other", ["id", "id"], ["d"], [1]])
 def test_a_key_that_is_none_is_refused(shared_lake: lw.Lake, name: str, key: Any) -> None:
     shared_lake.create(name, {"id": "int64", "d": "double"})
