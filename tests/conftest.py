@@ -107,7 +107,8 @@ def lake_target(
             environment.setenv(name, value)
         return s3_target(server, tmp_path, table_format)
     if store == "postgres":
-        url = request.getfixturevalue("prepared_postgres_url")
+        is_empty = request.node.get_closest_marker("empty_store") is not None
+        url = request.getfixturevalue("postgres_url" if is_empty else "prepared_postgres_url")
         return LakeTarget(url, directory, table_format)
     return LakeTarget(str(directory), directory, table_format)
 

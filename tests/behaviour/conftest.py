@@ -26,6 +26,7 @@ import itertools
 import zlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -33,6 +34,7 @@ import pytest
 import lakeward as lw
 from tests.support.target import LakeTarget, s3_target
 
+_HERE: Final = Path(__file__).parent
 _FORMATS: Final = ("delta", "iceberg")
 _FOLDERS: Final = {"adoption": ("delta",), "open_tables": ("delta",), "iceberg": ("iceberg",)}
 _STORES: Final = ("sqlite", "postgres")
@@ -82,11 +84,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_needed(item: pytest.Item, smoked: set[tuple[str, ...]]) -> bool:
-    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+    if not item.path.is_relative_to(_HERE) or not isinstance(item, pytest.Function):
+        return True
+    if not hasattr(item, "callspec"):
         return True
     formats = _formats(item)
-    pair = {"table_format": formats[0], "store": "sqlite", **item.callspec.params}
-    table_format, store = pair["table_format"], pair["store"]
+    table_format = str(item.callspec.params.get("table_format", formats[0]))
+    store = str(item.callspec.params.get("store", "sqlite"))
     if store == "s3" and _is_left_out_on_s3(item, table_format, formats):
         return False
     reduced = next((m.name for m in item.iter_markers() if m.name in _REDUCED), None)

@@ -105,9 +105,9 @@ def test_processes_with_different_clocks_share_one_growing_time(
 @pytest.mark.postgres
 @pytest.mark.parametrize("shift", [HOUR, -HOUR], ids=["ahead", "behind"])
 def test_lease_on_a_server_does_not_end_by_another_hosts_clock(
-    prepared_postgres_url: str, tmp_path_factory: pytest.TempPathFactory, shift: timedelta
+    postgres_url: str, tmp_path_factory: pytest.TempPathFactory, shift: timedelta
 ) -> None:
-    target = LakeTarget(prepared_postgres_url, tmp_path_factory.mktemp("lake"))
+    target = LakeTarget(postgres_url, tmp_path_factory.mktemp("lake"))
     with target.open() as lake:
         lake.create("t", _SCHEMA)
         with lake.transaction() as tx:
@@ -120,10 +120,10 @@ def test_lease_on_a_server_does_not_end_by_another_hosts_clock(
 
 @pytest.mark.postgres
 def test_lease_on_a_server_ends_by_the_servers_clock(
-    prepared_postgres_url: str, tmp_path_factory: pytest.TempPathFactory
+    postgres_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The lease that the test above finds alive can end: what it shows is not an empty promise."""
-    target = LakeTarget(prepared_postgres_url, tmp_path_factory.mktemp("lake"))
+    target = LakeTarget(postgres_url, tmp_path_factory.mktemp("lake"))
     with target.open() as lake:
         lake.create("t", _SCHEMA)
         tx = lake.transaction()

@@ -59,7 +59,7 @@ _CONDITIONS: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
 }
 
 
-def _made(where: Path, **configuration: str) -> Path:
+def _delta_rs_table(where: Path, **configuration: str) -> Path:
     data = pa.Table.from_pylist(_ROWS, _SCHEMA)
     write_deltalake(where, data.slice(0, 3), configuration=configuration)
     write_deltalake(where, data.slice(3), mode="append")
@@ -68,7 +68,7 @@ def _made(where: Path, **configuration: str) -> Path:
 
 def _with_views(where: Path) -> Path:
     """A table whose first file was written again by an update, which holds views."""
-    DeltaTable(_made(where)).update(updates={"id": "id"}, predicate="id < 4")
+    DeltaTable(_delta_rs_table(where)).update(updates={"id": "id"}, predicate="id < 4")
     kinds = {pq.read_schema(f).field("s").type for f in where.glob("*.parquet")}
     assert pa.string_view() in kinds
     return where
@@ -87,8 +87,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Generator[lw.Lake]:
     where = tmp_path_factory.mktemp("mapped")
     mode = "delta.columnMapping.mode"
     with lw.open(where / "lake") as lake:
-        lake.adopt("by_name", _made(where / "name", **{mode: "name"}))
-        lake.adopt("by_id", _made(where / "id", **{mode: "id"}))
+        lake.adopt("by_name", _delta_rs_table(where / "name", **{mode: "name"}))
+        lake.adopt("by_id", _delta_rs_table(where / "id", **{mode: "id"}))
         lake.adopt("views", _with_views(where / "views"))
         lake.adopt("vector", _with_views_and_vector(where / "vector"))
         yield lake
@@ -132,7 +132,7 @@ def test_a_transaction_reads_columns_that_are_mapped_by_name(lake: lw.Lake) -> N
 
 def test_a_branch_filters_as_the_table_does(tmp_path: Path) -> None:
     with lw.open(tmp_path / "lake") as lake:
-        lake.adopt("t", _made(tmp_path / "t"))
+        lake.adopt("t", _delta_rs_table(tmp_path / "t"))
         branch = lake.branch("work", tables=["t"])
         wrong = {}
         for condition, holds in _CONDITIONS.items():

@@ -57,7 +57,7 @@ def duck(tmp_path_factory: pytest.TempPathFactory) -> Generator[DuckDb | None]:
         yield reader
 
 
-def _made(spark: SparkSession, place: Path, *properties: str) -> None:
+def _spark_table(spark: SparkSession, place: Path, *properties: str) -> None:
     table = f"delta.`{place}`"
     spark.sql(
         f"CREATE TABLE {table} (id BIGINT, v STRING, part STRING,"
@@ -130,7 +130,7 @@ def test_what_spark_did_on_a_branch_is_one_commit_for_everybody(
     spark: SparkSession, duck: DuckDb | None, tmp_path: Path
 ) -> None:
     place = tmp_path / "wä re house"
-    _made(spark, place, _VECTORS, _FEED)
+    _spark_table(spark, place, _VECTORS, _FEED)
     with lw.open(tmp_path / "lake") as lake:
         version = lake.adopt("t", str(place)).version
         for statements in _TRANSACTIONS:
@@ -140,7 +140,7 @@ def test_what_spark_did_on_a_branch_is_one_commit_for_everybody(
 
 
 def test_mapped_columns_keep_their_names_inside_files(spark: SparkSession, tmp_path: Path) -> None:
-    _made(spark, tmp_path / "t", _VECTORS, _FEED, "'delta.columnMapping.mode'='name'")
+    _spark_table(spark, tmp_path / "t", _VECTORS, _FEED, "'delta.columnMapping.mode'='name'")
     with lw.open(tmp_path / "lake") as lake:
         lake.adopt("t", str(tmp_path / "t"))
 
@@ -154,7 +154,7 @@ def test_mapped_columns_keep_their_names_inside_files(spark: SparkSession, tmp_p
 def test_rows_are_rewritten_where_a_table_has_no_deletion_vectors(
     spark: SparkSession, duck: DuckDb | None, tmp_path: Path
 ) -> None:
-    _made(spark, tmp_path / "t", _FEED, "'delta.enableDeletionVectors'='false'")
+    _spark_table(spark, tmp_path / "t", _FEED, "'delta.enableDeletionVectors'='false'")
     with lw.open(tmp_path / "lake") as lake:
         lake.adopt("t", str(tmp_path / "t"))
 
@@ -167,7 +167,7 @@ def test_a_branch_that_begins_with_a_checkpoint_is_read_and_written(
     spark: SparkSession, duck: DuckDb | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(branches, "IN_ONE_COMMIT", 2)
-    _made(spark, tmp_path / "t", _VECTORS, _FEED)
+    _spark_table(spark, tmp_path / "t", _VECTORS, _FEED)
     with lw.open(tmp_path / "lake") as lake:
         lake.adopt("t", str(tmp_path / "t"))
 

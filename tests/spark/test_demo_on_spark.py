@@ -12,7 +12,7 @@ import pytest
 
 from lakeward_demo import spark_story
 from tests.cli.console import run
-from tests.support.sparks import JAVA_OPTIONS
+from tests.support.sparks import PROGRAM
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +26,7 @@ def test_the_demo_holds_all_its_checks(tmp_path: Path) -> None:
         env={
             **os.environ,
             "LAKEWARD_CACHE": str(ROOT / ".jars"),
-            "JAVA_TOOL_OPTIONS": JAVA_OPTIONS,
+            **PROGRAM,
         },
         capture_output=True,
         text=True,

@@ -2,7 +2,7 @@
 
 ::
 
-    _TABLE = table(id="int64", v="string").rows(numbered(0, 1)).rows(numbered(2)).deleted("id = 1")
+    _TABLE = table_of(id="int64", v="string").rows(numbered(0, 1), numbered(2)).deleted("id = 1")
 
     def test_…(lake):
         made = _TABLE.make(lake, "shop.orders", policy={"append_only": True})
@@ -75,7 +75,7 @@ class TableState:
         return replace(self, steps=(*self.steps, *steps))
 
 
-def table(schema: Any = None, **columns: str) -> TableState:
+def table_of(schema: Any = None, **columns: str) -> TableState:
     """A table with these columns: in any form that `Lake.create` takes, or by name."""
     return TableState(columns if schema is None else schema)
 
@@ -93,6 +93,8 @@ def _joined(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
     out = dict(before)
     for key, value in given.items():
         old = out.get(key)
-        both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        out[key] = {**old, **value} if both else value
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            out[key] = {**old, **value}
+        else:
+            out[key] = value
     return out

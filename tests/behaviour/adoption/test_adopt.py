@@ -28,7 +28,7 @@ from tests.support.inside import context_of
 from tests.support.s3 import on_disk
 
 
-def _made(where: Path) -> list[list[int]]:
+def _delta_rs_history(where: Path) -> list[list[int]]:
     """A table by delta-rs with a few versions; the ids of each."""
     columns: dict[str, list[Any]] = {
         "id": [1, 2, 3],
@@ -45,12 +45,12 @@ def _made(where: Path) -> list[list[int]]:
 @pytest.fixture
 def theirs(tmp_path: Path) -> Path:
     where = tmp_path / "theirs"
-    _made(where)
+    _delta_rs_history(where)
     return where
 
 
 def test_every_version_reads_as_it_did_before(lake: lw.Lake, tmp_path: Path) -> None:
-    expected = _made(tmp_path / "theirs")
+    expected = _delta_rs_history(tmp_path / "theirs")
 
     table = lake.adopt("taken", tmp_path / "theirs")
 

@@ -30,6 +30,7 @@ _PRELUDE = """
 import json, os, random, resource, sys, tempfile
 import psycopg
 import lakeward as lw
+from lakeward.context import context_of
 from lakeward.errors import LakewardError
 
 url, warehouse = sys.argv[1:3]
@@ -62,7 +63,7 @@ def open_as_nobody():
         nobody()
         return lw.open(url, warehouse=warehouse)
     lake = lw.open(url, warehouse=warehouse)
-    database = lake.parts.database
+    database = context_of(lake).database
     # Nobody may not reach the server's socket, so connections are opened before.
     with database.read(), database.read(), database.read():
         nobody()

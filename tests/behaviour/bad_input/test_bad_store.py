@@ -16,16 +16,12 @@ from lakeward.errors import (
     StoreUnavailable,
 )
 from lakeward.log.statement import Statement
-from tests.behaviour.lakes import append, picture
+from tests.behaviour.lakes import picture
 from tests.support.inside import context_of
+from tests.support.tables import table_of
 from tests.support.target import LakeTarget
 
-
-def _made(target: LakeTarget) -> None:
-    with target.open() as lake:
-        lake.create("t", {"id": "int64"})
-        for number in range(20):
-            append(lake, "t", {"id": [number]})
+_TABLE = table_of(id="int64").rows(*({"id": [number]} for number in range(20)))
 
 
 def _run(target: LakeTarget, sql: str) -> None:
@@ -43,7 +39,7 @@ def _bytes(directory: Path) -> dict[str, bytes]:
 
 
 def test_a_store_of_a_newer_lakeward_is_left_alone(lake_target: LakeTarget) -> None:
-    _made(lake_target)
+    _TABLE.make_at(lake_target)
     with lake_target.open() as lake:
         with context_of(lake).database.write() as session:
             session.run(
@@ -60,7 +56,7 @@ def test_a_store_of_a_newer_lakeward_is_left_alone(lake_target: LakeTarget) -> N
 
 
 def test_a_store_with_a_senseless_version_is_left_alone(lake_target: LakeTarget) -> None:
-    _made(lake_target)
+    _TABLE.make_at(lake_target)
     _run(lake_target, "UPDATE lakeward_store SET value = 'x' WHERE key = 'schema_version'")
 
     with pytest.raises(StoreCorrupt) as caught:
@@ -70,7 +66,7 @@ def test_a_store_with_a_senseless_version_is_left_alone(lake_target: LakeTarget)
 
 @pytest.mark.parametrize("table", ["lakeward_head", "lakeward_commit", "lakeward_file"])
 def test_a_store_that_lost_a_table_says_so(lake_target: LakeTarget, table: str) -> None:
-    _made(lake_target)
+    _TABLE.make_at(lake_target)
     _run(lake_target, f"DROP TABLE {table}")
 
     with pytest.raises(StoreCorrupt) as caught:
@@ -99,7 +95,7 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kept", [0.3, 0.6, 0.9])
 def test_a_truncated_store_says_so(tmp_path: Path, kept: float) -> None:
     target = LakeTarget(str(tmp_path), tmp_path)
-    _made(target)
+    _TABLE.make_at(target)
     store = tmp_path / "lakeward.db"
     whole = store.read_bytes()
     store.write_bytes(whole[: int(len(whole) * kept)])
@@ -114,7 +110,7 @@ def test_a_truncated_store_says_so(tmp_path: Path, kept: float) -> None:
 
 def test_a_store_full_of_noise_says_so(tmp_path: Path) -> None:
     target = LakeTarget(str(tmp_path), tmp_path)
-    _made(target)
+    _TABLE.make_at(target)
     store = tmp_path / "lakeward.db"
     whole = bytearray(store.read_bytes())
     for start in range(4096, len(whole), 4096):

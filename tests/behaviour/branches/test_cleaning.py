@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 import lakeward as lw
@@ -14,23 +13,19 @@ from lakeward.log import branches
 from lakeward.log.statement import Statement
 from lakeward.maintain.doctor import examine
 from tests.behaviour.branches.working import begin, by_delta_rs, everybody_reads, upsert
-from tests.behaviour.lakes import append, ids
+from tests.behaviour.lakes import ids
 from tests.support.inside import context_of
 from tests.support.s3 import on_disk
+from tests.support.tables import numbered, table_of
 from tests.support.target import LakeTarget
 
 pytestmark = pytest.mark.formats("delta")
 
-
-def _made(lake: lw.Lake, *, guard: bool = True) -> Path:
-    feed = {"delta.enableChangeDataFeed": "true"}
-    lake.create("t", {"id": "int64", "v": "string"}, guard=guard, properties=feed)
-    append(lake, "t", _rows(0, 1, 2))
-    return on_disk(lake.table("t").location)
-
-
-def _rows(*numbers: int, v: str = "old") -> pa.Table:
-    return pa.table({"id": pa.array(numbers, pa.int64()), "v": [v] * len(numbers)})
+_TABLE = (
+    table_of(id="int64", v="string")
+    .options(properties={"delta.enableChangeDataFeed": "true"})
+    .rows(numbered(0, 1, 2))
+)
 
 
 def _expire(lake: lw.Lake) -> None:
@@ -47,10 +42,10 @@ def _noted(lake: lw.Lake) -> int:
 def test_the_branch_of_a_dead_transaction_goes_when_the_lake_is_opened(
     lake: lw.Lake, make_lake: Callable[..., lw.Lake]
 ) -> None:
-    place = _made(lake)
+    place = on_disk(_TABLE.make(lake).location)
     before = sorted(place.rglob("*"))
     tx, branch = begin(lake, "t")
-    upsert(branch.location, _rows(0, 9, v="new"))
+    upsert(branch.location, numbered(0, 9, v="new"))
     tx._lifecycle.registered.let_go()
     _expire(lake)
 
@@ -64,9 +59,9 @@ def test_the_branch_of_a_dead_transaction_goes_when_the_lake_is_opened(
 def test_the_branch_of_an_open_transaction_stays(
     lake: lw.Lake, make_lake: Callable[..., lw.Lake]
 ) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     tx, branch = begin(lake, "t")
-    upsert(branch.location, _rows(0, v="new"))
+    upsert(branch.location, numbered(0, v="new"))
     before = sorted(on_disk(branch.location).rglob("*"))
 
     other = make_lake()
@@ -81,10 +76,10 @@ def test_the_branch_of_an_open_transaction_stays(
 def test_of_a_commit_that_nobody_tidied_up_the_rows_stay(
     lake: lw.Lake, make_lake: Callable[..., lw.Lake]
 ) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     tx, branch = begin(lake, "t")
-    upsert(branch.location, _rows(0, v="first"))
-    upsert(branch.location, _rows(0, v="second"))
+    upsert(branch.location, numbered(0, v="first"))
+    upsert(branch.location, numbered(0, v="second"))
     net = branch.net(differ=by_delta_rs)
     branch.fill(tx._view.members[branch.head.name].change, net)
     tx.commit()
@@ -101,7 +96,7 @@ def test_of_a_commit_that_nobody_tidied_up_the_rows_stay(
 
 
 def test_an_id_that_is_used_again_gets_another_directory(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     tx, first = begin(lake, "t")
     head, definition = first.head, first.definition
 
@@ -121,9 +116,9 @@ def test_a_commit_that_the_log_lost_on_an_open_table_keeps_its_rows(
     if lake_target.is_postgres:
         pytest.skip("a store is put back as a file")
     with lake_target.open() as lake:
-        _made(lake, guard=False)
+        _TABLE.make(lake, guard=False)
         tx, branch = begin(lake, "t")
-        upsert(branch.location, _rows(0, v="new"))
+        upsert(branch.location, numbered(0, v="new"))
         lake.backup(tmp_path / "before.db")
         net = branch.net()
         branch.fill(tx._view.members[branch.head.name].change, net)

@@ -34,24 +34,18 @@ from tests.behaviour.lakes import append, delete, ids, log_files
 from tests.support.inside import context_of
 from tests.support.invariants import rows_of
 from tests.support.s3 import on_disk
+from tests.support.tables import numbered, table_of
 
 pytestmark = pytest.mark.formats("delta")
 
-
-def _made(lake: lw.Lake, rows: int = 4, **options: object) -> None:
-    lake.create("t", {"id": "int64", "v": "string"}, **options)  # type: ignore[arg-type]
-    append(lake, "t", _rows(*range(rows)))
-
-
-def _rows(*numbers: int, v: str = "old") -> pa.Table:
-    return pa.table({"id": pa.array(numbers, pa.int64()), "v": [v] * len(numbers)})
+_TABLE = table_of(id="int64", v="string").rows(numbered(0, 1, 2, 3))
 
 
 def test_an_append_on_a_branch_is_seen_after_the_commit_only(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     tx, branch = begin(lake, "t", blind=True)
 
-    write_deltalake(branch.location, _rows(10, v="new"), mode="append")
+    write_deltalake(branch.location, numbered(10, v="new"), mode="append")
 
     assert DeltaTable(branch.location).version() == 1
     assert ids(lake, "t") == [0, 1, 2, 3]
@@ -64,11 +58,11 @@ def test_an_append_on_a_branch_is_seen_after_the_commit_only(lake: lw.Lake) -> N
 
 
 def test_a_merge_on_a_branch_replaces_the_base_files_that_it_rewrote(lake: lw.Lake) -> None:
-    _made(lake)
-    append(lake, "t", _rows(100))
+    _TABLE.make(lake)
+    append(lake, "t", numbered(100))
 
     with on_branch(lake, "t") as location:
-        upsert(location, _rows(2, 50, v="new"))
+        upsert(location, numbered(2, 50, v="new"))
 
     assert everybody_reads(lake, "t") == {
         (0, "old"): 1,
@@ -82,7 +76,7 @@ def test_a_merge_on_a_branch_replaces_the_base_files_that_it_rewrote(lake: lw.La
 
 
 def test_a_blind_append_knows_no_file_of_the_base(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
 
     tx, branch = begin(lake, "t", blind=True)
 
@@ -94,12 +88,12 @@ def test_a_blind_append_knows_no_file_of_the_base(lake: lw.Lake) -> None:
 
 
 def test_a_branch_that_was_added_to_can_have_its_base_later(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     tx, branch = begin(lake, "t", blind=True)
-    write_deltalake(branch.location, _rows(10), mode="append")
+    write_deltalake(branch.location, numbered(10), mode="append")
 
     branch.complete(lake.table("t").files())
-    upsert(branch.location, _rows(1, 10, v="new"))
+    upsert(branch.location, numbered(1, 10, v="new"))
 
     finish(tx, branch)
     assert everybody_reads(lake, "t") == {
@@ -112,10 +106,10 @@ def test_a_branch_that_was_added_to_can_have_its_base_later(lake: lw.Lake) -> No
 
 
 def test_what_came_and_went_on_a_branch_never_was(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     tx, branch = begin(lake, "t")
     for n in range(3):
-        merge(branch.location, _rows(0, v=f"step {n}"))
+        merge(branch.location, numbered(0, v=f"step {n}"))
     place = on_disk(branch.location)
     assert len(list(place.rglob("*.parquet"))) == 3
 
@@ -128,10 +122,10 @@ def test_what_came_and_went_on_a_branch_never_was(lake: lw.Lake) -> None:
 
 
 def test_a_discarded_branch_leaves_no_trace(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     before = sorted(on_disk(lake.table("t").location).rglob("*"))
     tx, branch = begin(lake, "t")
-    upsert(branch.location, _rows(0, 7, v="new"))
+    upsert(branch.location, numbered(0, 7, v="new"))
 
     branch.discard()
     tx.rollback()
@@ -170,9 +164,9 @@ def test_names_that_must_be_escaped_come_back_to_the_same_files(lake: lw.Lake) -
 
 
 def test_somebody_who_changed_the_same_rows_meanwhile_is_a_conflict(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     tx, branch = begin(lake, "t")
-    upsert(branch.location, _rows(0, v="new"))
+    upsert(branch.location, numbered(0, v="new"))
     delete(lake, "t", "id = 0")
 
     with pytest.raises(Conflict):
@@ -182,9 +176,9 @@ def test_somebody_who_changed_the_same_rows_meanwhile_is_a_conflict(lake: lw.Lak
 
 
 def test_a_blind_append_conflicts_with_nobody(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     tx, branch = begin(lake, "t", blind=True)
-    write_deltalake(branch.location, _rows(10), mode="append")
+    write_deltalake(branch.location, numbered(10), mode="append")
     delete(lake, "t", "id = 0")
 
     finish(tx, branch)
@@ -193,13 +187,13 @@ def test_a_blind_append_conflicts_with_nobody(lake: lw.Lake) -> None:
 
 
 def test_the_feed_of_several_statements_is_the_difference_of_the_versions(lake: lw.Lake) -> None:
-    _made(lake, properties={"delta.enableChangeDataFeed": "true"})
-    append(lake, "t", _rows(2, 100))
+    _TABLE.make(lake, properties={"delta.enableChangeDataFeed": "true"})
+    append(lake, "t", numbered(2, 100))
 
     with on_branch(lake, "t") as location:
-        upsert(location, _rows(0, 50, v="new"))
-        upsert(location, _rows(1, 50, v="newer"))
-        write_deltalake(location, _rows(60, 60, v="twice"), mode="append")
+        upsert(location, numbered(0, 50, v="new"))
+        upsert(location, numbered(1, 50, v="newer"))
+        write_deltalake(location, numbered(60, 60, v="twice"), mode="append")
 
     version = lake.table("t").version
     told = feed_of(lake, "t", version)
@@ -211,10 +205,10 @@ def test_the_feed_of_several_statements_is_the_difference_of_the_versions(lake: 
 
 
 def test_the_feed_of_one_statement_tells_updates_as_its_engine_did(lake: lw.Lake) -> None:
-    _made(lake, properties={"delta.enableChangeDataFeed": "true"})
+    _TABLE.make(lake, properties={"delta.enableChangeDataFeed": "true"})
 
     with on_branch(lake, "t") as location:
-        merge(location, _rows(0, 50, v="new"))
+        merge(location, numbered(0, 50, v="new"))
 
     version = lake.table("t").version
     assert feed_of(lake, "t", version) == difference_of(lake, "t", version)
@@ -224,11 +218,11 @@ def test_the_feed_of_one_statement_tells_updates_as_its_engine_did(lake: lw.Lake
 
 
 def test_several_appends_need_no_change_files(lake: lw.Lake) -> None:
-    _made(lake, properties={"delta.enableChangeDataFeed": "true"})
+    _TABLE.make(lake, properties={"delta.enableChangeDataFeed": "true"})
 
     with on_branch(lake, "t", blind=True) as location:
-        write_deltalake(location, _rows(50), mode="append")
-        write_deltalake(location, _rows(51), mode="append")
+        write_deltalake(location, numbered(50), mode="append")
+        write_deltalake(location, numbered(51), mode="append")
 
     version = lake.table("t").version
     assert feed_of(lake, "t", version) == difference_of(lake, "t", version)
@@ -236,8 +230,8 @@ def test_several_appends_need_no_change_files(lake: lw.Lake) -> None:
 
 
 def test_new_columns_are_taken_where_that_is_allowed(lake: lw.Lake) -> None:
-    _made(lake)
-    wider = _rows(10).append_column("w", pa.array([7.5]))
+    _TABLE.make(lake)
+    wider = numbered(10).append_column("w", pa.array([7.5]))
     tx, branch = begin(lake, "t", blind=True)
     write_deltalake(branch.location, wider, mode="append", schema_mode="merge")
 
@@ -255,17 +249,17 @@ def test_new_columns_are_taken_where_that_is_allowed(lake: lw.Lake) -> None:
 def test_application_numbers_are_taken_over(lake: lw.Lake) -> None:
     from deltalake import CommitProperties, Transaction
 
-    _made(lake)
+    _TABLE.make(lake)
     told = CommitProperties(app_transactions=[Transaction("loader", 7)])
 
     with on_branch(lake, "t", blind=True) as location:
-        write_deltalake(location, _rows(10), mode="append", commit_properties=told)
+        write_deltalake(location, numbered(10), mode="append", commit_properties=told)
 
     assert lake.table("t").app_version("loader") == 7
 
 
 def test_a_file_that_a_branch_never_had_cannot_be_removed(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     tx, branch = begin(lake, "t")
     gone = {"remove": {"path": "file:/elsewhere/x.parquet", "dataChange": True, "size": 1}}
     log = on_disk(branch.location) / "_delta_log" / f"{1:020}.json"
@@ -278,9 +272,9 @@ def test_a_file_that_a_branch_never_had_cannot_be_removed(lake: lw.Lake) -> None
 
 
 def test_the_doctor_leaves_the_branch_of_an_open_transaction_alone(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     tx, branch = begin(lake, "t")
-    upsert(branch.location, _rows(0, 50, v="new"))
+    upsert(branch.location, numbered(0, 50, v="new"))
 
     assert [f.code for f in examine(context_of(lake)).findings] == ["transaction-open"]
 

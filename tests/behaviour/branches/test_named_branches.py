@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 
-import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -27,26 +26,24 @@ from tests.behaviour.lakes import append, delete, ids
 from tests.support.inside import context_of
 from tests.support.processes import kill_myself_at, start
 from tests.support.s3 import on_disk
+from tests.support.tables import numbered, table_of
 from tests.support.target import LakeTarget
 
 pytestmark = pytest.mark.formats("delta")
 
-
-def _made(lake: lw.Lake, *names: str) -> None:
-    for name in names:
-        lake.create(name, {"id": "int64", "v": "string"}, constraints={"small": "id < 1000"})
-        append(lake, name, _rows(0, 1, 2))
-
-
-def _rows(*numbers: int, v: str = "old") -> pa.Table:
-    return pa.table({"id": pa.array(numbers, pa.int64()), "v": [v] * len(numbers)})
+_TABLE = (
+    table_of(id="int64", v="string")
+    .options(constraints={"small": "id < 1000"})
+    .rows(numbered(0, 1, 2))
+)
 
 
 def test_nothing_is_seen_before_a_branch_is_published_and_then_all_of_it(lake: lw.Lake) -> None:
-    _made(lake, "a", "b.c")
+    _TABLE.make(lake, "a")
+    _TABLE.make(lake, "b.c")
     branch = lake.branch("audit", tables=["a", "b.c"])
-    upsert(branch.table("a").location, _rows(0, 7, v="new"))
-    write_deltalake(branch.table("b.c").location, _rows(8), mode="append")
+    upsert(branch.table("a").location, numbered(0, 7, v="new"))
+    write_deltalake(branch.table("b.c").location, numbered(8), mode="append")
     assert ids(lake, "a") == ids(lake, "b.c") == [0, 1, 2]
     assert sorted(branch.table("a").to_arrow(where="id > 1").column("id").to_pylist()) == [2, 7]
 
@@ -64,8 +61,8 @@ def test_nothing_is_seen_before_a_branch_is_published_and_then_all_of_it(lake: l
 def test_a_branch_is_found_again_after_a_restart(
     lake: lw.Lake, make_lake: Callable[..., lw.Lake]
 ) -> None:
-    _made(lake, "a")
-    upsert(lake.branch("audit", tables=["a"]).table("a").location, _rows(0, v="new"))
+    _TABLE.make(lake, "a")
+    upsert(lake.branch("audit", tables=["a"]).table("a").location, numbered(0, v="new"))
     lake.close()
 
     again = make_lake()
@@ -79,10 +76,10 @@ def test_a_branch_is_found_again_after_a_restart(
 
 
 def test_a_branch_that_is_dropped_leaves_no_trace(lake: lw.Lake) -> None:
-    _made(lake, "a")
+    _TABLE.make(lake, "a")
     before = sorted(on_disk(lake.table("a").location).rglob("*"))
     branch = lake.branch("audit", tables="a")
-    upsert(branch.table("a").location, _rows(0, v="new"))
+    upsert(branch.table("a").location, numbered(0, v="new"))
 
     branch.drop()
 
@@ -95,10 +92,11 @@ def test_a_branch_that_is_dropped_leaves_no_trace(lake: lw.Lake) -> None:
 
 
 def test_the_difference_is_what_publishing_would_do(lake: lw.Lake) -> None:
-    _made(lake, "a", "b")
+    _TABLE.make(lake, "a")
+    _TABLE.make(lake, "b")
     branch = lake.branch("audit", tables=["a", "b"])
-    upsert(branch.table("a").location, _rows(0, 7, v="new"))
-    append(lake, "b", _rows(3))
+    upsert(branch.table("a").location, numbered(0, 7, v="new"))
+    append(lake, "b", numbered(3))
 
     first, second = branch.diff()
 
@@ -114,16 +112,16 @@ def test_the_difference_is_what_publishing_would_do(lake: lw.Lake) -> None:
 
 
 def test_a_branch_that_lost_stays_and_is_published_later(lake: lw.Lake) -> None:
-    _made(lake, "a")
+    _TABLE.make(lake, "a")
     branch = lake.branch("audit", tables=["a"])
     # An engine that does not look at what the table demands.
-    upsert(branch.table("a").location, _rows(5000))
+    upsert(branch.table("a").location, numbered(5000))
     log = sorted((on_disk(branch.table("a").location) / "_delta_log").glob("*.json"))
     with pytest.raises(ConstraintViolation, match="small"):
         branch.publish()
     assert ids(lake, "a") == [0, 1, 2]
     log[-1].unlink()
-    write_deltalake(branch.table("a").location, _rows(5), mode="append")
+    write_deltalake(branch.table("a").location, numbered(5), mode="append")
 
     lake.branch("audit").publish()
 
@@ -131,9 +129,9 @@ def test_a_branch_that_lost_stays_and_is_published_later(lake: lw.Lake) -> None:
 
 
 def test_others_who_changed_the_same_rows_keep_a_branch_out(lake: lw.Lake) -> None:
-    _made(lake, "a")
+    _TABLE.make(lake, "a")
     branch = lake.branch("audit", tables=["a"])
-    upsert(branch.table("a").location, _rows(0, v="new"))
+    upsert(branch.table("a").location, numbered(0, v="new"))
     delete(lake, "a", "id = 0")
 
     with pytest.raises(Conflict):
@@ -145,9 +143,9 @@ def test_others_who_changed_the_same_rows_keep_a_branch_out(lake: lw.Lake) -> No
 
 
 def test_appends_of_others_do_not_keep_a_branch_of_appends_out(lake: lw.Lake) -> None:
-    _made(lake, "a")
+    _TABLE.make(lake, "a")
     branch = lake.branch("audit", tables=["a"])
-    write_deltalake(branch.table("a").location, _rows(7), mode="append")
+    write_deltalake(branch.table("a").location, numbered(7), mode="append")
     delete(lake, "a", "id = 0")
 
     branch.publish()
@@ -156,9 +154,9 @@ def test_appends_of_others_do_not_keep_a_branch_of_appends_out(lake: lw.Lake) ->
 
 
 def test_publishing_twice_commits_once(lake: lw.Lake) -> None:
-    _made(lake, "a")
+    _TABLE.make(lake, "a")
     branch = lake.branch("audit", tables=["a"])
-    write_deltalake(branch.table("a").location, _rows(7), mode="append")
+    write_deltalake(branch.table("a").location, numbered(7), mode="append")
 
     assert branch.publish() == branch.publish()
 
@@ -166,7 +164,7 @@ def test_publishing_twice_commits_once(lake: lw.Lake) -> None:
 
 
 def test_a_branch_without_work_commits_nothing(lake: lw.Lake) -> None:
-    _made(lake, "a")
+    _TABLE.make(lake, "a")
 
     assert lake.branch("audit", tables=["a"]).publish().versions == {}
 
@@ -184,10 +182,11 @@ def _publish_and_die(_: Connection, target: LakeTarget, step: str) -> None:
 def test_whoever_dies_while_publishing_publishes_all_or_nothing(
     lake: lw.Lake, make_lake: Callable[..., lw.Lake], lake_target: LakeTarget, step: str
 ) -> None:
-    _made(lake, "a", "b")
+    _TABLE.make(lake, "a")
+    _TABLE.make(lake, "b")
     branch = lake.branch("audit", tables=["a", "b"])
     for table in branch.tables():
-        upsert(table.location, _rows(0, 7, v="new"))
+        upsert(table.location, numbered(0, 7, v="new"))
     worker = start(_publish_and_die, lake_target, step)
     worker.finish()
     assert worker.killed
@@ -208,7 +207,7 @@ def test_whoever_dies_while_publishing_publishes_all_or_nothing(
 
 
 def test_the_version_that_a_branch_stands_on_is_held(lake: lw.Lake) -> None:
-    _made(lake, "a")
+    _TABLE.make(lake, "a")
     branch = lake.branch("audit", tables=["a"])
     delete(lake, "a", "id = 0")
     with context_of(lake).database.read() as session:
@@ -224,7 +223,7 @@ def test_the_version_that_a_branch_stands_on_is_held(lake: lw.Lake) -> None:
 
 
 def test_a_branch_whose_maker_died_is_finished_by_the_next(lake: lw.Lake) -> None:
-    _made(lake, "a")
+    _TABLE.make(lake, "a")
     branch = lake.branch("audit", tables=["a"])
     log = on_disk(branch.table("a").location) / "_delta_log"
     for path in log.iterdir():
@@ -236,7 +235,7 @@ def test_a_branch_whose_maker_died_is_finished_by_the_next(lake: lw.Lake) -> Non
 
 
 def test_what_makes_no_sense_is_refused_before_anything_is_made(lake: lw.Lake) -> None:
-    _made(lake, "a")
+    _TABLE.make(lake, "a")
     for name in ("a/b", "x" * 65, "-x", "ü"):
         with pytest.raises(InvalidName):
             lake.branch(name, tables=["a"])

@@ -20,17 +20,11 @@ from tests.behaviour.lakes import append, delete, ids
 from tests.support.iceberg import stranger_catalog
 from tests.support.inside import context_of
 from tests.support.invariants import check_lake
+from tests.support.tables import numbered, table_of
 
 pytestmark = pytest.mark.formats("iceberg")
 
-
-def _made(lake: lw.Lake, name: str = "s.ice", format: str = "iceberg") -> None:  # noqa: A002
-    lake.create(name, {"id": "int64", "v": "string"}, format=format)
-    append(lake, name, _rows(0, 1, 2))
-
-
-def _rows(*numbers: int, v: str = "old") -> pa.Table:
-    return pa.table({"id": pa.array(numbers, pa.int64()), "v": [v] * len(numbers)})
+_TABLE = table_of(id="int64", v="string").options(format="iceberg").rows(numbered(0, 1, 2))
 
 
 def _open(lake: lw.Lake, table: Any) -> Any:
@@ -40,13 +34,13 @@ def _open(lake: lw.Lake, table: Any) -> Any:
 
 
 def test_pyiceberg_works_on_a_branch_and_both_formats_are_published_as_one(lake: lw.Lake) -> None:
-    _made(lake)
-    _made(lake, "delta", "delta")
+    _TABLE.make(lake, "s.ice")
+    _TABLE.make(lake, "delta", format="delta")
     branch = lake.branch("audit", tables=["s.ice", "delta"])
     ice = _open(lake, branch.table("s.ice"))
-    ice.append(_rows(7))
+    ice.append(numbered(7))
     ice.delete("id = 0")
-    write_deltalake(branch.table("delta").location, _rows(8), mode="append")
+    write_deltalake(branch.table("delta").location, numbered(8), mode="append")
     assert ids(lake, "s.ice") == ids(lake, "delta") == [0, 1, 2]
     seen = branch.table("s.ice").to_arrow(columns=["id"], where="id > 1")
     assert sorted(seen.column("id").to_pylist()) == [2, 7]
@@ -66,10 +60,10 @@ def test_pyiceberg_works_on_a_branch_and_both_formats_are_published_as_one(lake:
 def test_a_branch_is_found_again_and_dropped_without_a_trace(
     lake: lw.Lake, make_lake: Callable[..., lw.Lake]
 ) -> None:
-    _made(lake)
+    _TABLE.make(lake, "s.ice")
     before = sorted(Path(lake.table("s.ice").location).rglob("*"))
     branch = lake.branch("audit", tables=["s.ice"])
-    _open(lake, branch.table("s.ice")).append(_rows(7))
+    _open(lake, branch.table("s.ice")).append(numbered(7))
     lake.close()
     again = make_lake()
 
@@ -85,7 +79,7 @@ def test_a_branch_is_found_again_and_dropped_without_a_trace(
 
 
 def test_others_who_changed_the_same_rows_keep_a_branch_out(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake, "s.ice")
     branch = lake.branch("audit", tables=["s.ice"])
     _open(lake, branch.table("s.ice")).delete("id = 1")
     delete(lake, "s.ice", "id = 0")
@@ -111,7 +105,7 @@ def test_rows_that_a_check_refuses_are_not_published(lake: lw.Lake) -> None:
 
 
 def test_columns_do_not_change_on_a_branch(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake, "s.ice")
     branch = lake.branch("audit", tables=["s.ice"])
     from pyiceberg.types import LongType
 
@@ -123,14 +117,14 @@ def test_columns_do_not_change_on_a_branch(lake: lw.Lake) -> None:
 
 
 def test_a_branch_that_was_never_finished_says_so(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake, "s.ice")
     lake.branch("audit", tables=["s.ice"])
     with context_of(lake).database.write() as session:
         session.run(Statement("DELETE FROM iceberg_tables WHERE catalog_name = 'branch_audit'"))
     lake.branch("audit")
     with context_of(lake).database.write() as session:
         session.run(Statement("DELETE FROM iceberg_tables WHERE catalog_name = 'branch_audit'"))
-    append(lake, "s.ice", _rows(3))
+    append(lake, "s.ice", numbered(3))
 
     with pytest.raises(CorruptTable, match="never finished"):
         lake.branch("audit")

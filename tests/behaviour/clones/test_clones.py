@@ -28,17 +28,14 @@ from tests.support.iceberg import stranger_catalog
 from tests.support.inside import context_of
 from tests.support.invariants import check_lake
 from tests.support.s3 import on_disk
+from tests.support.tables import table_of
 
-
-def _made(lake: lw.Lake) -> None:
-    lake.create(
-        "a",
-        "id int64 not null, p string",
-        partition_by=["p"],
-        constraints={"small": "id < 1000"},
-    )
-    append(lake, "a", {"id": [1, 2], "p": ["x y", "50%"]})
-    append(lake, "a", {"id": [3], "p": ["ü"]})
+_TABLE = (
+    table_of("id int64 not null, p string")
+    .partitioned("p")
+    .options(constraints={"small": "id < 1000"})
+    .rows({"id": [1, 2], "p": ["x y", "50%"]}, {"id": [3], "p": ["ü"]})
+)
 
 
 def _held(lake: lw.Lake, name: str) -> set[int]:
@@ -48,7 +45,7 @@ def _held(lake: lw.Lake, name: str) -> set[int]:
 
 
 def test_a_clone_has_the_rows_and_copies_nothing(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake, "a")
 
     made = lake.clone("a", "copy")
 
@@ -66,7 +63,7 @@ def test_a_clone_has_the_rows_and_copies_nothing(lake: lw.Lake) -> None:
 
 
 def test_the_two_go_their_own_ways(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake, "a")
     lake.clone("a", "copy")
 
     delete(lake, "copy", "id = 1")
@@ -81,7 +78,7 @@ def test_the_two_go_their_own_ways(lake: lw.Lake) -> None:
 
 
 def test_a_clone_may_be_of_any_version_or_moment(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake, "a")
     before = lake.table("a").at(version=1).timestamp
     delete(lake, "a", "id = 2")
 
@@ -96,7 +93,7 @@ def test_a_clone_may_be_of_any_version_or_moment(lake: lw.Lake) -> None:
 
 
 def test_what_a_clone_stands_on_is_held_until_it_is_dropped(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake, "a")
     lake.clone("a", "b", version=1)
     append(lake, "b", {"id": [7], "p": ["x y"]})
 
@@ -112,7 +109,7 @@ def test_what_a_clone_stands_on_is_held_until_it_is_dropped(lake: lw.Lake) -> No
 
 
 def test_what_cannot_be_cloned_is_refused_before_anything_is_made(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake, "a")
     with pytest.raises(VersionNotFound):
         lake.clone("a", "b", version=99)
     with pytest.raises(TableNotFound):
@@ -147,7 +144,7 @@ def test_very_many_files_come_with_a_checkpoint(
     lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clones, "_MANY", 1)
-    _made(lake)
+    _TABLE.make(lake, "a")
 
     made = lake.clone("a", "copy")
 
@@ -159,7 +156,7 @@ def test_very_many_files_come_with_a_checkpoint(
 
 @pytest.mark.formats("delta")
 def test_a_clone_is_branched_like_any_table(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake, "a")
     lake.clone("a", "copy")
     branch = lake.branch("try", tables=["copy"])
     upsert(branch.table("copy").location, pa.table({"id": [1], "p": ["moved"]}))
@@ -174,7 +171,7 @@ def test_a_clone_is_branched_like_any_table(lake: lw.Lake) -> None:
 @pytest.mark.local
 @pytest.mark.formats("delta")
 def test_a_rebuilt_store_knows_what_clones_stand_on(lake: lw.Lake, tmp_path: Path) -> None:
-    _made(lake)
+    _TABLE.make(lake, "a")
     lake.clone("a", "b", version=1)
     lake.clone("b", "c")
     warehouse = tmp_path / "other"

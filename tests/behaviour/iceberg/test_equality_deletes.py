@@ -50,7 +50,7 @@ def _keys(**columns: list[Any]) -> pa.Table:
     return pa.table(list(columns.values()), schema=pa.schema(fields))
 
 
-def _made(catalog: Any, **options: Any) -> Any:
+def _their_table(catalog: Any, **options: Any) -> Any:
     catalog.create_namespace_if_not_exists("shop")
     return catalog.create_table("shop.equal", _SCHEMA, **options)
 
@@ -59,7 +59,7 @@ def test_rows_go_by_their_values_and_later_rows_stay(
     one_lake: lw.Lake, one_stranger: Stranger, name: str, tmp_path: Path
 ) -> None:
     with their_catalog(tmp_path / "theirs") as theirs:
-        made = _made(theirs)
+        made = _their_table(theirs)
         append_file(made, _rows(*range(1, 9)))
         table = one_lake.adopt(name, made.metadata_location)
         # The whole history is followed: the lake's own catalog has the table from here on.
@@ -108,7 +108,7 @@ def test_deletes_apply_within_their_partition_or_everywhere(
     one_lake: lw.Lake, one_stranger: Stranger, name: str, tmp_path: Path, *, partitioned: bool
 ) -> None:
     with their_catalog(tmp_path / "theirs") as theirs:
-        made = _made(theirs, partition_spec=_BY_PART)
+        made = _their_table(theirs, partition_spec=_BY_PART)
         for part in (1, 2):
             append_file(made, _rows(1, 2, 3, part=part), partition=[part])
         if not partitioned:
@@ -132,7 +132,7 @@ def test_deletes_hold_after_columns_were_renamed_widened_and_dropped(
     one_lake: lw.Lake, name: str, tmp_path: Path
 ) -> None:
     with their_catalog(tmp_path / "theirs") as theirs:
-        made = _made(theirs)
+        made = _their_table(theirs)
         append_file(made, _rows(*range(1, 9)))
         delete_equal(made, _keys(id=[1]), [1])
         delete_equal(made, _keys(name=["n2"]), [2])

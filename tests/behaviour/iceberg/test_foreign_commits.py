@@ -14,6 +14,7 @@ from pyiceberg.types import LongType, NestedField, StringType, StructType
 import lakeward as lw
 from tests.behaviour.iceberg.strangers import Stranger, agree, every_version
 from tests.behaviour.lakes import append, delete, ids, overwrite
+from tests.support.tables import table_of
 
 _SCHEMA = pa.schema(
     [
@@ -46,12 +47,8 @@ def _arrow(*numbers: int) -> pa.Table:
     return pa.table(columns, _SCHEMA)
 
 
-def _made(lake: lw.Lake, name: str) -> lw.Table:
-    """Three versions of ours: empty, three rows, five rows."""
-    made = lake.create(name, _SCHEMA, format="iceberg")
-    append(lake, name, _arrow(1, 2, 3))
-    append(lake, name, _arrow(4, 5))
-    return made
+_TABLE = table_of(_SCHEMA).options(format="iceberg").rows(_arrow(1, 2, 3), _arrow(4, 5))
+"""Three versions of ours: empty, three rows, five rows."""
 
 
 def _append(theirs: Any) -> None:
@@ -197,7 +194,7 @@ def _check(
     act: Callable[[Any], None],
     operations: list[str],
 ) -> None:
-    table = _made(lake, name)
+    table = _TABLE.make(lake, name)
     before = [table.at(version=v).to_arrow() for v in range(3)]
 
     act(stranger.table(name))

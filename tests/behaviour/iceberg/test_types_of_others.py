@@ -47,7 +47,7 @@ _COLUMNS: dict[str, tuple[Any, pa.DataType, list[Any], list[Any]]] = {
 }
 
 
-def _made(catalog: Any, kind: Any, *, nested: bool = False, **options: Any) -> Any:
+def _their_table(catalog: Any, kind: Any, *, nested: bool = False, **options: Any) -> Any:
     catalog.create_namespace_if_not_exists("shop")
     # pyiceberg writes no tables of version 3; the type is put into the document afterwards.
     known = LongType() if _is_version_3(kind) else kind
@@ -94,7 +94,7 @@ def test_columns_of_other_types_are_read_and_not_written(
     fields = [numbered("id", pa.int64(), 1), numbered("x", arrow, 2)]
     rows = pa.table([[1, 2, 3], pa.array([*stored, None], arrow)], schema=pa.schema(fields))
     with their_catalog(tmp_path / "theirs") as theirs:
-        made = _made(theirs, theirs_type)
+        made = _their_table(theirs, theirs_type)
         append_file(made, rows, statistics=False)
         table = one_lake.adopt(name, _document(made, theirs_type))
 
@@ -122,7 +122,7 @@ def test_such_types_are_read_inside_lists(
     fields = [numbered("id", pa.int64(), 1), numbered("x", lists, 2)]
     values = pa.array([[*stored, None], None], lists)
     with their_catalog(tmp_path / "theirs") as theirs:
-        made = _made(theirs, theirs_type, nested=True)
+        made = _their_table(theirs, theirs_type, nested=True)
         append_file(made, pa.table([[1, 2], values], schema=pa.schema(fields)), statistics=False)
         table = one_lake.adopt(name, _document(made, theirs_type))
 
@@ -139,7 +139,7 @@ def test_such_types_are_read_as_partition_values(
     spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "x"))
     values = _UUIDS if kind == "uuid" else stored
     with their_catalog(tmp_path / "theirs") as theirs:
-        made = _made(theirs, theirs_type, partition_spec=spec)
+        made = _their_table(theirs, theirs_type, partition_spec=spec)
         for number, value in enumerate([*values, None]):
             rows = pa.table([[number]], schema=pa.schema([numbered("id", pa.int64(), 1)]))
             append_file(made, rows, partition=[value], statistics=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -16,19 +14,17 @@ from tests.interop.readers import DeltaRs
 from tests.support.inside import context_of
 from tests.support.invariants import check_lake
 from tests.support.s3 import on_disk
+from tests.support.tables import table_of
 
 pytestmark = pytest.mark.formats("delta")
 ROWS = 100
 
-
-def _made(lake: lw.Lake, **policy: Any) -> lw.Table:
-    """Two files of a hundred rows: ids from 0 on, and from 1000 on."""
-    table = lake.create(
-        "t", {"id": "int64", "v": "string"}, policy={"merge_on_read": True, **policy}
-    )
-    for start in (0, 1000):
-        append(lake, "t", [{"id": start + n, "v": f"v{n % 7}"} for n in range(ROWS)])
-    return table
+_TABLE = (
+    table_of(id="int64", v="string")
+    .merging_on_read()
+    .rows(*([{"id": start + n, "v": f"v{n % 7}"} for n in range(ROWS)] for start in (0, 1000)))
+)
+"""Two files of a hundred rows: ids from 0 on, and from 1000 on."""
 
 
 def _all_but(*gone: int) -> list[int]:
@@ -40,7 +36,7 @@ def _vector_files(lake: lw.Lake) -> set[str]:
 
 
 def test_few_rows_go_in_place_and_more_of_them_later(lake: lw.Lake) -> None:
-    table = _made(lake)
+    table = _TABLE.make(lake)
     before = data_files(lake, "t")
 
     delete(lake, "t", "id IN (3, 50, 1007)")
@@ -74,7 +70,7 @@ def test_few_rows_go_in_place_and_more_of_them_later(lake: lw.Lake) -> None:
 
 
 def test_many_rows_are_written_again_and_a_file_without_rows_is_dropped(lake: lw.Lake) -> None:
-    table = _made(lake)
+    table = _TABLE.make(lake)
     before = data_files(lake, "t")
     delete(lake, "t", "id IN (1, 2)")
 
@@ -94,7 +90,7 @@ def test_many_rows_are_written_again_and_a_file_without_rows_is_dropped(lake: lw
 
 
 def test_a_file_without_such_rows_is_not_touched(lake: lw.Lake) -> None:
-    table = _made(lake)
+    table = _TABLE.make(lake)
     before = [(f.path, f.added) for f in table.files()]
 
     delete(lake, "t", "v = 'nobody' OR id = 500")
@@ -107,7 +103,7 @@ def test_a_file_without_such_rows_is_not_touched(lake: lw.Lake) -> None:
 def test_the_table_says_how_many_rows_are_few(
     lake: lw.Lake, fraction: float, in_place: int
 ) -> None:
-    _made(lake, merge_on_read_fraction=fraction)
+    _TABLE.make(lake, policy={"merge_on_read_fraction": fraction})
     if in_place:
         delete(lake, "t", f"id < {in_place}")
         assert len(_vector_files(lake)) == 1
@@ -119,13 +115,13 @@ def test_the_table_says_how_many_rows_are_few(
 @pytest.mark.parametrize("fraction", [-0.1, 1.5, "few", "nan", True])
 def test_a_fraction_that_is_none_is_refused(lake: lw.Lake, fraction: object) -> None:
     with pytest.raises(InvalidInput) as caught:
-        _made(lake, merge_on_read_fraction=fraction)
+        _TABLE.make(lake, policy={"merge_on_read_fraction": fraction})
     assert caught.value.property == "lakeward.mergeOnRead.fraction"
     assert lake.tables() == []
 
 
 def test_a_transaction_sees_what_it_deleted_and_may_delete_more(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
 
     with lake.transaction() as tx:
         tx.delete("t", where="id = 1")
@@ -145,7 +141,7 @@ def test_a_transaction_sees_what_it_deleted_and_may_delete_more(lake: lw.Lake) -
 
 
 def test_what_is_rolled_back_leaves_nothing(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
 
     tx = lake.transaction()
     tx.delete("t", where="id = 1")
@@ -158,7 +154,7 @@ def test_what_is_rolled_back_leaves_nothing(lake: lw.Lake) -> None:
 
 
 def test_two_that_delete_in_one_file_conflict_and_the_second_runs_again(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     first = lake.transaction()
     first.delete("t", where="id = 1")
     second = lake.transaction()
@@ -176,7 +172,7 @@ def test_two_that_delete_in_one_file_conflict_and_the_second_runs_again(lake: lw
 
 
 def test_read_committed_deletes_on_top_of_what_others_deleted(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     with lake.transaction(isolation="read_committed") as tx:
         tx.delete("t", where="id = 1")
         delete(lake, "t", "id = 2")
@@ -186,7 +182,7 @@ def test_read_committed_deletes_on_top_of_what_others_deleted(lake: lw.Lake) -> 
 
 
 def test_deletes_in_other_files_pass(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     first = lake.transaction()
     first.delete("t", where="id = 1")
     second = lake.transaction()
@@ -199,7 +195,7 @@ def test_deletes_in_other_files_pass(lake: lw.Lake) -> None:
 
 
 def test_rows_are_replaced_beside_rows_deleted_in_place(lake: lw.Lake) -> None:
-    table = _made(lake)
+    table = _TABLE.make(lake)
     delete(lake, "t", "id = 7")
 
     overwrite(lake, "t", [{"id": 5, "v": "new"}], where="id = 5")
@@ -214,7 +210,7 @@ def test_rows_are_replaced_beside_rows_deleted_in_place(lake: lw.Lake) -> None:
 
 
 def test_rows_that_a_sink_replaces_by_key_go_in_place(lake: lw.Lake) -> None:
-    table = _made(lake)
+    table = _TABLE.make(lake)
     before = data_files(lake, "t")
 
     with lake.sink("t", writer_id="w", mode="upsert", key="id") as sink:
@@ -235,7 +231,7 @@ def test_rows_that_a_sink_replaces_by_key_go_in_place(lake: lw.Lake) -> None:
 
 @pytest.mark.local
 def test_copies_of_a_table_keep_what_is_deleted(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     delete(lake, "t", "id = 1")
 
     lake.clone("t", "copy")
@@ -269,7 +265,7 @@ def test_partitions_and_checkpoints_keep_vectors(lake: lw.Lake) -> None:
 @pytest.mark.local
 def test_the_change_feed_tells_the_rows_that_went_and_no_others(lake: lw.Lake) -> None:
     """Readers of the feed derive nothing from vectors."""
-    table = _made(lake, change_data_feed=True)
+    table = _TABLE.make(lake, policy={"change_data_feed": True})
     delete(lake, "t", "id = 1")
     delete(lake, "t", "id IN (2, 1001)")
     assert len(_vector_files(lake)) == 2
@@ -290,7 +286,7 @@ def test_the_change_feed_tells_the_rows_that_went_and_no_others(lake: lw.Lake) -
 
 @pytest.mark.parametrize("damage", ["gone", "torn", "changed"])
 def test_a_damaged_vector_is_told_and_no_row_comes_back(lake: lw.Lake, damage: str) -> None:
-    table = _made(lake)
+    table = _TABLE.make(lake)
     delete(lake, "t", "id = 1")
     (name,) = _vector_files(lake)
     path = on_disk(table.location) / name

@@ -15,6 +15,8 @@ from tests.behaviour.lakes import append, ids, unchanged
 from tests.support.s3 import on_disk
 from tests.support.target import LakeTarget
 
+pytestmark = pytest.mark.empty_store
+
 
 def test_a_lake_opened_again_is_as_it_was(make_lake: Callable[..., lw.Lake]) -> None:
     first = make_lake()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,6 +10,7 @@ from deltalake import DeltaTable
 
 import lakeward as lw
 from tests.behaviour.lakes import append, data_files
+from tests.support.tables import table_of
 
 pytestmark = [pytest.mark.formats("delta"), pytest.mark.local]
 
@@ -18,10 +18,11 @@ _FEED = {"delta.enableChangeDataFeed": "true"}
 _COLUMNS = {"id": "int64", "v": "int64", "p": "string"}
 Told = list[tuple[str, int, int, str]]
 
-
-def _made(lake: lw.Lake, name: str, **options: Any) -> None:
-    lake.create(name, _COLUMNS, properties=_FEED, **options)
-    append(lake, name, {"id": [1, 2, 3], "v": [10, 20, 30], "p": ["a", "a", "b"]})
+_TABLE = (
+    table_of(_COLUMNS)
+    .options(properties=_FEED)
+    .rows({"id": [1, 2, 3], "v": [10, 20, 30], "p": ["a", "a", "b"]})
+)
 
 
 def _done(lake: lw.Lake, name: str, do: Callable[[lw.Transaction], object]) -> Told:
@@ -38,7 +39,7 @@ def _done(lake: lw.Lake, name: str, do: Callable[[lw.Transaction], object]) -> T
 def test_each_operation_tells_the_rows_that_it_changes(
     shared_lake: lw.Lake, name: str, partition_by: tuple[str, ...]
 ) -> None:
-    _made(shared_lake, name, partition_by=partition_by)
+    _TABLE.make(shared_lake, name, partition_by=partition_by)
 
     updated = _done(shared_lake, name, lambda tx: tx.update(name, set={"p": "'b'"}, where="id = 1"))
     merged = _done(
@@ -64,7 +65,7 @@ def test_each_operation_tells_the_rows_that_it_changes(
 
 
 def test_rows_deleted_from_a_file_that_others_stay_in(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
     append(shared_lake, name, {"id": [2], "v": [0], "p": ["z"]})
 
     told = _done(shared_lake, name, lambda tx: tx.delete(name, where="id = 2"))
@@ -73,7 +74,7 @@ def test_rows_deleted_from_a_file_that_others_stay_in(shared_lake: lw.Lake, name
 
 
 def test_several_operations_tell_what_they_came_to(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
 
     def several(tx: lw.Transaction) -> None:
         tx.append(name, {"id": [7, 8], "v": [7, 8], "p": ["x", "x"]})
@@ -85,7 +86,7 @@ def test_several_operations_tell_what_they_came_to(shared_lake: lw.Lake, name: s
 
 
 def test_what_added_and_removed_files_tell_is_told_once(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
     new = {"id": [1], "v": [10], "p": ["a"]}
 
     told = _done(shared_lake, name, lambda tx: tx.overwrite(name, new))
@@ -95,7 +96,7 @@ def test_what_added_and_removed_files_tell_is_told_once(shared_lake: lw.Lake, na
 
 
 def test_an_upsert_tells_the_rows_that_differ(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
 
     with shared_lake.sink(name, mode="upsert", key=["id"], writer_id="w") as sink:
         sink.write({"id": [1, 3, 9], "v": [-1, 30, -9], "p": ["a", "b", "c"]})
@@ -133,7 +134,7 @@ def test_rows_with_nested_values_are_told_apart(shared_lake: lw.Lake, name: str)
 def test_a_change_made_again_on_a_newer_version_tells_that_one(
     shared_lake: lw.Lake, name: str
 ) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
 
     def late(tx: lw.Transaction) -> None:
         tx.update(name, set={"v": "v + 1"}, where="id <= 2")
@@ -157,7 +158,7 @@ def test_a_change_made_again_on_a_newer_version_tells_that_one(
 
 
 def test_a_rollback_leaves_no_change_files(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
     before = data_files(shared_lake, name)
 
     tx = shared_lake.transaction()

@@ -16,15 +16,13 @@ from lakeward.errors import (
     UnsupportedFeature,
 )
 from tests.behaviour.lakes import append, unchanged
+from tests.support.tables import table_of
 
 _COLUMNS = {"id": "int64", "v": "int64", "s": "string"}
 
-
-def _made(lake: lw.Lake, name: str, **options: Any) -> lw.Table:
-    table = lake.create(name, _COLUMNS, **options)
-    append(lake, name, {"id": [1, 2], "v": [10, 20], "s": ["a", "b"]})
-    append(lake, name, {"id": [3, 4], "v": [30, 40], "s": ["c", "d"]})
-    return table
+_TABLE = table_of(_COLUMNS).rows(
+    {"id": [1, 2], "v": [10, 20], "s": ["a", "b"]}, {"id": [3, 4], "v": [30, 40], "s": ["c", "d"]}
+)
 
 
 def _merge(lake: lw.Lake, name: str, data: Any, **clauses: Any) -> lw.RowChanges:
@@ -38,7 +36,7 @@ def _rows(lake: lw.Lake, name: str) -> dict[int, tuple[Any, ...]]:
 
 
 def test_rows_of_a_key_are_updated_and_others_inserted(shared_lake: lw.Lake, name: str) -> None:
-    table = _made(shared_lake, name)
+    table = _TABLE.make(shared_lake, name)
     (first, second) = table.files()
 
     done = _merge(shared_lake, name, {"id": [2, 9], "v": [-2, -9], "s": ["B", "N"]}, on="id")
@@ -66,7 +64,7 @@ def test_rows_of_a_key_are_updated_and_others_inserted(shared_lake: lw.Lake, nam
 
 
 def test_columns_that_the_data_lacks_stay_or_are_missing(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
 
     _merge(shared_lake, name, {"id": [1, 9], "v": [-1, -9]}, on=["id"])
 
@@ -75,7 +73,7 @@ def test_columns_that_the_data_lacks_stay_or_are_missing(shared_lake: lw.Lake, n
 
 
 def test_the_first_clause_that_holds_counts(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
     data = [
         {"id": 1, "op": "drop", "n": 0},
         {"id": 2, "op": "add", "n": 5},
@@ -107,7 +105,7 @@ def test_the_first_clause_that_holds_counts(shared_lake: lw.Lake, name: str) -> 
 
 
 def test_rows_without_a_partner_are_deleted(shared_lake: lw.Lake, name: str) -> None:
-    table = _made(shared_lake, name)
+    table = _TABLE.make(shared_lake, name)
 
     done = _merge(
         shared_lake,
@@ -124,7 +122,7 @@ def test_rows_without_a_partner_are_deleted(shared_lake: lw.Lake, name: str) -> 
 
 
 def test_partners_are_found_by_a_condition(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
     data = {"key": [1, 2, 3], "least": [0, 25, None], "s": ["x", "y", "z"]}
 
     done = _merge(
@@ -157,7 +155,7 @@ def test_keys_of_several_columns_and_missing_values_in_the_table(
 
 
 def test_a_row_that_two_rows_would_change_is_an_error(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
     twice = {"id": [2, 2, 9], "v": [0, 1, 2], "s": ["x", "y", "z"]}
 
     with unchanged(shared_lake), pytest.raises(ConstraintViolation) as caught:
@@ -174,7 +172,7 @@ def test_a_row_that_two_rows_would_change_is_an_error(shared_lake: lw.Lake, name
 
 
 def test_data_is_taken_in_any_form_and_width(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
     narrow = pa.table({"id": pa.array([1], pa.int16()), "s": pa.array(["k"]).dictionary_encode()})
 
     _merge(shared_lake, name, narrow.to_reader(), on="id")
@@ -186,7 +184,7 @@ def test_data_is_taken_in_any_form_and_width(shared_lake: lw.Lake, name: str) ->
 
 
 def test_rows_of_the_transaction_itself_are_merged_too(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
 
     with shared_lake.transaction() as tx:
         tx.append(name, {"id": [7], "v": [70], "s": ["own"]})
@@ -203,7 +201,7 @@ def test_rows_of_the_transaction_itself_are_merged_too(shared_lake: lw.Lake, nam
 
 
 def test_several_tables_are_merged_as_one(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
     other = f"{name}_other"
     shared_lake.create(other, {"id": "int64"}, format="iceberg")
 
@@ -281,14 +279,14 @@ def test_bad_input_is_refused_and_changes_nothing(
     error: type[Exception],
     match: str,
 ) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
 
     with unchanged(shared_lake), pytest.raises(error, match=match):
         _merge(shared_lake, name, data, **clauses)
 
 
 def test_new_rows_are_checked_and_all_are_counted(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name, constraints={"small": "v < 100"})
+    _TABLE.make(shared_lake, name, constraints={"small": "v < 100"})
 
     with unchanged(shared_lake), pytest.raises(ConstraintViolation) as caught:
         _merge(
@@ -301,7 +299,7 @@ def test_new_rows_are_checked_and_all_are_counted(shared_lake: lw.Lake, name: st
 
 
 def test_a_table_that_only_grows_takes_new_rows_alone(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name, policy={"append_only": True})
+    _TABLE.make(shared_lake, name, policy={"append_only": True})
     data = {"id": [1, 9], "v": [0, 0], "s": ["x", "y"]}
 
     with pytest.raises(UnsupportedFeature, match="append-only"):

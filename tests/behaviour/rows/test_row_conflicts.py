@@ -9,14 +9,13 @@ import pytest
 import lakeward as lw
 from lakeward.errors import Conflict, UnsupportedFeature
 from tests.behaviour.lakes import append, delete
+from tests.support.tables import table_of
 
 pytestmark = [pytest.mark.apart]
 
-
-def _made(lake: lw.Lake, name: str) -> None:
-    lake.create(name, {"id": "int64", "v": "int64"})
-    append(lake, name, {"id": [1, 2], "v": [10, 20]})
-    append(lake, name, {"id": [11, 12], "v": [110, 120]})
+_TABLE = table_of(id="int64", v="int64").rows(
+    {"id": [1, 2], "v": [10, 20]}, {"id": [11, 12], "v": [110, 120]}
+)
 
 
 def _values(lake: lw.Lake, name: str) -> dict[int, int]:
@@ -29,7 +28,7 @@ def _update(lake: lw.Lake, name: str, where: str) -> None:
 
 
 def test_two_updates_of_one_file_conflict(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
 
     tx = shared_lake.transaction()
     tx.update(name, set={"v": "v + 1"}, where="id = 1")
@@ -41,7 +40,7 @@ def test_two_updates_of_one_file_conflict(shared_lake: lw.Lake, name: str) -> No
 
 
 def test_changes_of_other_files_pass(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
 
     with shared_lake.transaction() as tx:
         tx.merge(name, {"id": [1], "v": [0]}, on="id")
@@ -54,7 +53,7 @@ def test_changes_of_other_files_pass(shared_lake: lw.Lake, name: str) -> None:
 def test_a_key_that_others_insert_meanwhile_is_not_inserted_twice(
     shared_lake: lw.Lake, name: str
 ) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
 
     tx = shared_lake.transaction()
     tx.merge(name, {"id": [5], "v": [1]}, on="id", matched=None)
@@ -66,7 +65,7 @@ def test_a_key_that_others_insert_meanwhile_is_not_inserted_twice(
 
 
 def test_rows_that_come_meanwhile_have_no_partner_either(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
 
     tx = shared_lake.transaction()
     tx.merge(name, {"id": [1], "v": [0]}, on="id", not_matched_by_source="delete")
@@ -78,7 +77,7 @@ def test_rows_that_come_meanwhile_have_no_partner_either(shared_lake: lw.Lake, n
 def test_a_serializable_merge_conflicts_with_what_it_looked_at(
     shared_lake: lw.Lake, name: str
 ) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
     clauses: dict[str, Any] = {"on": "id", "matched": None, "not_matched": "insert"}
 
     for isolation, fails in (("snapshot", False), ("serializable", True)):
@@ -97,7 +96,7 @@ def test_a_serializable_merge_conflicts_with_what_it_looked_at(
 def test_read_committed_does_it_again_on_the_newest_version(
     shared_lake: lw.Lake, name: str
 ) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
 
     with shared_lake.transaction(isolation="read_committed") as tx:
         tx.merge(name, {"id": [1, 5], "v": [7, 7]}, on="id", matched={"v": "target.v + source.v"})
@@ -111,7 +110,7 @@ def test_read_committed_does_it_again_on_the_newest_version(
 
 
 def test_run_does_it_again_after_a_conflict(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
     others = iter([True, False])
 
     def work(tx: lw.Transaction) -> lw.RowChanges:
@@ -126,7 +125,7 @@ def test_run_does_it_again_after_a_conflict(shared_lake: lw.Lake, name: str) -> 
 
 
 def test_the_last_writer_does_not_win_over_merged_rows(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name)
+    _TABLE.make(shared_lake, name)
 
     tx = shared_lake.transaction(on_conflict=lw.LastWriterWins(key=["id"]))
     with pytest.raises(UnsupportedFeature, match="last writer"):

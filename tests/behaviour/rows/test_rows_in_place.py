@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
@@ -11,17 +9,15 @@ from deltalake import DeltaTable, QueryBuilder
 import lakeward as lw
 from lakeward.errors import Conflict, ConstraintViolation
 from tests.behaviour.lakes import append, unchanged
+from tests.support.tables import table_of
 
 pytestmark = [pytest.mark.formats("delta"), pytest.mark.local]
 
 _ROWS = 200
 
-
-def _made(lake: lw.Lake, name: str, **options: Any) -> lw.Table:
-    policy = {"merge_on_read": True, **options.pop("policy", {})}
-    table = lake.create(name, {"id": "int64", "v": "int64"}, policy=policy, **options)
-    append(lake, name, {"id": range(_ROWS), "v": [0] * _ROWS})
-    return table
+_TABLE = (
+    table_of(id="int64", v="int64").merging_on_read().rows({"id": range(_ROWS), "v": [0] * _ROWS})
+)
 
 
 def _changed(table: lw.Table) -> dict[int, int]:
@@ -35,7 +31,7 @@ def _stranger(table: lw.Table) -> list[tuple[int, int]]:
 
 
 def test_few_rows_are_updated_in_place_time_and_again(shared_lake: lw.Lake, name: str) -> None:
-    table = _made(shared_lake, name)
+    table = _TABLE.make(shared_lake, name)
     (first,) = table.files()
 
     with shared_lake.transaction() as tx:
@@ -58,7 +54,7 @@ def test_few_rows_are_updated_in_place_time_and_again(shared_lake: lw.Lake, name
 
 
 def test_where_many_rows_change_the_file_is_written_again(shared_lake: lw.Lake, name: str) -> None:
-    table = _made(shared_lake, name)
+    table = _TABLE.make(shared_lake, name)
     (first,) = table.files()
     with shared_lake.transaction() as tx:
         tx.update(name, set={"v": "1"}, where="id < 5")
@@ -72,7 +68,7 @@ def test_where_many_rows_change_the_file_is_written_again(shared_lake: lw.Lake, 
 
 
 def test_several_operations_of_one_transaction(shared_lake: lw.Lake, name: str) -> None:
-    table = _made(shared_lake, name)
+    table = _TABLE.make(shared_lake, name)
 
     with shared_lake.transaction() as tx:
         tx.update(name, set={"v": "1"}, where="id <= 2")
@@ -87,7 +83,7 @@ def test_several_operations_of_one_transaction(shared_lake: lw.Lake, name: str) 
 
 
 def test_the_change_feed_tells_rows_that_change_in_place(shared_lake: lw.Lake, name: str) -> None:
-    table = _made(shared_lake, name, policy={"change_data_feed": True})
+    table = _TABLE.make(shared_lake, name, policy={"change_data_feed": True})
 
     with shared_lake.transaction() as tx:
         tx.merge(name, {"id": [4, 999], "v": [1, 2]}, on="id")
@@ -104,7 +100,7 @@ def test_the_change_feed_tells_rows_that_change_in_place(shared_lake: lw.Lake, n
 
 
 def test_two_that_change_one_file_in_place_conflict(shared_lake: lw.Lake, name: str) -> None:
-    table = _made(shared_lake, name)
+    table = _TABLE.make(shared_lake, name)
 
     tx = shared_lake.transaction()
     tx.update(name, set={"v": "1"}, where="id = 1")
@@ -117,7 +113,7 @@ def test_two_that_change_one_file_in_place_conflict(shared_lake: lw.Lake, name: 
 
 
 def test_new_values_are_checked_there_too(shared_lake: lw.Lake, name: str) -> None:
-    _made(shared_lake, name, constraints={"small": "v < 10"})
+    _TABLE.make(shared_lake, name, constraints={"small": "v < 10"})
 
     with (
         unchanged(shared_lake),

@@ -22,9 +22,10 @@ from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.names import TableName
 from lakeward.write.plan.change import Operation
 from tests.behaviour.adoption.vectors import write_vector
-from tests.behaviour.lakes import append, ids, log_files
+from tests.behaviour.lakes import ids, log_files
 from tests.support.inside import context_of
 from tests.support.s3 import on_disk
+from tests.support.tables import table_of
 from tests.support.target import LakeTarget
 
 pytestmark = pytest.mark.formats("delta")
@@ -36,10 +37,11 @@ _FEATURES = {
     "writerFeatures": ["changeDataFeed", "deletionVectors", "inCommitTimestamp", "lakewardManaged"],
 }
 
-
-def _made(lake: lw.Lake) -> None:
-    lake.create("t", {"id": "int64"}, properties={"delta.enableChangeDataFeed": "true"})
-    append(lake, "t", {"id": [1, 2, 3]})
+_TABLE = (
+    table_of(id="int64")
+    .options(properties={"delta.enableChangeDataFeed": "true"})
+    .rows({"id": [1, 2, 3]})
+)
 
 
 def _delete_in_place(lake: lw.Lake, gone: list[int], row: int) -> int:
@@ -84,7 +86,7 @@ def _stranger(lake: lw.Lake) -> list[int]:
 
 
 def test_a_commit_tells_its_changes_and_every_reader_agrees(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
 
     version = _delete_in_place(lake, [2], 2)
 
@@ -97,7 +99,7 @@ def test_a_commit_tells_its_changes_and_every_reader_agrees(lake: lw.Lake) -> No
 
 
 def test_a_file_that_comes_again_with_another_vector_is_live_once(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     _delete_in_place(lake, [2], 2)
 
     version = _delete_in_place(lake, [2, 3], 3)
@@ -113,7 +115,7 @@ def test_a_file_that_comes_again_with_another_vector_is_live_once(lake: lw.Lake)
 
 
 def test_a_checkpoint_holds_the_newest_vector(lake: lw.Lake) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     _delete_in_place(lake, [2], 2)
     version = _delete_in_place(lake, [2, 3], 3)
 
@@ -130,7 +132,7 @@ def test_a_checkpoint_holds_the_newest_vector(lake: lw.Lake) -> None:
 def test_an_exported_store_has_the_change_files(
     lake: lw.Lake, lake_target: LakeTarget, tmp_path: Path
 ) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     version = _delete_in_place(lake, [2], 2)
     lake.export_store(tmp_path / "store.zip")
 
@@ -145,7 +147,7 @@ def test_an_exported_store_has_the_change_files(
 
 
 def test_a_rebuilt_store_has_the_change_files(lake: lw.Lake, tmp_path: Path) -> None:
-    _made(lake)
+    _TABLE.make(lake)
     version = _delete_in_place(lake, [2], 2)
     shutil.copytree(on_disk(lake.table("t").location), tmp_path / "other" / "t")
 
