@@ -80,6 +80,8 @@ class Format(Protocol):
     """Whether version 0 cannot hold files."""
     has_catalog: ClassVar[bool]
     """Whether its tables are found in a catalog, and so by other engines under their names."""
+    columns_by_id: ClassVar[bool]
+    """Whether columns are found in files by field ids, and delete files name deleted rows."""
     has_change_files: ClassVar[bool]
     """Whether a commit can publish the rows that it changed."""
     publishes_last: ClassVar[bool]

@@ -15,7 +15,7 @@ from lakeward.engines.arrow.scan import relabelled
 from lakeward.engines.arrow.source import Deleted
 from lakeward.errors import InvalidInput
 from lakeward.formats.delta import mapping
-from lakeward.formats.iceberg.definition import FORMAT_VERSION
+from lakeward.formats.registry import format_of
 from lakeward.model import arguments
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
@@ -23,11 +23,6 @@ from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import LoggedFile, is_full
 from lakeward.read.deleted import DeletedRows, DocumentHints, Vectors
 from lakeward.storage.base import Storage
-
-
-def needs_engine(definition: Definition) -> bool:
-    """Whether `read_files` cannot read the table: its columns are mapped by ids."""
-    return FORMAT_VERSION not in definition.protocol and mapping.needs_engine(definition)
 
 
 def read_files(
@@ -54,9 +49,9 @@ def read_files(
         pre_buffer=storage.is_remote,
         columns=stored.columns,
         where=stored.where,
-        deleted=_deleted(storage, head, definition) if has_vectors else None,
+        deleted=_deleted(storage, head) if has_vectors else None,
         hints=_hints(storage, head, definition),
-        equality=_equality(storage, head, definition),
+        equality=_equality(storage, head),
     )
     return stored.as_asked(rows)
 
@@ -107,10 +102,10 @@ def read_numbered(
         pre_buffer=storage.is_remote,
         columns=stored.columns,
         where=stored.where,
-        deleted=_deleted(storage, head, definition)(file) if has_vector else None,
+        deleted=_deleted(storage, head)(file) if has_vector else None,
         among=among,
         hints=_hints(storage, head, definition),
-        equality=_equality(storage, head, definition),
+        equality=_equality(storage, head),
     )
     return stored.as_asked(rows)
 
@@ -157,7 +152,7 @@ def _stored(
     definition: Definition, columns: Sequence[str] | None, where: Expression | None
 ) -> _Stored:
     names = definition.schema.names if columns is None else columns
-    if FORMAT_VERSION in definition.protocol or not mapping.is_mapped(definition):
+    if not mapping.is_mapped(definition):
         return _Stored(definition, names, where)
     plain = definition.schema.to_arrow()
     return _Stored(
@@ -173,22 +168,17 @@ def _place(storage: Storage, head: Head) -> tuple[pa.fs.FileSystem, str]:
     return filesystem, head.location if is_full(head.location) else f"{root}/{head.location}"
 
 
-def _is_iceberg(definition: Definition) -> bool:
-    return FORMAT_VERSION in definition.protocol
-
-
 def _hints(storage: Storage, head: Head, definition: Definition) -> Hints | None:
     """Hints for tables whose columns are found by field ids."""
-    return DocumentHints(storage, head, definition) if _is_iceberg(definition) else None
+    return DocumentHints(storage, head, definition) if format_of(head).columns_by_id else None
 
 
-def _equality(storage: Storage, head: Head, definition: Definition) -> Equality | None:
+def _equality(storage: Storage, head: Head) -> Equality | None:
     """The function that finds the equality deletes of a file."""
-    return DeletedRows(storage, head).equality if _is_iceberg(definition) else None
+    return DeletedRows(storage, head).equality if format_of(head).columns_by_id else None
 
 
-def _deleted(storage: Storage, head: Head, definition: Definition) -> Deleted:
+def _deleted(storage: Storage, head: Head) -> Deleted:
     """The function that finds the deleted positions of a file."""
-    if _is_iceberg(definition):
-        return DeletedRows(storage, head).positions
-    return Vectors(storage, head).positions
+    found = DeletedRows if format_of(head).columns_by_id else Vectors
+    return found(storage, head).positions

@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.errors import VersionNotFound
+from lakeward.formats.delta.mapping import needs_engine
 from lakeward.formats.iceberg.summary import SNAPSHOT_ID
+from lakeward.formats.registry import format_of
 from lakeward.log import commits, definitions, files
 from lakeward.log.database import Session
 from lakeward.model.clock import to_datetime, to_ms
@@ -21,7 +23,7 @@ from lakeward.model.expressions.where import parse
 from lakeward.model.file import LoggedFile
 from lakeward.model.schema import Schema
 from lakeward.read.plan import plan, to_prune_by
-from lakeward.read.scan import check_columns, needs_engine, read_files, read_published
+from lakeward.read.scan import check_columns, read_files, read_published
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class TableSnapshot:
     @property
     def snapshot_id(self) -> int | None:
         """The Iceberg snapshot that other engines know this version by, where there is one."""
-        if self.head.format != "iceberg":
+        if not format_of(self.head).has_catalog:
             return None
         with self.context.database.read() as session:
             found = commits.newest_with(session, self.head.table_id, self.version, SNAPSHOT_ID)

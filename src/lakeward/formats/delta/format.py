@@ -65,6 +65,7 @@ class DeltaFormat(Format):
     always_guarded: ClassVar[bool] = False
     begins_empty: ClassVar[bool] = False
     has_catalog: ClassVar[bool] = False
+    columns_by_id: ClassVar[bool] = False
     has_change_files: ClassVar[bool] = True
     publishes_last: ClassVar[bool] = False
 

@@ -23,12 +23,12 @@ MODE: Final = f"{SETTINGS}mode"
 
 def is_mapped(definition: Definition) -> bool:
     """Whether columns have names of their own in files."""
-    return definition.properties.get(MODE, "none") == "name"
+    return _mode(definition) == "name"
 
 
 def needs_engine(definition: Definition) -> bool:
     """Whether only delta-rs reads the files right: their columns are mapped by ids."""
-    return definition.properties.get(MODE) == "id"
+    return _mode(definition) == "id"
 
 
 def unmapped(schema: Schema) -> Schema:
@@ -49,6 +49,12 @@ def physical_columns(names: Sequence[str], definition: Definition) -> list[str]:
 def physical_condition(where: Expression, definition: Definition) -> Expression:
     """A condition on the table's columns as one on the columns of its files."""
     return with_columns(where, lambda column: _column(column, physical(definition).schema))
+
+
+def _mode(definition: Definition) -> str:
+    """The mode of column mapping; in other formats the property means nothing."""
+    is_delta = "minReaderVersion" in definition.protocol
+    return definition.properties.get(MODE, "none") if is_delta else "none"
 
 
 def _physical(definition: Definition) -> Definition:

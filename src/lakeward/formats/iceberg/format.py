@@ -56,6 +56,7 @@ class IcebergFormat(Format):
     always_guarded: ClassVar[bool] = True
     begins_empty: ClassVar[bool] = True
     has_catalog: ClassVar[bool] = True
+    columns_by_id: ClassVar[bool] = True
     has_change_files: ClassVar[bool] = False
     publishes_last: ClassVar[bool] = True
 

@@ -1,9 +1,8 @@
 """The contract of branches, which each format implements.
 
 A branch is a zero-copy working copy of one version of one table, in a directory below the table.
-Any engine works on it, and one commit of the table takes the net result. Everything in the
-directory belongs to the transaction, or to the named branch, that the directory is called after.
-Data files that the commit adds stay in their place; the rest is deleted when the branch ends.
+Any engine works on it, and one commit of the table takes the net result. The directory belongs to
+one transaction or named branch. Data files that the commit adds stay in it; the rest is deleted.
 """
 
 from __future__ import annotations
@@ -65,18 +64,11 @@ class Branch(ABC):
         whole: bool = True,
         base: Iterable[LoggedFile] | None = None,
     ) -> Self:
-        """Make a branch for a transaction, which must be registered before.
+        """Make a branch for the transaction `owner`, which must be registered before.
 
-        Args:
-            context: Of the lake.
-            owner: The transaction's id.
-            head: The table at the version to branch from.
-            definition: At that version.
-            whole: Whether the branch gets the base's files. If not, `complete` may add them later.
-            base: The base's files where they are not those of the version in the log.
-
-        Raises:
-            UnsupportedFeature: The table uses a feature that branches do not support.
+        With `whole` it gets the base's files: those of the version in the log, or `base`. Without,
+        `complete` may add them later. Raises `UnsupportedFeature` if the table cannot have
+        branches.
         """
         cls.check(definition, str(head.name))
         out = cls(context, head, definition, note(context, owner, head), is_whole=whole)
@@ -153,17 +145,10 @@ class Branch(ABC):
     def net(self, *, evolve: bool = False, differ: Differ | None = None) -> Net:
         """The net effect of the branch's commits; the files that it adds are synced to disk.
 
-        Where the table has a change feed and several statements changed rows, change files with
-        the difference of rows are written.
-
-        Args:
-            evolve: Whether the branch may have changed the table's columns and properties.
-            differ: The engine that writes the rows by which two small tables differ.
-
-        Raises:
-            UnsupportedFeature: The branch changed what may not change, or its change feed needs
-                an engine and there is none.
-            CorruptTable: Its metadata cannot be read.
+        If the table has a change feed and several statements changed rows, `differ` compares rows
+        and writes change files. With `evolve` the branch may have changed columns and properties.
+        Raises `CorruptTable`, and `UnsupportedFeature` for changes that are not allowed or without
+        a `differ`.
         """
 
     def fill(self, change: Change, net: Net, operations: Sequence[Operation] = ()) -> None:
@@ -172,11 +157,7 @@ class Branch(ABC):
         If the change has scopes already, they cover all rows that the branch's statements looked
         at; if it has none and a statement looked at rows, the scope is the whole table. The change
         is fixed to its base version, because the branch's statements cannot be run again.
-
-        Args:
-            change: Of the table.
-            net: From `net` or `look`.
-            operations: What was run, for formats whose commits do not record it.
+        `operations` are what was run, for formats whose commits do not record it.
         """
         change.added.extend(net.added)
         for file in net.removed:

@@ -123,15 +123,8 @@ def _kept(session: Session, head: Head, branch: LoggedBranch) -> list[str]:
 def _row(
     context: LakeContext, owner: str, head: Head, directory: str, name: str | None
 ) -> LoggedBranch:
-    return LoggedBranch(
-        head.table_id,
-        _noted(head, directory),
-        owner,
-        name,
-        head.version,
-        context.actor,
-        now_ms(),
-    )
+    place = _noted(head, directory)
+    return LoggedBranch(head.table_id, place, owner, name, head.version, context.actor, now_ms())
 
 
 def _noted(head: Head, directory: str) -> str:

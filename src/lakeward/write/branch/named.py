@@ -16,6 +16,7 @@ from lakeward.context import LakeContext
 from lakeward.engines.datafusion import write_difference
 from lakeward.errors import AlreadyExists, Conflict, InvalidInput, InvalidName, NotFound
 from lakeward.formats.delta.changes import Difference
+from lakeward.formats.delta.mapping import needs_engine
 from lakeward.formats.net import Net
 from lakeward.log import audit, branches, catalog, commits, definitions, heads
 from lakeward.log.branches import LoggedBranch
@@ -24,7 +25,6 @@ from lakeward.model import arguments
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head, Isolation, new_transaction_id
 from lakeward.model.names import TableName
-from lakeward.read.scan import needs_engine
 from lakeward.storage.base import Storage
 from lakeward.write.branch.base import Branch, Differ
 from lakeward.write.branch.classes import branch_class
@@ -46,12 +46,12 @@ class BranchDiff:
     Attributes:
         table: Its name.
         base_version: The version that the branch was made from.
-        version: The table's newest.
+        version: The table's newest version.
         operations: What was done on the branch, in order.
-        files_added: How many files would come.
-        files_removed: How many files would go.
-        rows_added: Rows in the files that would come, deleted ones not counted.
-        rows_removed: Rows in the files that would go.
+        files_added: How many files would be added.
+        files_removed: How many files would be removed.
+        rows_added: Rows in the files that would be added, without deleted ones.
+        rows_removed: Rows in the files that would be removed.
         is_evolved: Whether columns or properties would change.
         conflict: The conflicting change of others since then; None where there is none.
     """
@@ -82,11 +82,8 @@ class NamedBranch:
 def create(context: LakeContext, name: str, tables: Iterable[TableName]) -> NamedBranch:
     """Make a branch of tables, all at one cut.
 
-    Raises:
-        InvalidName: The name cannot be one.
-        TableNotFound: There is no such table.
-        AlreadyExists: There is a branch of this name.
-        UnsupportedFeature: A table cannot be branched. Nothing was made.
+    Raises `InvalidName`, `TableNotFound`, `AlreadyExists`, and `UnsupportedFeature` for a table
+    that cannot be branched; then nothing was made.
     """
     if not _NAME.fullmatch(arguments.text(name, "name")):
         what = f"{name!r} is not a name for a branch."
@@ -119,8 +116,7 @@ def create(context: LakeContext, name: str, tables: Iterable[TableName]) -> Name
 def get(context: LakeContext, name: str) -> NamedBranch:
     """A named branch; tables that its maker did not finish are finished first.
 
-    Raises:
-        NotFound: There is none of this name, or it was published.
+    Raises `NotFound` if there is none of this name, or it was published.
     """
     with context.database.read() as session:
         rows = [r for r in branches.named(session) if r.name == name]
@@ -145,17 +141,10 @@ def diff(context: LakeContext, branch: NamedBranch) -> list[BranchDiff]:
 def stage(
     context: LakeContext, tx: Transaction, branch: NamedBranch, differ: Differ | None
 ) -> dict[TableName, Net]:
-    """Make the changes on a branch part of a transaction; new rows are checked like appends.
+    """Make the changes on a branch part of `tx`, a new transaction of the branch's own id.
 
-    Args:
-        context: The lake's.
-        tx: A new one, of the branch's own id.
-        branch: The branch.
-        differ: The engine that compares rows for the change feed of several statements; delta-rs
-            when None.
-
-    Raises:
-        ConstraintViolation: Rows violate a check of their table.
+    New rows are checked like appended ones: raises `ConstraintViolation`. `differ` compares rows
+    for the change feed of several statements; delta-rs when None.
     """
     out: dict[TableName, Net] = {}
     differ = differ or _delta_rs_differ(context.storage)
@@ -171,7 +160,7 @@ def stage(
 def publish(
     context: LakeContext, tx: Transaction, branch: NamedBranch, differ: Differ | None
 ) -> CommitResult:
-    """Commit all changes on a branch, and clean up after it; the arguments are those of `stage`."""
+    """Commit all changes on a branch as `stage` does, and clean up after it."""
     if tx._is_replay():
         return tx.commit()
     try:
@@ -188,7 +177,7 @@ def publish(
 
 
 def drop(context: LakeContext, branch: NamedBranch) -> None:
-    """Delete a branch with all that was written on it."""
+    """Delete a branch and all files written on it."""
     with context.database.write() as session:
         for table in branch.tables.values():
             if heads.by_id(session, table.head.table_id) is not None:
@@ -243,7 +232,7 @@ def _check_new(context: LakeContext, change: Change, net: Net) -> None:
 
 
 def _working(context: LakeContext, session: Session, row: LoggedBranch) -> Branch:
-    """A table of a named branch, with its head as it was when the branch was made."""
+    """A table of a named branch, with its head at the branch's base version."""
     now = heads.ever_by_id(session, row.table_id)
     made = commits.one(session, row.table_id, row.base_version)
     number, definition = definitions.at(session, row.table_id, row.base_version)

@@ -19,12 +19,13 @@ from lakeward.engines.arrow.keys import KeyIndex, Pairs, Positions, picked
 from lakeward.engines.arrow.partition import completed
 from lakeward.engines.arrow.row_groups import POSITION
 from lakeward.errors import UnsupportedFeature
+from lakeward.formats.delta.mapping import needs_engine
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression, Or
 from lakeward.model.expressions.sides import targets
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.read.plan import file_always_matches
-from lakeward.read.scan import needs_engine, read_files, read_numbered
+from lakeward.read.scan import read_files, read_numbered
 from lakeward.storage.base import Storage
 from lakeward.write.plan.change import Change
 from lakeward.write.plan.key_blocks import FoundPairs, pairs_among

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput, UnsupportedFeature
+from lakeward.formats.delta.mapping import needs_engine
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
@@ -19,7 +20,7 @@ from lakeward.model.file import LIVE, DataFile, LoggedFile
 from lakeward.model.keys import keys_of
 from lakeward.model.types import Field
 from lakeward.read.plan import file_may_match, to_prune_by
-from lakeward.read.scan import needs_engine, read_files
+from lakeward.read.scan import read_files
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write.plan.change import (
     Added,

@@ -1,0 +1,117 @@
+"""The metadata documents of an Iceberg branch, and what may change on one.
+
+Files are rewritten rather than marked as deleted there, because the net effect of a branch is files
+added and files removed.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import orjson
+
+from lakeward.errors import UnsupportedFeature
+from lakeward.formats.iceberg.definition import FORMAT_VERSION
+from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
+from lakeward.model.definition import Definition
+
+_WRITABLE: Final = 2
+_SETTINGS: Final = {
+    "write.delete.mode": "copy-on-write",
+    "write.update.mode": "copy-on-write",
+    "write.merge.mode": "copy-on-write",
+    # What the table has stays in the manifests it is in, so that only new ones need reading.
+    "commit.manifest-merge.enabled": "false",
+    "write.wap.enabled": "false",
+    "write.metadata.delete-after-commit.enabled": "false",
+}
+_UNCHANGED: Final = ("schemas", "current-schema-id", "partition-specs", "default-spec-id")
+"""The parts of a document that may not change on a branch."""
+
+
+def check_branchable(definition: Definition, table: str) -> None:
+    """Raise `UnsupportedFeature` for a version of the format that the lake cannot commit."""
+    version = definition.protocol[FORMAT_VERSION]
+    if version != _WRITABLE:
+        what = f"Table {table} has Iceberg's format version {version}."
+        hint = "Transactions write version 2; write this one through Spark's catalog lakeward."
+        raise UnsupportedFeature(what, hint=hint, table=table)
+
+
+def first_document(base: Document, place: str, *, optional: bool) -> Document:
+    """A branch's first document: the table's newest snapshot alone, all new files below `place`.
+
+    With `optional`, columns that require a value accept nulls.
+    """
+    current = base.current
+    number = None if current is None else current["snapshot-id"]
+    metadata = f"{place}/{METADATA_DIRECTORY}"
+    own = {"write.data.path": f"{place}/data", "write.metadata.path": metadata}
+    refs: dict[str, Any] = {}
+    if number is not None:
+        refs["main"] = {"type": "branch", "snapshot-id": number}
+    body = {
+        **(_optional(base.body) if optional else base.body),
+        "properties": {**base.properties, **_SETTINGS, **own},
+        "refs": refs,
+        "statistics": [],
+        "partition-statistics": [],
+    }
+    location = f"{metadata}/00000-{uuid.uuid4()}.metadata.json"
+    if current is None:
+        return replace(base, location=location, body=body, snapshots=b"", snapshot_log=b"")
+    entry = {"timestamp-ms": current["timestamp-ms"], "snapshot-id": number}
+    return Document(location, body, orjson.dumps(current), orjson.dumps(entry), (), current)
+
+
+def check_same(first: Document, newest: Document, table: str) -> None:
+    """Raise `UnsupportedFeature` if a branch changed columns, partitioning or properties."""
+    before, after = first.body, newest.body
+    changed = [k for k in _UNCHANGED if _nonempty(after.get(k)) != _nonempty(before.get(k))]
+    if changed or newest.properties != first.properties:
+        what = f"A statement changed the columns, partitioning or properties of table {table}."
+        raise UnsupportedFeature(
+            what, hint="Only rows may change here; replace rows, not the table.", table=table
+        )
+
+
+def changes_rows(first: Document, newest: Document) -> bool:
+    """Whether any commit of the branch did more than move rows into other files."""
+    start, number = (_number(d.current) for d in (first, newest))
+    if number == start:
+        return True
+    known = newest.all_snapshots()
+    while number != start and number in known:
+        if (known[number].get("summary") or {}).get("operation") != "replace":
+            return True
+        number = _number(known[number], "parent-snapshot-id")
+    # If snapshots are missing before the first commit, assume that rows changed.
+    return number != start
+
+
+def _number(snapshot: Mapping[str, Any] | None, key: str = "snapshot-id") -> int:
+    found = (snapshot or {}).get(key)
+    return 0 if found is None else int(found)
+
+
+def _nonempty(value: Any) -> Any:
+    """A part of a document without empty lists and nulls, which some engines leave out."""
+    if isinstance(value, dict):
+        return {k: _nonempty(v) for k, v in value.items() if v not in ([], None)}
+    return [_nonempty(v) for v in value] if isinstance(value, list) else value
+
+
+def _optional(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A document's body with a schema whose columns, but for parts of them, require no value."""
+    number = body["current-schema-id"]
+    schemas = [_relaxed(s) if s["schema-id"] == number else s for s in body["schemas"]]
+    return {**body, "schemas": schemas}
+
+
+def _relaxed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    # Fields that identify a row must require values, so there are none.
+    kept = {k: v for k, v in schema.items() if k != "identifier-field-ids"}
+    return {**kept, "fields": [{**f, "required": False} for f in schema["fields"]]}
