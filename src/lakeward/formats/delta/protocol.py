@@ -136,24 +136,13 @@ def active_features(definition: Definition) -> set[str]:
     names = writer_features(definition.protocol) | set(
         definition.protocol.get("readerFeatures") or ()
     )
-    if int(definition.protocol["minWriterVersion"]) >= 7:
-        idle = set()
-    else:
-        idle = {"generatedColumns", "columnMapping", "identityColumns"}
     fields = list(definition.schema.walk())
-    if definition.properties.get(MODE, "none") == "none":
-        idle.add("columnMapping")
-    else:
-        idle.discard("columnMapping")
-    if any(map(is_generated, fields)):
-        idle.discard("generatedColumns")
-    else:
-        idle.add("generatedColumns")
-    if any(k.startswith("delta.identity.") for f in fields for k in f.metadata):
-        idle.discard("identityColumns")
-    else:
-        idle.add("identityColumns")
-    return names - idle
+    used = {
+        "columnMapping": definition.properties.get(MODE, "none") != "none",
+        "generatedColumns": any(map(is_generated, fields)),
+        "identityColumns": any(k.startswith("delta.identity.") for f in fields for k in f.metadata),
+    }
+    return names - {name for name, is_used in used.items() if not is_used}
 
 
 def check_readable(definition: Definition, location: str) -> None:

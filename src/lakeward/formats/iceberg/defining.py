@@ -16,6 +16,7 @@ from lakeward.formats.iceberg.definition import (
     COMMENT,
     FORMAT_VERSION,
     OWN_PREFIXES,
+    check_writable,
     new_protocol,
 )
 from lakeward.formats.iceberg.document import PREVIOUS_VERSIONS
@@ -23,7 +24,6 @@ from lakeward.formats.iceberg.extra import check_installed
 from lakeward.formats.iceberg.names import NAME_MAPPING
 from lakeward.formats.iceberg.publication import full_path
 from lakeward.formats.iceberg.schema import schema_json
-from lakeward.formats.iceberg.writing import check_writable
 from lakeward.formats.partitioning import Partitioning, check_partition_name, named_terms
 from lakeward.formats.properties import (
     APPEND_ONLY,

@@ -9,8 +9,9 @@ import orjson
 
 from lakeward.errors import CorruptTable, InvalidInput, UnsupportedFeature
 from lakeward.formats.iceberg.document import Document
+from lakeward.formats.iceberg.extra import check_installed
 from lakeward.formats.iceberg.names import NAME_MAPPING
-from lakeward.formats.iceberg.schema import parse_schema, schema_json, schema_notes
+from lakeward.formats.iceberg.schema import not_written, parse_schema, schema_json, schema_notes
 from lakeward.formats.iceberg.spec import last_partition_id, parse_specs, spec_json
 from lakeward.formats.iceberg.values import from_json
 from lakeward.model.commit import Head
@@ -30,6 +31,7 @@ _CONSTRAINT: Final = "lakeward.constraint."
 OWN_PREFIXES: Final = (NAME, CREATED, _COLUMNS, _CONSTRAINT)
 """What the names of properties begin with that the lake keeps for itself."""
 _OWN: Final = (NAME, CREATED, COMMENT, _COLUMNS, NAME_MAPPING)
+_WRITABLE: Final = (2,)
 _UNSORTED: Final = {"order-id": 0, "fields": []}
 
 
@@ -40,6 +42,20 @@ def new_protocol(properties: Mapping[str, str]) -> dict[str, Any]:
         what = f"Iceberg's format version {asked} cannot be written by the embedded engine."
         raise UnsupportedFeature(what, hint="Use 2, or write the table with Spark.")
     return {FORMAT_VERSION: 2}
+
+
+def check_writable(definition: Definition, table: str) -> None:
+    """Raise `UnsupportedFeature` or `MissingExtra` if the embedded engine cannot write."""
+    check_installed()
+    version = definition.protocol[FORMAT_VERSION]
+    if version not in _WRITABLE:
+        what = f"Table {table} has Iceberg's format version {version}."
+        hint = "The embedded engine writes version 2; write it with Spark."
+        raise UnsupportedFeature(what, hint=hint, table=table)
+    for column, kind in not_written(definition.schema):
+        what = f"Column {column} of table {table} has the Iceberg type {kind}."
+        hint = "The embedded engine only reads columns of this type; write the table with Spark."
+        raise UnsupportedFeature(what, hint=hint, table=table, column=column)
 
 
 def new_document(

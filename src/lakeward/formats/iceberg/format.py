@@ -15,8 +15,8 @@ from lakeward.context import LakeContext
 from lakeward.errors import CorruptTable, ForeignCommit
 from lakeward.formats.background import BackgroundWorker
 from lakeward.formats.base import Adoption, Format, Ratified, TakeOver
-from lakeward.formats.iceberg import adopting, defining, writing
-from lakeward.formats.iceberg.definition import new_document
+from lakeward.formats.iceberg import adopting, defining
+from lakeward.formats.iceberg.definition import check_writable, new_document
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
 from lakeward.formats.iceberg.hint import publish_hint, renew_hints
 from lakeward.formats.iceberg.history import read_anew, read_drift
@@ -86,7 +86,7 @@ class IcebergFormat(Format):
 
     def check_writable(self, definition: Definition, table: str) -> None:
         """Check the format version and the types of columns."""
-        writing.check_writable(definition, table)
+        check_writable(definition, table)
 
     def write_commit(
         self, context: LakeContext, session: Session, member: Ratified, metadata_files: list[str]
