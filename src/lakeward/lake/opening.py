@@ -111,7 +111,7 @@ def _connected(
         with database.read() as session:
             bound = binding.read(session)
         storage = attach(asked or _warehouse(target, bound), given)
-        ownership.settle(database, storage, given, take_over=take_over, bind=bind)
+        ownership.check_and_bind(database, storage, given, take_over=take_over, bind=bind)
     except BaseException:
         database.close()
         raise
@@ -133,7 +133,7 @@ def _made(
             raise error from None
     database = connect(target)
     try:
-        ownership.settle(database, storage, given, take_over=take_over, bind=True)
+        ownership.check_and_bind(database, storage, given, take_over=take_over, bind=True)
     except BaseException:
         database.close()
         raise

@@ -1,10 +1,9 @@
-"""The store copied, exported and imported, while others go on working.
+"""Backups, exports and imports of the store, while others go on working.
 
-An export is a zip of one Parquet file per log table, taken from one consistent state, with a
-manifest of row counts and checksums. It can be imported into an empty store of either database, so
-it is also the way from SQLite to PostgreSQL and back. Locks stay behind: whoever holds one works
-with the store that was copied, not with the copy. A backup of a SQLite store is a SQLite file that
-can be put in its place as it is.
+An export is a zip of one Parquet file per log table, from one consistent snapshot, with a manifest
+of row counts and checksums. It can be imported into an empty store of either database, so it also
+moves a store from SQLite to PostgreSQL and back. Locks are not copied: they belong to the original.
+A backup of a SQLite store is a SQLite file that can replace it.
 """
 
 from __future__ import annotations
@@ -45,16 +44,12 @@ class StoreCopy:
 
 
 def backup(database: Database, target: Path) -> StoreCopy:
-    """Copy the store: a SQLite file of a SQLite store, an export of a PostgreSQL one.
-
-    Raises:
-        AlreadyExists: The target exists; it is left alone.
-    """
+    """Copy the store: a SQLite file of a SQLite store, an export of a PostgreSQL one."""
     if not isinstance(database, SqliteDatabase):
         return export(database, target)
-    with _new_file(target) as aside:
-        database.copy_to(aside)
-        copy = SqliteDatabase(aside, create=False)
+    with _new_file(target) as temporary:
+        database.copy_to(temporary)
+        copy = SqliteDatabase(temporary, create=False)
         try:
             with copy.read() as session:
                 rows = {t: copying.count(session, t) for t in COPIED}
@@ -64,17 +59,13 @@ def backup(database: Database, target: Path) -> StoreCopy:
 
 
 def export(database: Database, target: Path) -> StoreCopy:
-    """Export the store as a zip of Parquet files.
-
-    Raises:
-        AlreadyExists: The target exists; it is left alone.
-    """
+    """Export the store as a zip of Parquet files; `AlreadyExists` if the target exists."""
     rows: dict[str, int] = {}
     with (
-        _new_file(target) as aside,
+        _new_file(target) as temporary,
         tempfile.TemporaryDirectory(dir=target.absolute().parent) as scratch,
         database.read() as session,
-        zipfile.ZipFile(aside, "w", zipfile.ZIP_STORED) as archive,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
     ):
         checksums = {}
         for table in COPIED:
@@ -94,14 +85,7 @@ def export(database: Database, target: Path) -> StoreCopy:
 
 
 def import_into(database: Database, storage: Storage, source: Path) -> StoreCopy:
-    """Import an export into an empty store, all of it or nothing.
-
-    Raises:
-        WrongWarehouse: The warehouse holds none of its tables. Nothing was changed.
-        NotFound: There is no such file.
-        StoreCorrupt: The file is no export, or damaged. Nothing was changed.
-        AlreadyExists: The store is not empty.
-    """
+    """Import an export into an empty store, all of it or nothing; see `lake.import_store`."""
     if not source.exists():
         what = f"There is no file {source}."
         raise NotFound(what, path=str(source))
@@ -128,7 +112,7 @@ def import_into(database: Database, storage: Storage, source: Path) -> StoreCopy
 
 @contextmanager
 def _new_file(target: Path) -> Generator[Path]:
-    """A file written aside that gets its name only when it is whole."""
+    """A temporary file that is synced and renamed to the target at the end."""
     target = target.absolute()
     if target.exists():
         what = f"{target} exists already."
@@ -136,18 +120,18 @@ def _new_file(target: Path) -> Generator[Path]:
     if not target.parent.is_dir():
         what = f"There is no directory {target.parent}."
         raise InvalidInput(what, path=str(target))
-    aside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        aside.touch(exist_ok=False)
-        yield aside
-        with aside.open("rb") as whole:
+        temporary.touch(exist_ok=False)
+        yield temporary
+        with temporary.open("rb") as whole:
             os.fsync(whole.fileno())
-        aside.rename(target)
+        temporary.rename(target)
     except OSError as error:
         what = f"{target} cannot be written: {error.strerror}."
         raise StorageError(what, hint="Check permissions and space.", path=str(target)) from error
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _write(session: Session, table: str, target: Path) -> int:

@@ -1,13 +1,12 @@
-"""Whether a store and a warehouse belong together, checked whenever a lake is opened.
+"""Checks that a store and a warehouse belong together, whenever a lake is opened.
 
-The store records an identity and the place of its warehouse; the warehouse holds the identity and
-the place of its store in a marker file. A warehouse without the store's identity, a store that the
-marker does not name, and a copy of a warehouse beside the original are refused. A lake that is one
-directory may be moved: its store is named by a path below the warehouse.
+The store records an identity and the place of its warehouse; a marker file in the warehouse holds
+the identity and the place of its store. Refused are a warehouse without the store's identity, a
+store that the marker does not name, and a copy of a warehouse beside the original. A lake that is
+one directory may be moved: the marker names its store by a path below the warehouse.
 
 The marker is written with put-if-absent, inside the database transaction that records the identity.
-Where a process dies between the two, the marker names a store that records nothing yet, and the
-next to open the lake completes it.
+If a process dies between the two, the next one to open the lake completes it.
 """
 
 from __future__ import annotations
@@ -42,11 +41,9 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What a warehouse knows of its store.
+    """The identity that the store records too, and the store's place.
 
-    Attributes:
-        identity: The id that the store records, too.
-        store: The store's place: a path below the warehouse, a full path, or a server's ids.
+    The place is a path below the warehouse, a full path, or a server's ids.
     """
 
     identity: str
@@ -54,11 +51,7 @@ class Marker:
 
 
 def read_marker(storage: Storage) -> Marker | None:
-    """The marker of a warehouse; None where it has none.
-
-    Raises:
-        WrongWarehouse: The marker cannot be understood.
-    """
+    """Read the marker of a warehouse, or None; `WrongWarehouse` where it cannot be understood."""
     try:
         data = storage.read(MARKER)
     except FileMissing:
@@ -86,15 +79,7 @@ def default_warehouse(target: str, bound: Binding | None) -> str | None:
 
 
 def check_free(storage: Storage, *, take_over: bool) -> None:
-    """Refuse to make a new store for a warehouse that has one.
-
-    Args:
-        storage: The warehouse.
-        take_over: Whether the new store may replace one that is gone.
-
-    Raises:
-        WrongWarehouse: It has one.
-    """
+    """Refuse a new store for a warehouse that has one; `take_over` allows it if that is gone."""
     marker = read_marker(storage)
     if marker is None:
         return
@@ -103,10 +88,10 @@ def check_free(storage: Storage, *, take_over: bool) -> None:
     _check_gone(storage, marker)
 
 
-def settle(
+def check_and_bind(
     database: Database, storage: Storage, given: Mapping[str, Any], *, take_over: bool, bind: bool
 ) -> None:
-    """Check that a store and a warehouse belong together; bind them where neither is bound yet.
+    """Check that a store and a warehouse belong together; bind them if neither is bound yet.
 
     Args:
         database: The store.
@@ -114,9 +99,6 @@ def settle(
         given: Storage options, to look at the recorded warehouse where that is another one.
         take_over: Bind a store without tables to a warehouse whose own store is gone.
         bind: Whether a store of an earlier version, which has tables, may be bound now.
-
-    Raises:
-        WrongWarehouse: They do not belong together. Nothing was written.
     """
     marker = read_marker(storage)
     with database.read() as session:
@@ -158,11 +140,7 @@ def rebind(database: Database, session: Session, storage: Storage) -> None:
 def _bind(database: Database, storage: Storage, seen: Marker | None, *, anew: bool) -> None:
     """Record one identity in store and warehouse, unless another process already did.
 
-    Args:
-        database: The store.
-        storage: The warehouse.
-        seen: The marker that the warehouse has.
-        anew: Replace that marker, so that whatever store it named is refused from now on.
+    With `anew` the marker `seen` is replaced, so that the store it named is refused from now on.
     """
     with database.write() as session:
         database.lock_schema(session)
@@ -215,7 +193,7 @@ def _check(
 
 
 def _not_ours(bound: Binding, marker: Marker | None, storage: Storage, own: str) -> tuple[str, str]:
-    """What is wrong with a warehouse that does not hold the store's identity, and what to do."""
+    """The message and hint for a warehouse that does not hold the store's identity."""
     if bound.warehouse != _full(storage):
         what = f"{storage.root} is not the warehouse of this store, which is {bound.warehouse}."
         return what, f"Open the lake without warehouse=, or with {bound.warehouse}. {RELOCATE}"
@@ -248,11 +226,7 @@ def _check_gone(storage: Storage, marker: Marker) -> None:
 
 
 def check_found(storage: Storage, known: list[Head]) -> bool:
-    """Whether all tables of a store are found in a warehouse that is to be bound to it.
-
-    Raises:
-        WrongWarehouse: None of them is.
-    """
+    """Whether a warehouse holds all tables of a store; `WrongWarehouse` if it holds none."""
     inside = [h for h in known if not is_full(h.location) and h.published >= 0]
     missing = [str(h.name) for h in inside if not _is_found(storage, h)]
     if missing and len(missing) == len(inside):

@@ -1,10 +1,9 @@
-"""A lost store rebuilt from what is published: Delta logs and Iceberg metadata.
+"""Rebuilds a lost store from the published files: Delta logs and Iceberg metadata.
 
-Every table that this lake guarded, or made, tells its name, its schema with field ids, its history
-and the transactions that its versions belong to. What was ratified and not yet published when the
-store was lost is gone with it: a transaction that is there with some of its tables only is
-reported. An Iceberg document that nothing vouches for is left out: its commit was never
-acknowledged.
+The published files of every table that this lake guarded or made have its name, its schema with
+field ids, its history and the ids of its transactions. Commits that were ratified and not published
+are lost with the store; a transaction of which some tables are missing is reported. An Iceberg
+document that no other file vouches for is left out: its commit was never acknowledged.
 """
 
 from __future__ import annotations
@@ -51,11 +50,7 @@ class Rebuilt:
 
 
 def rebuild(context: LakeContext) -> Rebuilt:
-    """Fill an empty store from what is published below the warehouse.
-
-    Raises:
-        AlreadyExists: The store has tables.
-    """
+    """Fill an empty store from the published files; `AlreadyExists` if the store has tables."""
     with context.database.read() as session:
         if heads.all_heads(session):
             what = f"The store {context.database.label} has tables already."
@@ -80,13 +75,7 @@ def is_published_below(place: str) -> tuple[bool, str]:
 
 @dataclass
 class _Rebuilding:
-    """A rebuilding under way.
-
-    Attributes:
-        found: Names with their newest versions.
-        skipped: What was left out, with the reason.
-        ratified: Transactions that surely happened.
-    """
+    """The state of a rebuild; `ratified` are the transactions that certainly happened."""
 
     context: LakeContext
     found: dict[str, int] = field(default_factory=dict)
@@ -95,7 +84,7 @@ class _Rebuilding:
     _candidates: dict[str, Candidates] = field(default_factory=dict)
 
     def look_at(self, log: str, location: str) -> None:
-        """Learn which transactions a table vouches for."""
+        """Collect the transactions that a table vouches for."""
         with suppress(LakewardError):
             if log == METADATA_DIRECTORY:
                 found = self._candidates[location] = Candidates.at(self.context.storage, location)
@@ -105,7 +94,7 @@ class _Rebuilding:
                 self.ratified.update(c.info.transaction_id for c in history.commits)
 
     def take(self, log: str, location: str) -> None:
-        """Take a table in, unless there is a reason against it."""
+        """Adopt a table, or note why it is skipped."""
         try:
             if log == METADATA_DIRECTORY:
                 self._take_iceberg(location)
@@ -142,7 +131,7 @@ class _Rebuilding:
 
 
 def _locations(storage: Storage) -> Iterator[tuple[str, str]]:
-    """Directories with published metadata, and of which kind; what lies below is their business."""
+    """Directories with published metadata, and its kind; nothing below them is searched."""
     stack = [""]
     while stack:
         directory = stack.pop()
@@ -178,7 +167,7 @@ def _parsed(name: str | None) -> TableName | None:
 
 
 def _register(context: LakeContext) -> list[tuple[str, int, int]]:
-    """Give every transaction its row again, so that it can be asked for by id."""
+    """Insert a row for every transaction; return those that miss tables."""
     expected: dict[str, int] = {}
     present: Counter[str] = Counter()
     with context.database.write() as session:

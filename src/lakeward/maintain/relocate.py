@@ -1,10 +1,9 @@
-"""A lake whose files were moved or copied, made whole at its new place.
+"""Relocates a lake whose files were moved or copied: rewrites everything that names them in full.
 
-The user moves the files; this rewrites what names them in full. The files are looked for first, and
-nothing is changed where one is missing. Then Iceberg metadata is written anew beside the old, and
-one database transaction names it, moves the log's full names, and gives the store and the warehouse
-a new identity: that is when the lake is moved. Whoever dies before leaves files that nothing leads
-to, and the command may be run again.
+First it checks that all files are there. Then it writes Iceberg metadata beside the old, and one
+database transaction names the new metadata, changes full paths in the log, and gives the store and
+the warehouse a new identity. A process that dies before that leaves unused files, and the command
+may be run again.
 """
 
 from __future__ import annotations
@@ -17,12 +16,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from lakeward.context import LakeContext
-from lakeward.errors import (
-    Conflict,
-    FileMissing,
-    Locked,
-    UnsupportedFeature,
-)
+from lakeward.errors import Conflict, FileMissing, Locked, UnsupportedFeature
 from lakeward.formats.delta.moved_logs import moved_checkpoint, moved_commit, moved_vector
 from lakeward.formats.delta.publication import LOG_DIRECTORY
 from lakeward.formats.delta.vectors import escaped
@@ -69,19 +63,7 @@ class Relocated:
 
 
 def relocate(context: LakeContext, *, dry_run: bool = False) -> Relocated:
-    """Bind a store to the place where its warehouse's files are now.
-
-    Args:
-        context: The lake's, at its new place.
-        dry_run: Look and count, and change nothing.
-
-    Raises:
-        WrongWarehouse: The warehouse belongs to another lake.
-        FileMissing: Files of the newest versions are not there. Nothing was changed.
-        Locked: A transaction is open.
-        UnsupportedFeature: Something in the lake cannot be moved. Nothing was changed.
-        Conflict: Somebody committed meanwhile. Nothing was changed.
-    """
+    """Bind a store to the place where its warehouse's files are now; see `lakeward.relocate`."""
     with context.database.read() as session:
         bound = binding.read(session)
         known = heads.all_heads(session)
@@ -113,15 +95,11 @@ def relocate(context: LakeContext, *, dry_run: bool = False) -> Relocated:
 
 @dataclass
 class _Work:
-    """What is to be written and changed.
+    """The files to write and the rows to change.
 
-    Attributes:
-        pointers: Rows of the Iceberg catalogs, each with its table's new document.
-        heads: The documents that heads stand for, each with its new one.
-        files: Rows of files that name them anew.
-        change_files: Rows of change files that name them anew.
-        logs: Directories of Delta tables and branches whose logs name files in full.
-        documents: First documents of Iceberg branches, which keep their names.
+    `pointers` are rows of the Iceberg catalogs with their new documents, `heads` the documents of
+    heads with their new ones, `logs` the directories of Delta tables and branches whose logs name
+    files in full, `documents` the first documents of Iceberg branches, which keep their names.
     """
 
     context: LakeContext
@@ -140,7 +118,7 @@ class _Work:
         return Move(tuple(map(escaped, self.move.old)), escaped(self.move.new))
 
     def plan(self, entered: list[tuple[str, str, str, str]]) -> None:
-        """Prepare all of it in memory."""
+        """Prepare all files and rows in memory."""
         for row in entered:
             if self.move.inside(row[3]) is not None:
                 self.pointers.append((row, self.metadata.document(row[3])))
@@ -174,7 +152,7 @@ class _Work:
         storage = self.context.storage
         storage.create_all([(storage.path_of(name), data) for name, data in self.metadata.files])
         reach("relocate.written")
-        # Repeated by whoever runs this again: names that were moved are not moved twice.
+        # May be repeated: paths that were changed are not changed twice.
         for directory in self.logs:
             self._rewrite_log(directory)
         for path, data in self.documents:
@@ -198,7 +176,7 @@ class _Work:
         reach("relocate.committed")
 
     def _plan_branch(self, directory: str) -> None:
-        """A branch is compared with its first document, which no catalog names."""
+        """Prepare the first document of a branch, which no catalog names."""
         storage = self.context.storage
         for found in storage.listing(f"{directory}/{METADATA_DIRECTORY}"):
             if document_number(found.path) == 0:
@@ -208,7 +186,7 @@ class _Work:
     def _plan_file(
         self, table_id: int, added: int, ordinal: int, path: str, vector: Any, extra: Any
     ) -> bool:
-        """Plan a row; whether it names a file anew."""
+        """Prepare a row; True when its paths change."""
         new = {
             "path": self.move(path) if is_full(path) else path,
             "deletion_vector": self._vector(vector),
@@ -233,11 +211,11 @@ class _Work:
         for delete in known[DELETE_FILES]:
             # Equality deletes name no files, so they stay as they were written.
             of_rows = EQUALITY_IDS in delete
-            anew = self.move if of_rows else partial(self._anew, kind=delete["format"])
-            delete["path"] = anew(delete["path"])
+            moved = self.move if of_rows else partial(self._rewritten, kind=delete["format"])
+            delete["path"] = moved(delete["path"])
         return dumps(known)
 
-    def _anew(self, path: str, *, kind: str) -> str:
+    def _rewritten(self, path: str, *, kind: str) -> str:
         return self.metadata.deletes(path, kind)[0]
 
     def _extra(self, text: str | None) -> str | None:
@@ -268,7 +246,7 @@ class _Work:
 
 
 def _move(context: LakeContext, bound: binding.Binding | None, known: list[Head]) -> Move:
-    """From every root that names in the lake may begin with, to where the warehouse is now."""
+    """The move from every root that paths in the lake may begin with to the warehouse's place."""
     roots: dict[str, None] = {}
     if bound is not None:
         roots[bound.warehouse] = None
@@ -303,7 +281,7 @@ def _check_idle(context: LakeContext, session: Session) -> None:
 
 
 def _check_files(context: LakeContext, known: list[Head], move: Move) -> None:
-    """See that every file of every table's newest version is there."""
+    """Check that every file of every table's newest version is there."""
     missing = [place for head in known for place in _missing(context, head, move)]
     if missing:
         shown = ", ".join(missing[:_EXAMPLES])

@@ -1,7 +1,7 @@
-"""The examination: every check over every table, one finding after another.
+"""Runs every check over every table, and collects the findings.
 
-It reads and never writes. Others may go on working: each check looks at one consistent state, in an
-order that does not take their work for damage.
+It reads and never writes. Others may go on working: each check reads one consistent snapshot, in an
+order that does not mistake their work for damage.
 """
 
 from __future__ import annotations
@@ -15,22 +15,27 @@ from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
 from lakeward.log import commits, files, heads
 from lakeward.maintain.doctor import (
-    derived_check,
     file_checks,
     iceberg_checks,
-    iceberg_litter,
     log_checks,
     published_checks,
-    statistics_check,
+    statistics_checks,
     transaction_checks,
+    unused_files,
 )
-from lakeward.maintain.doctor.patient import RESTORE, Check, Patient
-from lakeward.maintain.doctor.report import Finding, Report, Severity
+from lakeward.maintain.doctor.findings import (
+    RESTORE,
+    Check,
+    CheckedTable,
+    Finding,
+    Report,
+    Severity,
+)
 from lakeward.model.names import TableName
 
 Progress = Callable[[int, int | None], None]
 LISTED: Final = 20
-"""How many findings of one kind are told of a table; the rest is counted."""
+"""How many findings of one kind are listed for a table; the rest is counted."""
 
 STORE_CHECKS: Final[tuple[Callable[[LakeContext], Iterator[Finding]], ...]] = (
     transaction_checks.whole_transactions,
@@ -45,10 +50,10 @@ LOG_CHECKS: Final[tuple[Check, ...]] = (
     log_checks.applications,
     log_checks.change_files,
     log_checks.audit_trail,
-    statistics_check.statistics,
-    derived_check.derived_partitions,
+    statistics_checks.statistics,
+    statistics_checks.derived_partitions,
 )
-FILE_CHECKS: Final[tuple[Check, ...]] = (file_checks.data_files, file_checks.reclaimable)
+FILE_CHECKS: Final[tuple[Check, ...]] = (file_checks.data_files, unused_files.reclaimable)
 TABLE_CHECKS: Final[dict[str, tuple[Check, ...]]] = {
     "delta": (
         *LOG_CHECKS,
@@ -63,7 +68,7 @@ TABLE_CHECKS: Final[dict[str, tuple[Check, ...]]] = {
         iceberg_checks.published_document,
         iceberg_checks.listed_files,
         *FILE_CHECKS,
-        iceberg_litter.metadata_litter,
+        unused_files.metadata_litter,
     ),
 }
 _ORDER: Final = list(Severity)
@@ -74,29 +79,24 @@ def examine(
 ) -> Report:
     """Check every invariant of the store against itself and against the published files.
 
-    Args:
-        context: The lake's; open it with `repair=False` to see it as it is.
-        tables: Names; all when None.
-        progress: Called with how much is done, and of how much.
-
-    Raises:
-        TableNotFound: A name is unknown.
+    Open the lake with `repair=False` to see it as it is. `tables` are names, all when None;
+    `progress` is called with how much is done, and of how much.
     """
     started = time.monotonic()
     findings = list(_store_itself(context))
-    patients = _patients(context, tables, progress)
+    chosen_tables = _chosen(context, tables, progress)
     for check in STORE_CHECKS:
         findings += _limited(_safely(check.__name__, None, lambda c=check: c(context)))  # type: ignore[misc]
-    for patient in patients:
-        for looked in TABLE_CHECKS[patient.format]:
-            ran = _safely(looked.__name__, patient.name, lambda c=looked, p=patient: c(p))  # type: ignore[misc]
+    for table in chosen_tables:
+        for looked in TABLE_CHECKS[table.format]:
+            ran = _safely(looked.__name__, table.name, lambda c=looked, t=table: c(t))  # type: ignore[misc]
             findings += _limited(ran)
     findings.sort(key=lambda f: (_ORDER.index(f.severity), f.table or ""))
     return Report(
         findings=tuple(findings),
-        tables=len(patients),
-        versions=sum(p.versions for p in patients),
-        files=sum(p.files for p in patients),
+        tables=len(chosen_tables),
+        versions=sum(t.versions for t in chosen_tables),
+        files=sum(t.files for t in chosen_tables),
         seconds=time.monotonic() - started,
     )
 
@@ -112,9 +112,9 @@ def _store_itself(context: LakeContext) -> Iterator[Finding]:
         yield Finding(Severity.ERROR, "store-damaged", what, RESTORE)
 
 
-def _patients(
+def _chosen(
     context: LakeContext, names: Sequence[str] | None, progress: Progress | None
-) -> list[Patient]:
+) -> list[CheckedTable]:
     with context.database.read() as session:
         if names is None:
             chosen = heads.all_heads(session)
@@ -133,13 +133,15 @@ def _patients(
         if progress is not None and done % 100 == 0:
             progress(done, total)
 
-    return [Patient(context, h.table_id, str(h.name), h.format, on_progress=step) for h in chosen]
+    return [
+        CheckedTable(context, h.table_id, str(h.name), h.format, on_progress=step) for h in chosen
+    ]
 
 
 def _safely(
     check: str, table: str | None, run: Callable[[], Iterable[Finding]]
 ) -> Iterator[Finding]:
-    """Run a check. One that trips over what it reads has found something too."""
+    """Run a check; an error in it becomes a finding."""
     try:
         yield from run()
     except LakewardError as error:

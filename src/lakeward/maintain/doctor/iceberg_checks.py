@@ -14,8 +14,7 @@ from lakeward.formats.iceberg.history import is_another
 from lakeward.formats.iceberg.listing import ManifestReader, all_files, vector_id
 from lakeward.formats.iceberg.summary import SNAPSHOT_ID
 from lakeward.log import catalog, commits, definitions, files, heads
-from lakeward.maintain.doctor.patient import Patient
-from lakeward.maintain.doctor.report import Finding, Severity
+from lakeward.maintain.doctor.findings import CheckedTable, Finding, Severity
 from lakeward.model.commit import Head
 from lakeward.model.file import DataFile
 
@@ -27,7 +26,7 @@ _LOST: Final = (
 )
 
 
-def catalog_entry(table: Patient) -> Iterator[Finding]:
+def catalog_entry(table: CheckedTable) -> Iterator[Finding]:
     """The catalog has the table, and names the document of the log's newest version."""
     with table.context.database.read() as session:
         head = table.head(session)
@@ -50,7 +49,7 @@ def catalog_entry(table: Patient) -> Iterator[Finding]:
         yield table.warning("drift", what, "Nothing: the next to use the table takes it over.")
 
 
-def published_document(table: Patient) -> Iterator[Finding]:
+def published_document(table: CheckedTable) -> Iterator[Finding]:
     """The document can be read, and tells the newest version's snapshot and definition."""
     with table.context.database.read() as session:
         head = table.head(session)
@@ -84,12 +83,12 @@ def published_document(table: Patient) -> Iterator[Finding]:
             yield table.error("metadata-missing", what, _LOST)
 
 
-def _exists(table: Patient, name: str) -> bool:
+def _exists(table: CheckedTable, name: str) -> bool:
     storage = table.context.storage
     return storage.exists(storage.path_of(name))
 
 
-def listed_files(table: Patient) -> Iterator[Finding]:
+def listed_files(table: CheckedTable) -> Iterator[Finding]:
     """The manifests list exactly the files of the newest version, with their sizes and rows."""
     with table.context.database.read() as session:
         head = table.head(session)
@@ -130,7 +129,7 @@ def unknown_tables(context: LakeContext) -> Iterator[Finding]:
             yield Finding(Severity.INFO, "not-adopted", what, mend)
 
 
-def _read(table: Patient, head: Head) -> Document | Finding:
+def _read(table: CheckedTable, head: Head) -> Document | Finding:
     place = str(head.pointer)
     try:
         # Read anew: what was damaged since may be remembered whole.
@@ -143,7 +142,7 @@ def _read(table: Patient, head: Head) -> Document | Finding:
         return table.error("metadata-unreadable", what, _LOST, version=head.version)
 
 
-def _was_moved(table: Patient, head: Head) -> bool:
+def _was_moved(table: CheckedTable, head: Head) -> bool:
     """Whether the document lies in the table's directory, which is not where it is named."""
     storage = table.context.storage
     path = f"{head.location}/{METADATA_DIRECTORY}/{str(head.pointer).rpartition('/')[2]}"

@@ -8,13 +8,12 @@ from lakeward.errors import LakewardError
 from lakeward.formats.delta.protocol import is_guarded
 from lakeward.log import audit, commits, integrity
 from lakeward.log.codec import loads
-from lakeward.maintain.doctor.patient import RESTORE, Patient
-from lakeward.maintain.doctor.report import Finding
+from lakeward.maintain.doctor.findings import RESTORE, CheckedTable, Finding
 from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE
 
 
-def versions(table: Patient) -> Iterator[Finding]:
+def versions(table: CheckedTable) -> Iterator[Finding]:
     """Versions are gap-free from the first to the head, and the head is the newest of them."""
     with table.context.database.read() as session:
         head = table.head(session)
@@ -42,7 +41,7 @@ def versions(table: Patient) -> Iterator[Finding]:
             yield table.error("version-gap", f"{missing} missing.", version=before + 1)
 
 
-def times(table: Patient) -> Iterator[Finding]:
+def times(table: CheckedTable) -> Iterator[Finding]:
     """A later version has a later time."""
     with table.context.database.read() as session:
         for version, now, before in integrity.times_backwards(session, table.table_id):
@@ -53,7 +52,7 @@ def times(table: Patient) -> Iterator[Finding]:
             yield table.error("time-order", what, version=version)
 
 
-def definitions(table: Patient) -> Iterator[Finding]:
+def definitions(table: CheckedTable) -> Iterator[Finding]:
     """Each version has exactly one definition, which can be read, and the head names the last."""
     with table.context.database.read() as session:
         head = table.head(session)
@@ -81,7 +80,7 @@ def definitions(table: Patient) -> Iterator[Finding]:
     yield from _bodies(table, [r.body for r in rows], guarded=head.guarded)
 
 
-def file_ranges(table: Patient) -> Iterator[Finding]:
+def file_ranges(table: CheckedTable) -> Iterator[Finding]:
     """A file begins and ends with versions that exist, in that order, and once at a time."""
     with table.context.database.read() as session:
         for path, added, removed in integrity.bad_file_ranges(session, table.table_id):
@@ -97,7 +96,7 @@ def file_ranges(table: Patient) -> Iterator[Finding]:
             yield table.error("file-twice", what, version=again)
 
 
-def applications(table: Patient) -> Iterator[Finding]:
+def applications(table: CheckedTable) -> Iterator[Finding]:
     """What applications recorded belongs to versions that exist."""
     with table.context.database.read() as session:
         for app_id, version in integrity.lost_applications(session, table.table_id):
@@ -105,7 +104,7 @@ def applications(table: Patient) -> Iterator[Finding]:
             yield table.error("app-transaction", what, version=version)
 
 
-def change_files(table: Patient) -> Iterator[Finding]:
+def change_files(table: CheckedTable) -> Iterator[Finding]:
     """Change files belong to versions that exist."""
     with table.context.database.read() as session:
         for path, version in integrity.lost_change_files(session, table.table_id):
@@ -113,7 +112,7 @@ def change_files(table: Patient) -> Iterator[Finding]:
             yield table.error("change-file", what, version=version)
 
 
-def audit_trail(table: Patient) -> Iterator[Finding]:
+def audit_trail(table: CheckedTable) -> Iterator[Finding]:
     """The audit trail is whole: nothing was changed, removed or slipped in."""
     with table.context.database.read() as session:
         entry = audit.broken_at(session, table.head(session))
@@ -126,7 +125,7 @@ def audit_trail(table: Patient) -> Iterator[Finding]:
         yield table.error("audit-broken", what, mend)
 
 
-def _bodies(table: Patient, bodies: list[str], *, guarded: bool) -> Iterator[Finding]:
+def _bodies(table: CheckedTable, bodies: list[str], *, guarded: bool) -> Iterator[Finding]:
     for number, body in enumerate(bodies):
         try:
             found = Definition.from_json(loads(body))

@@ -1,8 +1,7 @@
-"""Mending what is safe to mend: what the log says is published, and what the dead left is closed.
+"""Repairs what is safe to repair; deletes nothing, and overwrites no file of others.
 
-An Iceberg table that somebody took out of the catalog, or renamed there, is entered again.
-
-Nothing is deleted, and nothing of anybody else is overwritten.
+It publishes commits of the log, closes transactions and pins whose lease ran out, and enters
+Iceberg tables again that somebody removed from the catalog or renamed there.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from lakeward.formats.iceberg import metadata
 from lakeward.formats.iceberg.document import parse
 from lakeward.log import catalog, heads, locks, pins, transactions
 from lakeward.log.database import Session
-from lakeward.maintain.doctor.report import Report
+from lakeward.maintain.doctor.findings import Report
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
 from lakeward.write.commit.publish import publish_again, recover
@@ -42,7 +41,7 @@ class Mended:
 
 
 def mend(context: LakeContext, report: Report) -> Mended:
-    """Publish what is owed, lost or torn, and expire the transactions and pins of the dead."""
+    """Publish missing or torn commits, and expire transactions and pins whose lease ran out."""
     with context.database.write() as session:
         now = context.database.clock_ms(session)
         expired = transactions.expire(session, now)
@@ -84,11 +83,11 @@ def _enter(context: LakeContext, name: str) -> bool:
 def _enter_again(context: LakeContext, session: Session, head: Head) -> None:
     known = {catalog.identifier(h.name) for h in heads.of_format(session, head.format)}
     for entered, pointer in catalog.pointers(session).items():
-        # Its pointer is kept: whoever renamed it may have committed since.
+        # Its pointer is kept: it may have new commits since it was renamed.
         if entered not in known and pointer and metadata.is_of(context, head, pointer):
             catalog.rename(session, entered, head.name)
             return
-    # What cannot be read is not entered: nobody could open it.
+    # A document that cannot be read is not entered.
     place = str(head.pointer)
     parse(place, metadata.reader(context)(place))
     catalog.insert(session, head.name, place)

@@ -16,8 +16,7 @@ from lakeward.formats.delta.restore import state_of
 from lakeward.formats.delta.segment import Checkpoint, Segment, segment_of
 from lakeward.formats.delta.values import written_path
 from lakeward.log import commits, files
-from lakeward.maintain.doctor.patient import Definitions, Patient
-from lakeward.maintain.doctor.report import Finding
+from lakeward.maintain.doctor.findings import CheckedTable, Definitions, Finding
 from lakeward.model.commit import Commit, Head
 
 _SESSION: Final = 1000
@@ -34,7 +33,7 @@ _FORGOTTEN: Final = (
 )
 
 
-def published_commits(table: Patient) -> Iterator[Finding]:
+def published_commits(table: CheckedTable) -> Iterator[Finding]:
     """Every version that is not adopted is published as the log renders it."""
     with table.context.database.read() as session:
         head = table.head(session)
@@ -54,7 +53,7 @@ def published_commits(table: Patient) -> Iterator[Finding]:
                     yield from _compare(table, head, commit, definitions)
 
 
-def foreign_commits(table: Patient) -> Iterator[Finding]:
+def foreign_commits(table: CheckedTable) -> Iterator[Finding]:
     """No version is published that the log does not have."""
     # Listed before the head is read: whatever is ours is in the log before it is published.
     listed = _segment(table)
@@ -75,7 +74,7 @@ def foreign_commits(table: Patient) -> Iterator[Finding]:
             yield table.warning("drift", what, mend, version=version)
 
 
-def checkpoints(table: Patient) -> Iterator[Finding]:
+def checkpoints(table: CheckedTable) -> Iterator[Finding]:
     """Checkpoints can be read, the newest holds the files of its version, and the pointer fits."""
     listed = _segment(table)
     with table.context.database.read() as session:
@@ -86,7 +85,7 @@ def checkpoints(table: Patient) -> Iterator[Finding]:
     yield from _pointer(table, head, known)
 
 
-def _segment(table: Patient) -> Segment:
+def _segment(table: CheckedTable) -> Segment:
     with table.context.database.read() as session:
         location = table.head(session).location
     try:
@@ -97,7 +96,7 @@ def _segment(table: Patient) -> Segment:
 
 
 def _compare(
-    table: Patient, head: Head, commit: Commit, definitions: Definitions
+    table: CheckedTable, head: Head, commit: Commit, definitions: Definitions
 ) -> Iterator[Finding]:
     version = commit.version
     path = commit_path(head.location, version)
@@ -123,7 +122,7 @@ def _compare(
     yield table.error("published-foreign", what, _advice(table, path, commit), version=version)
 
 
-def _advice(table: Patient, path: str, known: Commit | None = None) -> str:
+def _advice(table: CheckedTable, path: str, known: Commit | None = None) -> str:
     """What to do about a file that our log does not know: a lake's own commit may be needed."""
     try:
         told = actions_of(table.context.storage.read(path)).info
@@ -135,7 +134,7 @@ def _advice(table: Patient, path: str, known: Commit | None = None) -> str:
 
 
 def _checkpoint(
-    table: Patient, head: Head, found: Checkpoint, listed: Segment, *, newest: bool
+    table: CheckedTable, head: Head, found: Checkpoint, listed: Segment, *, newest: bool
 ) -> Iterator[Finding]:
     name = found.paths[0].rpartition("/")[2]
     mend = _without(listed, name)
@@ -161,7 +160,7 @@ def _checkpoint(
         yield table.error("checkpoint-wrong", what, mend, version=found.version)
 
 
-def _pointer(table: Patient, head: Head, known: list[Checkpoint]) -> Iterator[Finding]:
+def _pointer(table: CheckedTable, head: Head, known: list[Checkpoint]) -> Iterator[Finding]:
     path = last_checkpoint_path(head.location)
     mend = f"Delete {path}: readers find their way without it, and the next checkpoint writes it."
     try:

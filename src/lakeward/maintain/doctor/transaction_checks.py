@@ -10,8 +10,7 @@ from typing import Any
 from lakeward.context import LakeContext
 from lakeward.log import integrity, locks, transactions
 from lakeward.log.codec import loads
-from lakeward.maintain.doctor.patient import RESTORE
-from lakeward.maintain.doctor.report import Finding, Severity
+from lakeward.maintain.doctor.findings import RESTORE, Finding, Severity
 from lakeward.model.clock import to_datetime
 from lakeward.model.locks import table_locks
 

@@ -1,10 +1,11 @@
-"""A table under examination: what the checks ask of it."""
+"""What checks of the doctor get, a table, and what they give, findings."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from lakeward.context import LakeContext
@@ -12,7 +13,6 @@ from lakeward.errors import TableNotFound
 from lakeward.log import heads, integrity
 from lakeward.log.codec import loads
 from lakeward.log.database import Session
-from lakeward.maintain.doctor.report import Finding, Severity
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 
@@ -21,9 +21,70 @@ RESTORE: Final = (
 )
 
 
+class Severity(StrEnum):
+    """How bad it is.
+
+    An error breaks a promise of the lake. A warning is something that is meant to pass and has not
+    yet. Information is worth knowing and nothing to worry about.
+    """
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that the doctor found.
+
+    Attributes:
+        severity: How bad it is.
+        code: What kind of thing, for programs.
+        what: What is the matter, in one sentence.
+        mend: What to do about it.
+        table: Which table, unless it is the store itself.
+        version: Which version, where it is about one.
+    """
+
+    severity: Severity
+    code: str
+    what: str
+    mend: str | None = None
+    table: str | None = None
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The outcome of an examination.
+
+    Attributes:
+        findings: Errors first, then by table.
+        tables: How many tables were looked at.
+        versions: How many versions.
+        files: How many live files.
+        seconds: How long it took.
+    """
+
+    findings: tuple[Finding, ...]
+    tables: int
+    versions: int
+    files: int
+    seconds: float
+
+    @property
+    def healthy(self) -> bool:
+        """Whether no promise of the lake is broken."""
+        return not self.of(Severity.ERROR)
+
+    def of(self, severity: Severity) -> tuple[Finding, ...]:
+        """The findings of one severity."""
+        return tuple(f for f in self.findings if f.severity is severity)
+
+
 @dataclass(frozen=True, slots=True)
 class DefinitionRow:
-    """A definition as the store has it, still as text."""
+    """A row of a definition, whose body is text."""
 
     definition_id: int
     from_version: int
@@ -32,17 +93,11 @@ class DefinitionRow:
 
 
 @dataclass
-class Patient:
-    """One table, looked at while others may go on writing it.
+class CheckedTable:
+    """One table, checked while others may go on writing it.
 
-    Attributes:
-        context: The lake's.
-        table_id: The table, whatever it is called.
-        name: Its name when the examination began.
-        format: `delta` or `iceberg`.
-        versions: How many versions were looked at so far.
-        files: How many live files were looked at so far.
-        on_progress: Called after each version and each file.
+    `name` is its name when the examination began; `versions` and `files` count what was checked;
+    `on_progress` is called after each version and each file.
     """
 
     context: LakeContext
@@ -54,11 +109,7 @@ class Patient:
     on_progress: Callable[[], None] = field(default=lambda: None)
 
     def head(self, session: Session) -> Head:
-        """The table's head as this session sees it.
-
-        Raises:
-            TableNotFound: It was dropped meanwhile.
-        """
+        """The table's head as this session sees it; `TableNotFound` if it was dropped."""
         found = heads.by_id(session, self.table_id)
         if found is None:
             what = f"The table {self.name} was dropped meanwhile."
@@ -70,28 +121,28 @@ class Patient:
         return [DefinitionRow(*row) for row in integrity.definition_rows(session, self.table_id)]
 
     def definitions(self, session: Session) -> Definitions:
-        """All definitions, to be asked by version."""
+        """All definitions, by version."""
         return Definitions(self.definition_rows(session))
 
     def error(
         self, code: str, what: str, mend: str | None = RESTORE, *, version: int | None = None
     ) -> Finding:
-        """A broken promise."""
+        """A finding that breaks a guarantee."""
         return Finding(Severity.ERROR, code, what, mend, self.name, version)
 
     def warning(
         self, code: str, what: str, mend: str | None, *, version: int | None = None
     ) -> Finding:
-        """Something that should have passed."""
+        """A finding that should be temporary."""
         return Finding(Severity.WARNING, code, what, mend, self.name, version)
 
     def info(self, code: str, what: str, mend: str | None = None) -> Finding:
-        """Something worth knowing."""
+        """A finding for information."""
         return Finding(Severity.INFO, code, what, mend, self.name)
 
 
 class Definitions:
-    """The definition that holds at a version, each read from its text once."""
+    """Finds the definition of a version; parses each definition once."""
 
     def __init__(self, rows: list[DefinitionRow]) -> None:
         self._rows = sorted(rows, key=lambda r: r.from_version)
@@ -99,11 +150,7 @@ class Definitions:
         self._read: dict[int, Definition] = {}
 
     def at(self, version: int) -> Definition:
-        """The definition at a version.
-
-        Raises:
-            LookupError: None holds there.
-        """
+        """The definition at a version; `LookupError` if there is none."""
         place = bisect_right(self._starts, version) - 1
         if place < 0:
             message = f"no definition holds at version {version}"
@@ -114,4 +161,4 @@ class Definitions:
         return found
 
 
-Check = Callable[[Patient], Iterator[Finding]]
+Check = Callable[[CheckedTable], Iterator[Finding]]
