@@ -27,6 +27,7 @@ from lakeward.errors import (
 )
 from lakeward.log.database import Session
 from lakeward.model import arguments
+from lakeward.model.clock import to_datetime
 from lakeward.stream.epoch import CommitThread, Epoch, EpochResult
 from lakeward.stream.table import Replayed, SinkTable
 from lakeward.write.transaction.lifecycle import CommitResult
@@ -78,15 +79,15 @@ class SealedEpoch:
 
     def replayed(self, context: LakeContext, tables: Sequence[SinkTable]) -> EpochResult:
         """The result when all the tables had this epoch before."""
-        found = [t.writer.committed(context, self.number, self.rows) for t in tables]
-        versions = {name: v for result in found for name, v in result.versions.items()}
+        found = [t.writer.committed(context, self.number) for t in tables]
+        first = None if found[0] is None else found[0][1]
         return EpochResult(
             self.number,
             replayed=True,
-            transaction_id=found[0].transaction_id,
-            versions=versions,
+            transaction_id=None if first is None else first.info.transaction_id,
+            versions={name: commit.version for name, commit in filter(None, found)},
             rows=self.rows,
-            timestamp=found[0].timestamp,
+            timestamp=None if first is None else to_datetime(first.timestamp_ms),
         )
 
 

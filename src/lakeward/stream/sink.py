@@ -25,11 +25,11 @@ from lakeward.write.transaction.transaction import Transaction
 class Sink(Closing):
     """A stream of rows into one table, committed by epochs.
 
-    What is written before `commit_epoch` is called is in that epoch, what is written later in the
-    next. Nobody sees anything of an epoch before it is committed, and then all of it. Used as a
-    context manager it is closed at the end; what was not committed by then is thrown away.
+    Rows written before `commit_epoch` are in that epoch, later rows in the next. Readers see
+    nothing of an epoch before it is committed, and then all of it. As a context manager the sink is
+    closed at the end, and rows that were not committed are thrown away.
 
-    Rows are not copied: do not change arrays that were handed over before their epoch is committed.
+    Rows are not copied: do not change arrays that were written before their epoch is committed.
     """
 
     def __init__(
@@ -66,27 +66,27 @@ class Sink(Closing):
 
     @property
     def writer_id(self) -> str:
-        """By which the writer is known, in all its instances."""
+        """The writer's id, the same for all its instances."""
         return self._table.writer.writer_id
 
     @property
     def generation(self) -> int:
-        """How many instances of the writer opened the table so far, this one included."""
+        """How many instances of the writer opened the table so far, including this one."""
         return self._table.writer.generation
 
     @property
     def schema(self) -> Schema:
-        """The table's, which rows must fit."""
+        """The table's schema, which rows must fit."""
         return self._table.definition.schema
 
     @property
     def expected(self) -> pa.Schema:
-        """What rows may look like, in Arrow: the table's columns, and those that changes have."""
+        """The Arrow schema of rows: the table's columns, and those of changes in mode `upsert`."""
         return self._table.expected
 
     @property
     def last_epoch(self) -> int | None:
-        """The last epoch that was committed, by whichever instance; None before the first."""
+        """The last epoch that was committed, by any instance; None before the first."""
         return self._table.writer.last
 
     @property
@@ -95,10 +95,10 @@ class Sink(Closing):
         return self._table.writer.progress
 
     def write(self, data: Any) -> None:
-        """Take rows for the current epoch; it returns as soon as they are buffered.
+        """Add rows to the current epoch; returns as soon as they are buffered.
 
-        Only when as much is waiting as `max_bytes` allows, it waits until there is room. The rows
-        of one call are taken or refused as a whole; after a refusal the sink goes on.
+        When `max_bytes` are waiting already, it waits until there is room. The rows of one call are
+        taken or refused as a whole; after a refusal the sink can be used as before.
 
         Args:
             data: An Arrow table, batch or reader, a pandas or Polars frame, or a list of dicts.
@@ -106,7 +106,7 @@ class Sink(Closing):
         Raises:
             SchemaMismatch: They do not fit the table's schema. None was taken.
             ConstraintViolation: The table's checks refuse some. None was taken.
-            EpochFailed: Rows taken before could not be staged. `discard` and write them again.
+            EpochFailed: Earlier rows could not be staged. Call `discard` and write them again.
             SinkClosed: The sink was closed, or fenced off.
         """
         self._committer.check_open()
@@ -115,11 +115,10 @@ class Sink(Closing):
     def commit_epoch(self, epoch: int, *, progress: Any = None) -> EpochResult:
         """Commit everything written since the last epoch, as one version of the table.
 
-        The epoch's number is recorded in the same commit, as the application transaction of the
-        writer. An epoch that is there already is not committed again: what was written is thrown
-        away, and the result says `replayed`. After an error nothing of the epoch is in the lake,
-        and the sink takes the epoch again from its beginning; only after `OutcomeUnknown` it is to
-        be called again as it was.
+        The same commit records the epoch's number, as the application transaction of the writer. An
+        epoch that was committed before is not committed again: what was written is thrown away, and
+        the result has `replayed`. After an error nothing of the epoch is in the lake: write the
+        epoch again from its beginning. Only after `OutcomeUnknown` call this again as it was.
 
         Args:
             epoch: The number after the last one; the first may be any.
@@ -138,10 +137,10 @@ class Sink(Closing):
     def submit_epoch(self, epoch: int, *, progress: Any = None) -> Future[EpochResult]:
         """Commit as `commit_epoch` does, in the background, while the caller goes on.
 
-        It returns what becomes of it, to be asked or waited for. Epochs are committed in the order
-        in which they were submitted, and a few at most are under way. When one fails, those behind
-        it fail as well, and the sink takes nothing until `discard`; then write again what comes
-        after `last_epoch`.
+        It returns a future of the result, and waits only while several epochs are not committed
+        yet. Epochs are committed in the order in which they were submitted. When one fails, those
+        after it fail too, and the sink takes no rows until `discard`; then write again the rows
+        that come after `last_epoch`.
         """
         self._check_alone()
         return self._committer.submit(epoch, progress)
@@ -179,7 +178,7 @@ class Sink(Closing):
         return Consumer(self, source, epoch_rows, epoch_seconds, restarts, on_epoch).run()
 
     def metrics(self) -> SinkMetrics:
-        """What happened so far, and what waits now."""
+        """Counts since the sink was opened, and what waits now."""
         return self._table.metrics()
 
     def aio(self) -> AsyncSink:
@@ -239,14 +238,13 @@ class SinkGroup(Closing):
         return next((s.progress for s in self if s.last_epoch == last), None)
 
     def write(self, name: str, data: Any) -> None:
-        """Take rows for a table; see `Sink.write`."""
+        """Add rows of a table to the current epoch; see `Sink.write`."""
         self[name].write(data)
 
     def commit_epoch(self, epoch: int, *, progress: Any = None) -> EpochResult:
         """Commit everything written to the sinks since the last epoch, by one transaction.
 
-        A table that has the epoch already keeps it as it is; the others get it. See
-        `Sink.commit_epoch`.
+        Only tables that do not have the epoch yet get it. See `Sink.commit_epoch`.
         """
         return self._committer.commit(epoch, progress)
 
@@ -270,19 +268,19 @@ class SinkGroup(Closing):
 class AsyncSink(AsyncClosing):
     """A `Sink` whose calls are awaited.
 
-    A task that writes goes on at once while there is room, and otherwise lets other tasks run.
-    Commits run in a thread. A commit whose task is cancelled goes on; commit the same epoch again
-    to learn its result.
+    A task that writes waits only while there is no room, and other tasks run meanwhile. Commits run
+    in a thread. A commit whose task is cancelled continues; commit the same epoch again to get its
+    result.
 
     Attributes:
-        sink: The sink itself, for what takes no time: `last_epoch`, `progress`, `schema`.
+        sink: The sink itself, for attributes that need no waiting: `last_epoch`, `progress`.
     """
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
 
     async def write(self, data: Any) -> None:
-        """Take rows for the current epoch; see `Sink.write`."""
+        """Add rows to the current epoch; see `Sink.write`."""
         # Converted once: a reader gives its rows only once.
         table = self.sink._table
         rows = table.accept(data)
@@ -298,7 +296,7 @@ class AsyncSink(AsyncClosing):
         await asyncio.to_thread(self.sink.discard)
 
     def metrics(self) -> SinkMetrics:
-        """What happened so far, and what waits now."""
+        """Counts since the sink was opened, and what waits now."""
         return self.sink.metrics()
 
     async def close(self) -> None:
@@ -316,7 +314,7 @@ class AsyncSinkGroup(AsyncClosing):
         return self.group[name].aio()
 
     async def write(self, name: str, data: Any) -> None:
-        """Take rows for a table; see `Sink.write`."""
+        """Add rows of a table to the current epoch; see `Sink.write`."""
         await self[name].write(data)
 
     async def commit_epoch(self, epoch: int, *, progress: Any = None) -> EpochResult:

@@ -23,12 +23,13 @@ from lakeward.engines.arrow.partition import completed
 from lakeward.engines.arrow.spill import Spill
 from lakeward.errors import Conflict, Fenced, LakewardError, TableNotFound
 from lakeward.log import commits, heads, writers
+from lakeward.log.commits import LoggedCommit
 from lakeward.log.database import Session
-from lakeward.model.clock import now_ms, to_datetime
+from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.stream.changes import Changes
-from lakeward.stream.epoch import Epoch, EpochResult
+from lakeward.stream.epoch import Epoch
 from lakeward.stream.queue import Limits, Meter, Queue, SinkMetrics
 from lakeward.write.commit.outcome import patiently
 from lakeward.write.plan.validate import Checks
@@ -116,23 +117,14 @@ class WriterInstance:
             raise Replayed(what)
         raise self._fenced(found)
 
-    def committed(self, context: LakeContext, epoch: int, rows: int) -> EpochResult:
-        """The result of an epoch that was committed before."""
+    def committed(self, context: LakeContext, epoch: int) -> tuple[str, LoggedCommit] | None:
+        """The table's name and the commit of an epoch, if the log still has it."""
         table_id = self.head.table_id
         with context.database.read() as session:
             version = writers.version_of(session, table_id, self.writer_id, epoch)
             found = None if version is None else commits.one(session, table_id, version)
             head = heads.by_id(session, table_id)
-        if found is None or head is None:
-            return EpochResult(epoch, True, None, {}, rows)
-        return EpochResult(
-            epoch,
-            replayed=True,
-            transaction_id=found.info.transaction_id,
-            versions={str(head.name): found.version},
-            rows=rows,
-            timestamp=to_datetime(found.timestamp_ms),
-        )
+        return None if found is None or head is None else (str(head.name), found)
 
     def _fenced(self, newer: writers.Writer | None) -> Fenced:
         name = str(self.head.name)
