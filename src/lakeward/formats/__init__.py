@@ -1,1 +1,1 @@
-"""How table formats spell the log: one folder each, none knows its sibling."""
+"""Table formats: a contract, and one folder for each format that implements it."""

@@ -164,18 +164,18 @@ def _checksum(lines: Sequence[dict[str, Any]]) -> bytes | None:
     adds = [line["add"] for line in lines if "add" in line]
     if len(adds) > _IN_CHECKSUM or any("deletionVector" in a for a in adds):
         return None
-    said = {key: value for line in lines for key, value in line.items() if key != "add"}
+    actions = {key: value for line in lines for key, value in line.items() if key != "add"}
     return orjson.dumps(
         {
-            "txnId": said["commitInfo"].get("txnId"),
+            "txnId": actions["commitInfo"].get("txnId"),
             "tableSizeBytes": sum(a["size"] for a in adds),
             "numFiles": len(adds),
             "numMetadata": 1,
             "numProtocol": 1,
             "setTransactions": [],
             "domainMetadata": [],
-            "metadata": said["metaData"],
-            "protocol": said["protocol"],
+            "metadata": actions["metaData"],
+            "protocol": actions["protocol"],
             "allFiles": adds,
         }
     )

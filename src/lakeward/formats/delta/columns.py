@@ -19,7 +19,7 @@ from pyarrow import csv
 from lakeward.errors import CorruptTable
 from lakeward.formats.delta.checkpoint import ADD, VECTOR
 from lakeward.formats.delta.schema import physical_name
-from lakeward.formats.delta.values import log_path, partition_text, spelled_as_they_are, stats_text
+from lakeward.formats.delta.values import log_path, partition_text, stats_text, unconverted_names
 from lakeward.formats.delta.vectors import absolute_vector, address
 from lakeward.model.file import LINE_SEPARATOR, Lines
 from lakeward.model.schema import Schema
@@ -167,11 +167,11 @@ def _extra(name: str, extra: Mapping[str, Any]) -> Any:
 
 def stats_texts(texts: pa.Array, rows: pa.Array, has_vector: pa.Array, schema: Schema) -> pa.Array:
     """Delta's `stats` of files, from the texts of `FileStats.to_json` where there are any."""
-    names = spelled_as_they_are(schema)
+    names = unconverted_names(schema)
     if names is None:
         return _one_by_one(texts, rows, has_vector, schema)
     done = _renamed(texts, rows, names)
-    # What the keys alone do not tell: no rows, missing bounds, columns that are gone, vectors.
+    # Files that need more than new keys: no rows, missing bounds, dropped columns, vectors.
     unsure = pc.or_(
         pc.or_(pc.is_null(done), has_vector),
         pc.match_substring_regex(pc.fill_null(done, ""), r':null|[{,]"[0-9]+":'),

@@ -27,7 +27,7 @@ from lakeward.model.types import (
 )
 
 MAPPED_ID: Final = "delta.columnMapping.id"
-_UNSETTLED: Final = 2**40
+_NEW_IDS: Final = 2**40
 """Ids above it were given out by the parser, so the text has none."""
 
 _MAX_NESTING: Final = 64
@@ -49,13 +49,13 @@ def evolved(text: str, previous: Schema | None) -> Schema:
     parsed = _parse(text)
     _check(parsed)
     old = previous or Schema((), 0)
-    marks = {f.id for f in parsed.walk() if f.id <= _UNSETTLED}
-    settling = _Settling(Ids(max([old.last_id, *marks])), marks, first=previous is None)
-    fields = settling.fields(parsed.fields, old.fields)
-    return Schema(fields, settling.ids.last)
+    marks = {f.id for f in parsed.walk() if f.id <= _NEW_IDS}
+    assigner = _IdAssigner(Ids(max([old.last_id, *marks])), marks, first=previous is None)
+    fields = assigner.fields(parsed.fields, old.fields)
+    return Schema(fields, assigner.ids.last)
 
 
-class _Settling:
+class _IdAssigner:
     def __init__(self, ids: Ids, marks: set[int], *, first: bool) -> None:
         self.ids = ids
         self._marks = marks
@@ -69,7 +69,7 @@ class _Settling:
 
     def field(self, new: Field, before: Field | None) -> Field:
         same = before is not None and _readable_as(before.type, new.type)
-        marked = new.id <= _UNSETTLED and new.id not in self._used
+        marked = new.id <= _NEW_IDS and new.id not in self._used
         kept = {} if before is None else before.metadata
         metadata = {k: v for k, v in kept.items() if k == WIDENED_FROM} | new.metadata
         if marked:
@@ -138,7 +138,7 @@ def _is(kind: Type, name: str) -> bool:
 
 def _parse(text: str) -> Schema:
     try:
-        return parse_schema(text, last_id=_UNSETTLED)
+        return parse_schema(text, last_id=_NEW_IDS)
     except CorruptTable as error:
         found = error.__cause__
         if isinstance(found, UnknownType) and found.kind.startswith(_FOREIGN_TYPES):

@@ -75,7 +75,7 @@ def generated_field(
 
 def expression(transform: Transform, source: Field) -> str:
     """The Spark expression whose value a generated column has."""
-    return next(_spellings(transform, source))
+    return next(_forms(transform, source))
 
 
 def derived_of(schema: Schema, protocol: Mapping[str, Any]) -> dict[int, Derived]:
@@ -103,7 +103,7 @@ def without_marks(schema: Schema) -> Schema:
     return Schema(fields, schema.last_id)
 
 
-def _spellings(transform: Transform, source: Field) -> Iterator[str]:
+def _forms(transform: Transform, source: Field) -> Iterator[str]:
     column = identifier(source.name)
     kind, width = source.type, transform.width or 0
     if transform.name != "truncate":
@@ -128,7 +128,7 @@ def _recognised(text: str, kind: Type, schema: Schema) -> tuple[Field, Transform
     sources = [f for f in schema.fields if f.name.lower() in words]
     for source in sources:
         for transform in _candidates(tokens, source.type):
-            same = any(_tokens(s) == tokens for s in _spellings(transform, source))
+            same = any(_tokens(s) == tokens for s in _forms(transform, source))
             if same and transform.result(source.type) == kind:
                 return source, transform
     return None

@@ -27,7 +27,7 @@ from lakeward.model.types import Field
 from lakeward.model.values import MAX_KEY, MIN_KEY, Value
 
 UNKNOWN: Final = "UNKNOWN"
-"""The operation of a commit that does not tell."""
+"""The operation of a commit that does not record it."""
 
 _NO_COLUMNS: Final = '{"type":"struct","fields":[]}'
 _CONSTRAINT: Final = "delta.constraints."
@@ -184,11 +184,11 @@ def commit_info_of(source: Mapping[str, Any] | None, uuid: str, version: int) ->
     return CommitInfo(
         transaction_id=str(raw.get("txnId") or f"adopted-{uuid}-{version}"),
         operation=str(raw.get("operation") or UNKNOWN),
-        parameters={k: _spelled(v) for k, v in _mapping(raw, "operationParameters").items()},
+        parameters={k: _as_text(v) for k, v in _mapping(raw, "operationParameters").items()},
         metrics=_mapping(raw, "operationMetrics"),
         actor=str(raw.get("userName") or ""),
         engine=str(raw.get("engineInfo") or ""),
-        message=None if raw.get("userMetadata") is None else _spelled(raw["userMetadata"]),
+        message=None if raw.get("userMetadata") is None else _as_text(raw["userMetadata"]),
         members=_count(tags.get("lakeward.members")),
         attempts=_count(tags.get("lakeward.attempts")),
         blind=raw.get("isBlindAppend") is True,
@@ -322,7 +322,7 @@ def _protocol(source: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _extra(action: Mapping[str, Any], path: str) -> dict[str, Any] | None:
-    """Keys of an action without a place of their own, and the path if spelled differently."""
+    """Keys of an action without a place of their own, and the path if its text differs."""
     extra = None
     if len(action) > len(_FILE_KEYS & action.keys()):
         extra = {k: v for k, v in action.items() if v is not None and k not in _FILE_KEYS}
@@ -369,7 +369,7 @@ def _mapping(source: Mapping[str, Any], name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _spelled(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 

@@ -78,7 +78,7 @@ def new_protocol(definition: Definition, *, guard: bool) -> dict[str, Any]:
     if any(map(is_generated, definition.schema.walk())):
         writer.add("generatedColumns")
     if any(not f.nullable for f in definition.schema.walk()):
-        # Spark does not even read a table whose features are spelled out and lack this one.
+        # Spark does not even read a table that lists its features without this one.
         writer.add("invariants")
     if not writer and not reader:
         return {"minReaderVersion": 1, "minWriterVersion": 2}
@@ -87,8 +87,8 @@ def new_protocol(definition: Definition, *, guard: bool) -> dict[str, Any]:
         version = 4 if fourth else 3 if "checkConstraints" in writer else 2
         return {"minReaderVersion": 1, "minWriterVersion": version}
     if reader:
-        return _spelled(_READER_FEATURES, reader, writer | reader)
-    return _spelled(1, None, writer)
+        return _with_features(_READER_FEATURES, reader, writer | reader)
+    return _with_features(1, None, writer)
 
 
 def guarded(protocol: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def guarded(protocol: Mapping[str, Any]) -> dict[str, Any]:
         reader = set(protocol.get("readerFeatures") or ())
     elif version == 2 and "columnMapping" in writer:
         version, reader = _READER_FEATURES, {"columnMapping"}
-    return _spelled(version, reader, writer)
+    return _with_features(version, reader, writer)
 
 
 def unguarded(protocol: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def _unknown(definition: Definition) -> list[str]:
     return unknown
 
 
-def _spelled(version: int, reader: set[str] | None, writer: set[str]) -> dict[str, Any]:
+def _with_features(version: int, reader: set[str] | None, writer: set[str]) -> dict[str, Any]:
     """A protocol that lists its writer features, and its reader features unless None."""
     out: dict[str, Any] = {"minReaderVersion": version, "minWriterVersion": 7}
     if reader is not None:

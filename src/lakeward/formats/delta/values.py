@@ -147,10 +147,10 @@ def stats_json(file: DataFile, schema: Schema) -> str | None:
     out: dict[str, Any] = {"numRecords": file.rows}
     stats = file.stats
     if stats is not None:
-        spellings = _spellings(schema)
-        out["minValues"] = _bounds(stats.minimum, spellings, up=False)
-        out["maxValues"] = _bounds(stats.maximum, spellings, up=True)
-        out["nullCount"] = {spellings[i][0]: n for i, n in stats.nulls.items() if i in spellings}
+        converters = _converters(schema)
+        out["minValues"] = _bounds(stats.minimum, converters, up=False)
+        out["maxValues"] = _bounds(stats.maximum, converters, up=True)
+        out["nullCount"] = {converters[i][0]: n for i, n in stats.nulls.items() if i in converters}
         if not stats.tight or file.deletion_vector is not None:
             out["tightBounds"] = False
     return orjson.dumps(out).decode()
@@ -160,45 +160,45 @@ def stats_text(text: str, rows: int | None, schema: Schema, *, has_vector: bool)
     """The same from the text of `FileStats.to_json`, for very many files."""
     if rows is None:
         return None
-    source, spellings = orjson.loads(text), _text_spellings(schema)
+    source, converters = orjson.loads(text), _converters_by_text(schema)
     out: dict[str, Any] = {
         "numRecords": rows,
-        "minValues": _bounds(source["min"], spellings, up=False),
-        "maxValues": _bounds(source["max"], spellings, up=True),
-        "nullCount": {spellings[i][0]: n for i, n in source["nulls"].items() if i in spellings},
+        "minValues": _bounds(source["min"], converters, up=False),
+        "maxValues": _bounds(source["max"], converters, up=True),
+        "nullCount": {converters[i][0]: n for i, n in source["nulls"].items() if i in converters},
     }
     if has_vector or source.get("loose"):
         out["tightBounds"] = False
     return orjson.dumps(out).decode()
 
 
-def spelled_as_they_are(schema: Schema) -> dict[int, str] | None:
+def unconverted_names(schema: Schema) -> dict[int, str] | None:
     """Column names in statistics, if the log's text of every bound is also Delta's.
 
     None if a bound's text differs, or a name could be mistaken for a field id.
     """
-    spellings = _spellings(schema)
-    if any(spell is not None or name.isdigit() for name, spell in spellings.values()):
+    converters = _converters(schema)
+    if any(convert is not None or name.isdigit() for name, convert in converters.values()):
         return None
-    return {i: name for i, (name, _) in spellings.items()}
+    return {i: name for i, (name, _) in converters.items()}
 
 
-_Spell = Callable[[Value, bool], Any]
+_Convert = Callable[[Value, bool], Any]
 
 
 @lru_cache(maxsize=256)
-def _spellings(schema: Schema) -> dict[int, tuple[str, _Spell | None]]:
+def _converters(schema: Schema) -> dict[int, tuple[str, _Convert | None]]:
     """By field id: the name in statistics, and the converter of bounds that need one."""
-    return {i: (physical_name(f), _spelling(f)) for i, f in schema.by_id.items()}
+    return {i: (physical_name(f), _converter(f)) for i, f in schema.by_id.items()}
 
 
 @lru_cache(maxsize=256)
-def _text_spellings(schema: Schema) -> dict[str, tuple[str, _Spell | None]]:
+def _converters_by_text(schema: Schema) -> dict[str, tuple[str, _Convert | None]]:
     """The same by the texts of field ids."""
-    return {str(i): spelling for i, spelling in _spellings(schema).items()}
+    return {str(i): converter for i, converter in _converters(schema).items()}
 
 
-def _spelling(field: Field) -> _Spell | None:
+def _converter(field: Field) -> _Convert | None:
     kind = field.type
     if isinstance(kind, Decimal):
         return lambda value, _: orjson.Fragment(str(value).encode())
@@ -214,19 +214,19 @@ def _spelling(field: Field) -> _Spell | None:
 
 
 def _bounds(
-    source: Mapping[_Id, Value], spellings: Mapping[_Id, tuple[str, _Spell | None]], *, up: bool
+    source: Mapping[_Id, Value], converters: Mapping[_Id, tuple[str, _Convert | None]], *, up: bool
 ) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for field_id, value in source.items():
-        known = spellings.get(field_id)
+        known = converters.get(field_id)
         if known is None or value is None:
             continue
-        name, spell = known
-        if spell is None:
+        name, convert = known
+        if convert is None:
             out[name] = value
             continue
         try:
-            text = spell(value, up)
+            text = convert(value, up)
         except OverflowError:
             continue
         if text is not None:

@@ -19,7 +19,7 @@ from lakeward.formats.delta.values import file_path
 _UUID_LENGTH: Final = 20
 _FILE: Final = re.compile(r"deletion_vector_([0-9a-f-]{36})\.bin")
 _MARK: Final = 10
-"""How many bytes of a file's UUID tell whose it is; the others tell it from its siblings."""
+"""Bytes of a file's UUID that identify its transaction; the others are random."""
 _ILLEGAL: Final = re.compile(r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f]')
 _Z85: Final = (
     "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"

@@ -1,1 +1,1 @@
-"""How Apache Iceberg spells a table: metadata documents, manifests, and its catalog's pointer."""
+"""Apache Iceberg: metadata documents, manifests, and the pointer in the catalog."""

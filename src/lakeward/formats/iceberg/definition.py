@@ -25,7 +25,7 @@ BY_ID: Final = "by_id"
 COMMENT: Final = "comment"
 NAME: Final = "lakeward.name"
 CREATED: Final = "lakeward.created"
-"""The property that tells who made the table, and when: before its first snapshot, what else?"""
+"""The property with who made the table and when, which no snapshot could hold yet."""
 _COLUMNS: Final = "lakeward.columns"
 _CONSTRAINT: Final = "lakeward.constraint."
 OWN_PREFIXES: Final = (NAME, CREATED, _COLUMNS, _CONSTRAINT)

@@ -174,7 +174,7 @@ def _as_encoded(location: str, data: bytes) -> Document | None:
         log = orjson.loads(b"[%s]" % metadata_log.removesuffix(_END))
         entries = tuple(orjson.dumps(entry) for entry in log)
     except (KeyError, TypeError, orjson.JSONDecodeError):
-        # Others spell theirs in another order.
+        # Other writers use another order of keys.
         return None
     if any(name in body for name in _LISTS):
         return None

@@ -150,7 +150,7 @@ def _file(
         raise UnsupportedFeature(what, hint="The lake reads Parquet only.", path=found.file_path)
     vector = deletes.applying(entry)
     path = relative(found.file_path, source.location)
-    spelled = f"{source.location}/{path}" == found.file_path
+    is_usual = f"{source.location}/{path}" == found.file_path
     values = [found.partition[i] for i in range(len(found.partition))]
     return DataFile(
         path=path,
@@ -160,7 +160,7 @@ def _file(
         partition=partition_values(spec, definition, values),
         stats=_stats(found, definition),
         deletion_vector={DELETE_FILES: vector} if vector else None,
-        extra=None if spelled else {FILE_PATH: found.file_path},
+        extra=None if is_usual else {FILE_PATH: found.file_path},
     )
 
 

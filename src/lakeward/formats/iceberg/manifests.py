@@ -21,7 +21,7 @@ from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 
 FILE_PATH: Final = "file_path"
-"""The key of a file's `extra` that keeps how its manifest spells its path."""
+"""The key of a file's `extra` with its path exactly as its manifest has it."""
 _FAN: Final = 16
 """How many manifests of about one size are merged into one."""
 _TIER: Final = 16

@@ -1,4 +1,4 @@
-"""Finds the current metadata document in a table's directory, where no catalog tells.
+"""Finds the current metadata document in a table's directory, without a catalog.
 
 A document names those before it, so only the newest is in question. A lake writes a document before
 it ratifies the commit, and names it in `version-hint.text` after ratification and before it

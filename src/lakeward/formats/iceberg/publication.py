@@ -111,7 +111,7 @@ def following(
     location = metadata_name(place.location, document.location)
     renewed = document.after(location, at_ms, _changed(document, head, commit))
     writing = _Writing(renewed, place, commit, definition)
-    # A commit that changes no rows gets a snapshot, too: only there can it tell its transaction.
+    # A commit that changes no rows gets a snapshot, too: it records the transaction.
     writing.snapshot(manifests, at_ms, info, sequences)
     out = writing.out
     out.files.append((location, out.document.encode()))

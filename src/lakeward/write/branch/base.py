@@ -40,8 +40,8 @@ class Branch(ABC):
         directory: Of the branch, below the table's location.
         name: Of the named branch that it is part of; None for a branch of a transaction.
         is_whole: Whether the branch has the base's files; rows can be added without them.
-        document: The branch's metadata document, for formats that engines open by one; whoever
-            runs statements on a transaction's branch keeps it up to date. None where engines open
+        document: The branch's metadata document, for formats that engines open by one; the
+            executor of a transaction keeps it up to date. None where engines open
             `location`.
     """
 
