@@ -13,6 +13,7 @@ from lakeward.engines.spark.catalog import with_catalog
 from lakeward.errors import InvalidInput, SchemaMismatch
 from lakeward.formats.delta.publication import commit_path
 from lakeward.formats.iceberg.summary import SNAPSHOT_ID
+from lakeward.formats.registry import format_of
 from lakeward.log import commits, files
 from lakeward.log.catalog import CATALOG, NAMESPACE
 from lakeward.model.definition import Definition
@@ -33,7 +34,7 @@ def fresh(tx: Transaction, context: LakeContext, found: NewVersions) -> Any:
     """The rows of a table's new versions, up to the planned one, without this transaction's own."""
     head = found.head
     by_feed = check_readable(found, context)
-    if head.format == "iceberg":
+    if format_of(head).has_catalog:
         return _fresh_iceberg(tx, context, found)
     if not context.storage.exists(commit_path(head.location, head.version)):
         publish_backlog(context, head)

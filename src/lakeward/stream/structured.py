@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 from lakeward.context import LakeLike, context_of
 from lakeward.engines.spark.catalog import with_catalog
 from lakeward.errors import Conflict, InvalidInput
+from lakeward.formats.registry import format_of
 from lakeward.log import heads, inputs
 from lakeward.log.catalog import CATALOG, NAMESPACE
 from lakeward.log.database import Session
@@ -134,7 +135,7 @@ def read_stream(lake: LakeLike, spark: Any, name: str, *, changes: bool = False)
         what = f"Table {name} keeps no change feed."
         hint = "Only Delta tables made with delta.enableChangeDataFeed=true do."
         raise InvalidInput(what, hint=hint, table=name)
-    if head.format == "iceberg":
+    if format_of(head).has_catalog:
         own = with_catalog(spark, CATALOG, context.database.jdbc, context.storage.root)
         place = f"{CATALOG}.{head.name.namespace or NAMESPACE}.{head.name.name}"
         return own.readStream.format("iceberg").load(place)

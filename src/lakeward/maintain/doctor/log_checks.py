@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakeward.errors import LakewardError
-from lakeward.formats.delta.protocol import is_guarded
+from lakeward.formats.registry import FORMATS
 from lakeward.log import audit, commits, integrity
 from lakeward.log.codec import loads
 from lakeward.maintain.doctor.findings import RESTORE, CheckedTable, Finding
@@ -126,6 +126,7 @@ def audit_trail(table: CheckedTable) -> Iterator[Finding]:
 
 
 def _bodies(table: CheckedTable, bodies: list[str], *, guarded: bool) -> Iterator[Finding]:
+    kind = FORMATS[table.format]
     for number, body in enumerate(bodies):
         try:
             found = Definition.from_json(loads(body))
@@ -133,9 +134,9 @@ def _bodies(table: CheckedTable, bodies: list[str], *, guarded: bool) -> Iterato
             what = f"Definition {number} of {table.name} cannot be read: {error!r}."
             yield table.error("definition-unreadable", what)
             continue
-        # Whoever writes an Iceberg table moves a pointer in our own store: it needs no guard.
-        is_delta = table.format == "delta"
-        if is_delta and number == len(bodies) - 1 and is_guarded(found.protocol) != guarded:
+        if number < len(bodies) - 1 or kind.always_guarded:
+            continue
+        if kind.is_guarded(found) != guarded:
             first, second = ("guarded", "open") if guarded else ("open", "guarded")
             what = f"The head of {table.name} says {first}, its protocol says {second}."
             yield table.error("guard", what)

@@ -16,6 +16,7 @@ from lakeward.formats.iceberg.listing import ManifestReader, schemeless
 from lakeward.formats.iceberg.memory import Memory
 from lakeward.formats.iceberg.newest import HINT, document_number
 from lakeward.formats.iceberg.summary import transaction_of
+from lakeward.formats.registry import FORMATS
 from lakeward.log import branches, catalog, integrity, transactions
 from lakeward.log.codec import loads
 from lakeward.maintain.doctor.file_checks import vector_paths
@@ -149,12 +150,12 @@ def _found(
 
 def _listed(table: CheckedTable, location: str) -> Iterator[tuple[str, int]]:
     """Paths below the location, with sizes; what engines hide from readers is left out."""
-    storage = table.context.storage
-    for entry in storage.listing(location, recursive=True):
+    of_catalog = FORMATS[table.format].has_catalog
+    metadata_directory = (f"{METADATA_DIRECTORY}/",) if of_catalog else ()
+    for entry in table.context.storage.listing(location, recursive=True):
         path = entry.path[len(location) + 1 :]
         hidden = any(p.startswith(("_", ".")) and "=" not in p for p in path.split("/"))
-        of_format = table.format == "iceberg" and path.startswith(f"{METADATA_DIRECTORY}/")
-        if not hidden and not of_format:
+        if not hidden and not path.startswith(metadata_directory):
             yield path, entry.size
 
 
