@@ -18,6 +18,10 @@ INSERTING = {
     ("files", "insert"),
 }
 COMMIT_POINT = "write/commit/record.py"
+FORMAT_NAMES = {"delta", "iceberg"}
+FORMAT_CONSTANTS = {("DeltaFormat", "name"), ("IcebergFormat", "name"), ("iceberg", "FORMAT")}
+MAY_COMPARE: set[str] = set()
+"""Modules that still compare a format's name; it stays empty."""
 SQL = re.compile(
     r"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|MERGE INTO|WITH|PRAGMA|(ALTER|CREATE|DROP) \w+)\s"
 )
@@ -63,6 +67,38 @@ def test_sql_for_the_store_is_only_in_the_log() -> None:
     }
     assert imported == set()
     assert texts == set()
+
+
+def test_no_format_is_compared_outside_formats() -> None:
+    """Code outside of `formats` calls a table's format and never asks which one it is."""
+    compared = [
+        f"{name}:{node.lineno}"
+        for name, tree in modules()
+        if not name.startswith("formats/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare | ast.pattern) and any(map(_names_format, parts(node)))
+    ]
+    assert [place for place in compared if place.partition(":")[0] not in MAY_COMPARE] == []
+
+
+def _names_format(node: ast.AST) -> bool:
+    """Whether a node is a format's name: the text, or the constant of a format's class."""
+    if isinstance(node, ast.Constant):
+        return node.value in FORMAT_NAMES
+    return (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and (node.value.id, node.attr) in FORMAT_CONSTANTS
+    )
+
+
+def parts(node: ast.Compare | ast.pattern) -> Iterator[ast.AST]:
+    """What a comparison compares, the elements of tuples, lists and sets included."""
+    if isinstance(node, ast.pattern):
+        yield from ast.walk(node)
+        return
+    for one in (node.left, *node.comparators):
+        yield from one.elts if isinstance(one, ast.Tuple | ast.List | ast.Set) else (one,)
 
 
 @cache

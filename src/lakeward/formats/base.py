@@ -70,8 +70,6 @@ class Format(Protocol):
 
     name: ClassVar[str]
     """As users and the log write it."""
-    title: ClassVar[str]
-    """As error messages write it."""
     policies: ClassVar[Mapping[str, str]]
     """The table property behind each policy of `lake.create`."""
     always_guarded: ClassVar[bool]
@@ -217,6 +215,10 @@ class Format(Protocol):
         ...
 
     # Adopt, clone, leave
+
+    def snapshot_id(self, context: LakeContext, head: Head, version: int) -> int | None:
+        """Return the number by which other engines know a version, if it is not the version's."""
+        ...
 
     def occupies(self, storage: Storage, location: str) -> str | None:
         """Return what shows that a table of the format lies in a directory; None if none does."""

@@ -11,7 +11,6 @@ import pyarrow as pa
 from lakeward.context import LakeContext
 from lakeward.errors import VersionNotFound
 from lakeward.formats.delta.mapping import needs_engine
-from lakeward.formats.iceberg.summary import SNAPSHOT_ID
 from lakeward.formats.registry import format_of
 from lakeward.log import commits, definitions, files
 from lakeward.log.database import Session
@@ -63,11 +62,7 @@ class TableSnapshot:
     @property
     def snapshot_id(self) -> int | None:
         """The Iceberg snapshot that other engines know this version by, where there is one."""
-        if not format_of(self.head).has_catalog:
-            return None
-        with self.context.database.read() as session:
-            found = commits.newest_with(session, self.head.table_id, self.version, SNAPSHOT_ID)
-        return None if found is None else int(found)
+        return format_of(self.head).snapshot_id(self.context, self.head, self.version)
 
     @property
     def metadata_location(self) -> str | None:

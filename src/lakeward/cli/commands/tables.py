@@ -166,7 +166,9 @@ def adopt(
 
 
 def _writers(kind: str, *, guarded: bool) -> str:
-    if kind == "iceberg":
+    from lakeward.formats.registry import format_named
+
+    if format_named(kind).has_catalog:
         return "open to other writers through the lake's catalog"
     return "guarded" if guarded else "open to other writers"
 

@@ -60,7 +60,6 @@ class DeltaFormat(Format):
     """Delta Lake tables."""
 
     name: ClassVar[str] = "delta"
-    title: ClassVar[str] = "Delta"
     policies: ClassVar[Mapping[str, str]] = defining.POLICIES
     always_guarded: ClassVar[bool] = False
     begins_empty: ClassVar[bool] = False
@@ -251,6 +250,10 @@ class DeltaFormat(Format):
     def vector_id(self, vector: Any) -> str | None:
         """Return the identity that Delta gives a deletion vector."""
         return vector_id(vector)
+
+    def snapshot_id(self, context: LakeContext, head: Head, version: int) -> int | None:
+        """Return None: other engines know Delta versions by the same number."""
+        return None
 
     def occupies(self, storage: Storage, location: str) -> str | None:
         """Look for a `_delta_log` with files in it."""

@@ -51,7 +51,6 @@ class IcebergFormat(Format):
     """Apache Iceberg tables, whose catalog is part of the lake's store."""
 
     name: ClassVar[str] = "iceberg"
-    title: ClassVar[str] = "Iceberg"
     policies: ClassVar[Mapping[str, str]] = defining.POLICIES
     always_guarded: ClassVar[bool] = True
     begins_empty: ClassVar[bool] = True
@@ -178,6 +177,12 @@ class IcebergFormat(Format):
     def vector_id(self, vector: Any) -> str | None:
         """Return the identity of a version's delete files."""
         return vector_id(vector)
+
+    def snapshot_id(self, context: LakeContext, head: Head, version: int) -> int | None:
+        """Return the snapshot of a version, or of the newest one before it that has a snapshot."""
+        with context.database.read() as session:
+            found = commits.newest_with(session, head.table_id, version, SNAPSHOT_ID)
+        return None if found is None else int(found)
 
     def occupies(self, storage: Storage, location: str) -> str | None:
         """Look for metadata documents that a commit was acknowledged for."""
