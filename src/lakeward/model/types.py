@@ -137,6 +137,29 @@ def arrow_type(kind: Type) -> pa.DataType:
             return pa.map_(arrow_field(key), arrow_field(value))
 
 
+def stored_field_type(field: Field) -> pa.DataType:
+    """The type that a top-level column has inside files."""
+    return stored_type(arrow_type(field.type))
+
+
+def stored_type(source: pa.DataType) -> pa.DataType:
+    """The type that values have inside files: moments in microseconds, unless in nanoseconds."""
+    types = pa.types
+    if types.is_timestamp(source) and source.unit != "ns":
+        return pa.timestamp("us", source.tz)
+    if types.is_struct(source):
+        return pa.struct([_stored_field(f) for f in source])
+    if types.is_list(source):
+        return pa.list_(_stored_field(source.value_field))
+    if types.is_map(source):
+        return pa.map_(_stored_field(source.key_field), _stored_field(source.item_field))
+    return source
+
+
+def _stored_field(source: pa.Field) -> pa.Field:
+    return pa.field(source.name, stored_type(source.type), source.nullable, source.metadata)
+
+
 def arrow_field(source: Field) -> pa.Field:
     """The Arrow field, with the field id where Parquet looks for it."""
     metadata = {b"PARQUET:field_id": str(source.id).encode()}

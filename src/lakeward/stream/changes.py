@@ -23,7 +23,7 @@ from lakeward.errors import ConstraintViolation, InvalidInput, SchemaMismatch
 from lakeward.model.definition import Definition
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Field, Primitive
-from lakeward.write.plan.validate import Checks
+from lakeward.write.stage.checks import Checks
 
 CHANGE_TYPE: Final = "_change_type"
 SEQUENCE: Final = "_sequence"

@@ -19,7 +19,7 @@ from lakeward.stream.sink import Sink
 from lakeward.stream.table import Mode, SinkTable, WriterInstance
 from lakeward.write.commit.drift import follow
 from lakeward.write.plan.change import Change
-from lakeward.write.stage.writable import check_deletable, check_writable
+from lakeward.write.stage.checks import check_deletable, check_writable
 from lakeward.write.transaction.transaction import Transaction
 
 

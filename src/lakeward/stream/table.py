@@ -32,7 +32,7 @@ from lakeward.stream.changes import Changes
 from lakeward.stream.epoch import Epoch
 from lakeward.stream.queue import Limits, Meter, Queue, SinkMetrics
 from lakeward.write.commit.outcome import patiently
-from lakeward.write.plan.validate import Checks
+from lakeward.write.stage.checks import Checks
 from lakeward.write.transaction.staging import Staging
 
 
@@ -214,7 +214,7 @@ class SinkTable:
             rows = completed(table, definition, self.name)
             checks.look_at(rows)
             out.append(rows)
-        checks.settle()
+        checks.raise_violations()
         return out
 
     def _stage(self, epoch: Epoch, tables: Sequence[pa.Table]) -> None:

@@ -28,14 +28,13 @@ from lakeward.engines.arrow.deletes import (
     without_keys,
 )
 from lakeward.engines.arrow.expression import to_arrow
-from lakeward.engines.arrow.parquet import stored_field_type
 from lakeward.engines.arrow.row_groups import POSITION, masked, parts_of
 from lakeward.engines.arrow.source import Deleted, TableFiles
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import And, Column, Expression, conjuncts, walk, with_columns
 from lakeward.model.expressions.nodes import columns as columns_of
 from lakeward.model.file import LoggedFile
-from lakeward.model.types import Field, arrow_type
+from lakeward.model.types import Field, arrow_type, stored_field_type
 from lakeward.model.values import Value, from_neutral
 
 _KEY: Final = "\0key "

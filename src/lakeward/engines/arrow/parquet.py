@@ -17,7 +17,7 @@ from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, FileStats
 from lakeward.model.schema import Schema
-from lakeward.model.types import Decimal, Field
+from lakeward.model.types import Decimal, Field, stored_type
 from lakeward.model.values import Value, to_neutral
 
 STRING_BOUND: Final = 32
@@ -81,11 +81,6 @@ def encode(
     return buffer, entry
 
 
-def stored_field_type(field: Field) -> pa.DataType:
-    """The type that a top-level column has inside files: microseconds at the most coarse."""
-    return _columns(Schema((field,), field.id), ()).schema.field(0).type
-
-
 def footer_stats(
     metadata: pq.FileMetaData,
     schema: Schema,
@@ -126,29 +121,11 @@ def footer_stats(
 @lru_cache(maxsize=256)
 def _columns(schema: Schema, partition_by: tuple[int, ...]) -> Columns:
     kept = [
-        pa.field(f.name, _stored_type(f.type), f.nullable, f.metadata)
+        pa.field(f.name, stored_type(f.type), f.nullable, f.metadata)
         for field, f in zip(schema.fields, schema.arrow, strict=True)
         if field.id not in partition_by
     ]
     return Columns(pa.schema(kept))
-
-
-def _stored_type(source: pa.DataType) -> pa.DataType:
-    """Delta and Iceberg know microseconds only; other types are stored as they are."""
-    types = pa.types
-    if types.is_timestamp(source) and source.unit != "ns":
-        return pa.timestamp("us", source.tz)
-    if types.is_struct(source):
-        return pa.struct([_stored_field(f) for f in source])
-    if types.is_list(source):
-        return pa.list_(_stored_field(source.value_field))
-    if types.is_map(source):
-        return pa.map_(_stored_field(source.key_field), _stored_field(source.item_field))
-    return source
-
-
-def _stored_field(source: pa.Field) -> pa.Field:
-    return pa.field(source.name, _stored_type(source.type), source.nullable, source.metadata)
 
 
 def _told(parts: Sequence[pq.Statistics | None]) -> tuple[int, Any, Any] | None:

@@ -8,6 +8,7 @@ large scans read it; the rows are the same.
 from __future__ import annotations
 
 import itertools
+import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
@@ -19,24 +20,19 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from lakeward.engines.arrow.expression import to_arrow
-from lakeward.engines.arrow.parquet import has_dictionary, stored_field_type
-from lakeward.engines.arrow.row_groups import (
-    POSITION,
-    Trusted,
-    complete,
-    is_named_as_ours,
-    masked,
-    parts_of,
-)
+from lakeward.engines.arrow.parquet import has_dictionary
+from lakeward.engines.arrow.row_groups import POSITION, complete, masked, parts_of
 from lakeward.engines.arrow.values import arrow_value
 from lakeward.model.definition import Definition
-from lakeward.model.expressions.nodes import Expression
+from lakeward.model.expressions.nodes import And, Expression, columns_in, conjuncts
 from lakeward.model.expressions.nodes import columns as columns_of
 from lakeward.model.file import LoggedFile, is_full
 from lakeward.model.schema import Schema
-from lakeward.model.types import Field
+from lakeward.model.types import Field, Primitive, stored_field_type
 from lakeward.model.values import Value
 
+_FLOATING: Final = (Primitive("float"), Primitive("double"))
+_OWN_NAME: Final = re.compile(r"-(?!c000)[0-9a-f]{4}(\.[a-z0-9]+)?\.parquet\Z")
 _BATCH_ROWS: Final = 131_072
 _FEW: Final = 16
 """Footers of more files than that are read in several threads."""
@@ -227,6 +223,61 @@ class TableFiles:
     @property
     def _format(self) -> ds.ParquetFileFormat:
         return _format(self._repeating, pre_buffer=self._pre_buffer)
+
+
+class Trusted:
+    """A condition, taken apart into the terms that row groups of a file may be skipped by.
+
+    Arrow takes the bounds in a Parquet footer for bounds of all values, and compares them as the
+    types that the file was written with. Both can be wrong:
+
+    - Most writers leave NaN out of the bounds. So of a file that may hold a NaN no row group may be
+      skipped by a condition on that column, not even one that names NaN: Arrow replaces the column
+      by a constant where both bounds are equal. The log knows a maximum of a float column only
+      where the column has no NaN.
+    - A file may hold a column as another type than the table says: delta-rs writes strings as
+      views, others timestamps without their zone. Arrow converts the values, and cannot compare the
+      bounds.
+    """
+
+    def __init__(self, where: Expression) -> None:
+        self._terms = conjuncts(where)
+        self._floats = [
+            frozenset(c.leaf.id for c in columns_in(term) if c.type in _FLOATING)
+            for term in self._terms
+        ]
+        self._names = [frozenset(c.field.name for c in columns_in(term)) for term in self._terms]
+        self.columns = frozenset[str]().union(*self._names)
+
+    def terms(self, file: LoggedFile, odd: frozenset[str] = frozenset()) -> tuple[int, ...]:
+        """Places of the usable terms; `odd` are columns of other types than the table's."""
+        return tuple(
+            n
+            for n, floats in enumerate(self._floats)
+            if all(_is_bounded(file, i) for i in floats) and not odd & self._names[n]
+        )
+
+    def is_all(self, terms: tuple[int, ...]) -> bool:
+        """Whether the terms are the whole condition."""
+        return len(terms) == len(self._terms)
+
+    def joined(self, terms: tuple[int, ...]) -> Expression | None:
+        """Some terms as one condition; None where there are none."""
+        found = tuple(self._terms[n] for n in terms)
+        return And(found) if len(found) > 1 else next(iter(found), None)
+
+
+def is_named_as_ours(path: str) -> bool:
+    """Whether a file has a name as Lakeward gives it, so that its types are what the log says.
+
+    Where that is wrong, a condition on a column of an odd type fails; rows are never lost.
+    """
+    return _OWN_NAME.search(path) is not None
+
+
+def _is_bounded(file: LoggedFile, field_id: int) -> bool:
+    stats = file.file.stats
+    return field_id in file.partition or (stats is not None and field_id in stats.maximum)
 
 
 def _candidates(

@@ -29,10 +29,10 @@ from lakeward.model.steps import reach
 from lakeward.read.plan import file_may_match, to_prune_by
 from lakeward.write.plan.change import RowChanges, merge_metrics, update_metrics
 from lakeward.write.plan.row_plan import scopes_of
-from lakeward.write.plan.validate import Checks
 from lakeward.write.rows.find import Found
 from lakeward.write.rows.marking import is_marked_by, mark
 from lakeward.write.rows.work import RowWork
+from lakeward.write.stage.checks import Checks
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -128,7 +128,7 @@ def carried_out(
     coming = _each(lambda one: _renewed(work, one, recorded), marked)
     new = itertools.chain(coming, _new(work, recorded, counts))
     added = work.stager.stage(new, Checks(plan.table, {}), complete=True)
-    work.checks.settle()
+    work.checks.raise_violations()
     reach("rows.written")
     replaced += _marked(work, marked)
     return Done(tuple(replaced), tuple(added), sum(counts), plan.source.num_rows, tuple(recorded))

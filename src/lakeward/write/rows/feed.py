@@ -31,7 +31,7 @@ from lakeward.model.steps import reach
 from lakeward.read.scan import read_files
 from lakeward.storage.base import Storage
 from lakeward.write.plan.change import Added, Change, RowsChanged
-from lakeward.write.plan.validate import Checks
+from lakeward.write.stage.checks import Checks
 from lakeward.write.stage.stager import Stager
 
 

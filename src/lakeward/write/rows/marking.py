@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakeward.formats.delta import bitmap
 from lakeward.formats.delta.protocol import writer_features
-from lakeward.formats.delta.vectors import file_name, new_name, vector_path
+from lakeward.formats.delta.vectors import file_name, new_name
 from lakeward.formats.iceberg.definition import FORMAT_VERSION
 from lakeward.formats.properties import MERGE_ON_READ, vector_fraction
 from lakeward.model.definition import Definition
@@ -75,13 +75,6 @@ def is_merge_on_read(definition: Definition) -> bool:
         and definition.properties.get(MERGE_ON_READ) == "true"
         and _FEATURE in writer_features(definition.protocol)
     )
-
-
-def stored_paths(file: DataFile) -> list[str]:
-    """The files that hold a file's rows, and tell which of them are deleted in place."""
-    vector = file.deletion_vector
-    place = vector_path(vector) if vector and "storageType" in vector else None
-    return [file.path] if place is None else [file.path, place]
 
 
 def _marked(file: DataFile, vector: Mapping[str, object]) -> DataFile:

@@ -30,7 +30,6 @@ from lakeward.storage.base import Storage
 from lakeward.write.plan.change import Change
 from lakeward.write.plan.key_blocks import FoundPairs, pairs_among
 from lakeward.write.plan.row_plan import RowPlan
-from lakeward.write.plan.validate import Checks
 from lakeward.write.rows.feed import Feed
 from lakeward.write.rows.find import (
     Found,
@@ -42,6 +41,7 @@ from lakeward.write.rows.find import (
     same_keys,
 )
 from lakeward.write.rows.portions import FileRows, by_parts
+from lakeward.write.stage.checks import Checks
 from lakeward.write.stage.stager import Stager
 
 _NEW_BYTES: Final = 64 * 2**20

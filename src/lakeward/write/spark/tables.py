@@ -27,7 +27,7 @@ from lakeward.write.commit.new_table import new_head
 from lakeward.write.plan.change import Operation
 from lakeward.write.spark.formats import ADAPTERS, Relation, SparkFormat
 from lakeward.write.spark.validate import check_rows
-from lakeward.write.stage.writable import check_deletable
+from lakeward.write.stage.checks import check_deletable
 from lakeward.write.transaction.member import Member
 from lakeward.write.transaction.view import View
 

@@ -27,7 +27,7 @@ from lakeward.model.quoting import identifier
 from lakeward.model.types import Field
 from lakeward.read.plan import file_always_matches
 from lakeward.write.branch.base import Branch
-from lakeward.write.plan.validate import SAMPLE
+from lakeward.write.stage.checks import SAMPLE
 
 if TYPE_CHECKING:
     from lakeward.engines.spark.workspace import DataFrame

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.context import LakeContext
-from lakeward.engines.arrow.parquet import footer_stats, stored_field_type
+from lakeward.engines.arrow.parquet import footer_stats
 from lakeward.engines.arrow.partition import (
     NULL_PARTITION,
     check_partition,
@@ -17,18 +17,28 @@ from lakeward.engines.arrow.partition import (
     derived_values,
 )
 from lakeward.errors import AlreadyExists, FileMissing, InvalidInput, SchemaMismatch, StorageError
+from lakeward.formats.iceberg.names import UNNUMBERED
 from lakeward.log import files
 from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile, is_full
-from lakeward.model.types import Field, Primitive, arrow_type
+from lakeward.model.types import (
+    Field,
+    ListOf,
+    MapOf,
+    Primitive,
+    Struct,
+    arrow_type,
+    stored_field_type,
+)
 from lakeward.model.values import Value, to_neutral
 from lakeward.read.scan import read_files
 from lakeward.storage.base import Storage
 from lakeward.write.plan.change import Change
-from lakeward.write.plan.validate import Checks
-from lakeward.write.stage.field_ids import numbering
-from lakeward.write.stage.writable import check_writable
+from lakeward.write.stage.checks import Checks, check_writable
+
+_FLOATS = frozenset({"float", "double"})
+_ID = b"PARQUET:field_id"
 
 
 def entries(context: LakeContext, change: Change, paths: Sequence[str]) -> list[DataFile]:
@@ -105,11 +115,8 @@ def _entry(storage: Storage, change: Change, path: str) -> DataFile:
         modified_ms=now_ms(),
         partition=partition,
         stats=footer_stats(metadata, definition.schema, floats),
-        extra=numbering(given, definition, table, path) if definition.whole_files else None,
+        extra=_numbering(given, definition, table, path) if definition.whole_files else None,
     )
-
-
-_FLOATS = frozenset({"float", "double"})
 
 
 def _check_schema(given: pa.Schema, definition: Definition, table: str, path: str) -> None:
@@ -160,8 +167,8 @@ def _hidden_value(
         column = pa.nulls(rows.num_rows, arrow_type(source.type))
     else:
         column = rows.column(source.name).cast(arrow_type(source.type))
-    alone = pa.table({source.name: column})
-    values = derived_values(alone, definition.derived[own_id], definition, table).unique()
+    sources = pa.table({source.name: column})
+    values = derived_values(sources, definition.derived[own_id], definition, table).unique()
     if len(values) > 1:
         some = ", ".join(str(v) for v in values.slice(0, 3).to_pylist())
         what = f"File {path!r} has rows of several partitions: {field.name} is {some}."
@@ -198,4 +205,44 @@ def check_rows(storage: Storage, change: Change, found: Sequence[DataFile]) -> N
     for batch in read_files(storage, change.head, definition, new):
         rows = completed(pa.Table.from_batches([batch]), definition, table)
         checks.look_at(rows)
-    checks.settle()
+    checks.raise_violations()
+
+
+def _numbering(
+    given: pa.Schema, definition: Definition, table: str, path: str
+) -> dict[str, bool] | None:
+    """Check the field ids of a file for a format that finds columns by them.
+
+    Iceberg takes a column by its id, wherever it stands and whatever its name. So a file has the
+    table's own ids, or none at all, which is noted: then the table's name mapping counts.
+    """
+    found = [
+        known
+        for field in definition.schema
+        if given.get_field_index(field.name) >= 0
+        for known in _ids(given.field(field.name), field, field.name)
+    ]
+    if all(number is None for _, _, number in found):
+        return {UNNUMBERED: True}
+    for column, field, number in found:
+        if number != field.id:
+            has = "no field id" if number is None else f"the field id {number}"
+            what = f"Column {column} of file {path!r} has {has}; in {table} it has {field.id}."
+            hint = "Readers would take it for another column. Append the rows instead."
+            raise SchemaMismatch(what, hint=hint, table=table, column=column, path=path)
+    return None
+
+
+def _ids(given: pa.Field, field: Field, path: str) -> Iterator[tuple[str, Field, int | None]]:
+    number = (given.metadata or {}).get(_ID)
+    yield path, field, None if number is None else int(number)
+    match field.type:
+        case Struct(parts):
+            for part in parts:
+                if given.type.get_field_index(part.name) >= 0:
+                    yield from _ids(given.type.field(part.name), part, f"{path}.{part.name}")
+        case ListOf(element):
+            yield from _ids(given.type.value_field, element, f"{path}.element")
+        case MapOf(key, value):
+            yield from _ids(given.type.key_field, key, f"{path}.key")
+            yield from _ids(given.type.item_field, value, f"{path}.value")

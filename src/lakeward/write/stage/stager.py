@@ -22,14 +22,31 @@ import pyarrow as pa
 from lakeward.engines.arrow.input import tables_of
 from lakeward.engines.arrow.parquet import ParquetOptions, encode
 from lakeward.engines.arrow.partition import completed, partition_directory, partitioned
+from lakeward.formats.delta.vectors import vector_path
+from lakeward.formats.properties import (
+    COMPRESSION,
+    ICEBERG_COMPRESSION,
+    ICEBERG_TARGET_FILE_SIZE,
+    MERGE_ON_READ,
+    TARGET_FILE_SIZE,
+    size_bytes,
+)
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 from lakeward.model.values import Value
 from lakeward.storage.base import Storage, Underway
 from lakeward.storage.syncing import sync_together
-from lakeward.write.plan.validate import Checks
+from lakeward.write.stage.checks import Checks
 
+_OF_FILES: Final = (
+    *(TARGET_FILE_SIZE, ICEBERG_TARGET_FILE_SIZE),
+    *(COMPRESSION, ICEBERG_COMPRESSION),
+    MERGE_ON_READ,
+)
+_DEFAULT: Final = ParquetOptions()
+_IN_PLACE_ROWS: Final = 131_072
+"""Where few rows are changed in place, few others should have to be read to find them."""
 _OPEN_FILES: Final = 4
 """How many files' worth of rows may wait in memory, over all partitions."""
 _UNSETTLED_FILES: Final = 32
@@ -93,7 +110,7 @@ class Stager:
                 continue
             for values, part in partitioned(rows, self.definition, str(self.head.name)):
                 self._take(waiting, values, part, written)
-        checks.settle()
+        checks.raise_violations()
         for rest in waiting.values():
             self._flush(rest, written)
         return written
@@ -181,6 +198,28 @@ class Stager:
         entry.clear()
 
 
+def parquet_options(properties: Mapping[str, str]) -> ParquetOptions:
+    """The options for writing a table's data files."""
+    if properties.keys().isdisjoint(_OF_FILES):
+        return _DEFAULT
+    codec = _either(properties, COMPRESSION, ICEBERG_COMPRESSION) or _DEFAULT.compression
+    codec = codec.lower()
+    in_place = properties.get(MERGE_ON_READ) == "true"
+    size = _either(properties, TARGET_FILE_SIZE, ICEBERG_TARGET_FILE_SIZE)
+    return ParquetOptions(
+        compression="none" if codec == "uncompressed" else codec,
+        target_file_size=_DEFAULT.target_file_size if size is None else size_bytes(size),
+        row_group_rows=_IN_PLACE_ROWS if in_place else _DEFAULT.row_group_rows,
+    )
+
+
+def stored_paths(file: DataFile) -> list[str]:
+    """The files that hold a file's rows, and tell which of them are deleted in place."""
+    vector = file.deletion_vector
+    place = vector_path(vector) if vector and "storageType" in vector else None
+    return [file.path] if place is None else [file.path, place]
+
+
 @dataclass
 class _Waiting:
     """Rows of one partition that wait for their file."""
@@ -197,3 +236,8 @@ class _Waiting:
     def clear(self) -> None:
         self.rows = []
         self.size = 0
+
+
+def _either(properties: Mapping[str, str], *names: str) -> str | None:
+    """The setting under the name that one format or the other gives it."""
+    return next((properties[n] for n in names if n in properties), None)

@@ -34,8 +34,8 @@ from lakeward.write.commit.publish import publish_member
 from lakeward.write.commit.ratify import Intent, timestamp_after
 from lakeward.write.commit.record import Draft, discarding
 from lakeward.write.plan import retry
-from lakeward.write.plan.options import check_properties
-from lakeward.write.plan.validate import check_constraints
+from lakeward.write.stage.checks import check_constraints
+from lakeward.write.tables.properties import check_properties
 
 _LOG = logging.getLogger(__name__)
 _RETRY_POLICY = {f"retry_{name}": key for name, key in retry.PROPERTIES.items()}

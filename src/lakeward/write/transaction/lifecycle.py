@@ -38,7 +38,7 @@ from lakeward.write.commit.open_table import ratify_open
 from lakeward.write.commit.outcome import happened, ratify_surely, recorded
 from lakeward.write.commit.publish import checkpoint_if_due, publish_member
 from lakeward.write.commit.ratify import Intent, OnRatify, ratify
-from lakeward.write.rows.marking import stored_paths
+from lakeward.write.stage.stager import stored_paths
 from lakeward.write.transaction.executor import EmbeddedExecutor, Executor, NothingDone
 from lakeward.write.transaction.hooks import Hooks, staged_commit
 from lakeward.write.transaction.locking import PATIENCE_SECONDS, TableLocks

@@ -31,15 +31,13 @@ from lakeward.write.plan.change import (
     progress_operation,
     write_operation,
 )
-from lakeward.write.plan.options import parquet_options
 from lakeward.write.plan.row_plan import RowPlan, delete_keys_plan, delete_plan
-from lakeward.write.plan.validate import Checks
 from lakeward.write.rows import feed
 from lakeward.write.rows.apply import Done, carried_out
 from lakeward.write.rows.work import RowWork
 from lakeward.write.stage import added_files
-from lakeward.write.stage.stager import Stager
-from lakeward.write.stage.writable import check_deletable, check_writable
+from lakeward.write.stage.checks import Checks, check_deletable, check_writable
+from lakeward.write.stage.stager import Stager, parquet_options
 
 
 @dataclass
@@ -92,7 +90,7 @@ class Member:
         checks = Checks.of(change.definition, str(change.head.name))
         if scope is not None and where is not None:
             # No check of the table can have this name.
-            checks.also("overwrite where", where, scope)
+            checks.add("overwrite where", where, scope)
         staged = self.stage(data, checks)
         self.remove_rows(scope)
         self.add(staged)
@@ -273,8 +271,9 @@ class Member:
         return lambda file: condition is None or file_may_match(condition, file)
 
     def finish(self) -> None:
-        """Bring to an end what depends on all that was done."""
-        feed.finish(self.context.storage, self.stager, self.change)
+        """Write the change files that depend on all steps; rows that are only added need none."""
+        if not all(isinstance(step, Added) for step in self.change.steps):
+            feed.finish(self.context.storage, self.stager, self.change)
 
     def check_replayable(self, head: Head) -> None:
         """Refuse to make a change again whose steps do not tell all that it did.

@@ -20,7 +20,7 @@ from lakeward.model.file import DataFile
 from lakeward.model.values import Value
 from lakeward.read.plan import file_always_matches
 from lakeward.write.plan.change import Operation, write_operation
-from lakeward.write.plan.validate import Checks
+from lakeward.write.stage.checks import Checks
 from lakeward.write.transaction.member import Member
 
 

@@ -1,7 +1,4 @@
-"""How a table wants its files written, from its properties.
-
-A value that makes no sense is refused when it is set, not when it is used.
-"""
+"""Table properties, checked when they are set, not when they are used."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakeward.engines.arrow.parquet import ParquetOptions
 from lakeward.errors import InvalidInput
 from lakeward.formats.properties import (
     APPEND_ONLY,
@@ -26,31 +22,9 @@ from lakeward.formats.properties import (
     vector_fraction,
 )
 from lakeward.write.plan.retry import Retry
+from lakeward.write.stage.stager import parquet_options
 
-_OF_FILES: Final = (
-    *(TARGET_FILE_SIZE, ICEBERG_TARGET_FILE_SIZE),
-    *(COMPRESSION, ICEBERG_COMPRESSION),
-    MERGE_ON_READ,
-)
-_DEFAULT: Final = ParquetOptions()
-_IN_PLACE_ROWS: Final = 131_072
-"""Where few rows are changed in place, few others should have to be read to find them."""
 _CODECS: Final = ("snappy", "zstd", "gzip", "lz4", "brotli", "none", "uncompressed")
-
-
-def parquet_options(properties: Mapping[str, str]) -> ParquetOptions:
-    """The options for writing a table's data files."""
-    if properties.keys().isdisjoint(_OF_FILES):
-        return _DEFAULT
-    codec = _either(properties, COMPRESSION, ICEBERG_COMPRESSION) or _DEFAULT.compression
-    codec = codec.lower()
-    in_place = properties.get(MERGE_ON_READ) == "true"
-    size = _either(properties, TARGET_FILE_SIZE, ICEBERG_TARGET_FILE_SIZE)
-    return ParquetOptions(
-        compression="none" if codec == "uncompressed" else codec,
-        target_file_size=_DEFAULT.target_file_size if size is None else size_bytes(size),
-        row_group_rows=_IN_PLACE_ROWS if in_place else _DEFAULT.row_group_rows,
-    )
 
 
 def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
@@ -93,11 +67,6 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
     vector_fraction(out)
     Retry.of(out)
     return out
-
-
-def _either(properties: Mapping[str, str], *names: str) -> str | None:
-    """The setting under the name that one format or the other gives it."""
-    return next((properties[n] for n in names if n in properties), None)
 
 
 def _check_flags(properties: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Validation of staged rows against a table's checks, before anything is ratified.
+"""What must hold before rows are written: of the table, and of each row by the table's checks.
 
 A row violates a check unless the expression is true for it: unknown is not true. That is how Delta
 reads its own `delta.constraints`, which these are published as.
@@ -15,11 +15,14 @@ import pyarrow.compute as pc
 
 from lakeward.engines.arrow.expression import to_arrow
 from lakeward.engines.arrow.values import python_rows
-from lakeward.errors import ConstraintViolation, InvalidExpression, InvalidName
+from lakeward.errors import ConstraintViolation, InvalidExpression, InvalidName, UnsupportedFeature
+from lakeward.formats.properties import is_append_only
+from lakeward.formats.registry import format_of
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.where import parse
 from lakeward.model.schema import Schema
+from lakeward.write.plan.change import Change
 
 SAMPLE: Final = 5
 
@@ -46,16 +49,12 @@ class Checks:
         """The same checks, with nothing counted yet."""
         return Checks(self.table, self._predicates)
 
-    def also(self, name: str, text: str, expression: Expression) -> None:
-        """Check one more thing."""
+    def add(self, name: str, text: str, expression: Expression) -> None:
+        """Add a check."""
         self._predicates[name] = (text, violates(expression))
 
     def look_at(self, rows: pa.Table) -> None:
-        """Count the rows that violate a check.
-
-        Raises:
-            InvalidExpression: A check cannot be computed for a row.
-        """
+        """Count the rows that violate a check."""
         for name, (text, predicate) in self._predicates.items():
             bad = matching(rows, predicate, f"Check {name} ({text}) of {self.table}")
             if not bad.num_rows:
@@ -69,12 +68,8 @@ class Checks:
         """Whether a row seen so far violates a check."""
         return bool(self._counts)
 
-    def settle(self) -> None:
-        """Raise when a row violated a check.
-
-        Raises:
-            ConstraintViolation: Names the check, counts the rows and shows some of them.
-        """
+    def raise_violations(self) -> None:
+        """Raise `ConstraintViolation`, with a count and a sample, if a row violated a check."""
         if not self._counts:
             return
         name = max(self._counts, key=lambda n: self._counts[n])
@@ -96,13 +91,21 @@ class Checks:
         )
 
 
-def check_constraints(constraints: Mapping[str, str], schema: Schema) -> dict[str, str]:
-    """Named checks, each parsed against the schema.
+def check_writable(change: Change) -> None:
+    """Raise `UnsupportedFeature` if only another engine can write the table."""
+    format_of(change.head).check_writable(change.definition, str(change.head.name))
 
-    Raises:
-        InvalidName: A name that Delta cannot keep.
-        InvalidExpression: A check that does not parse or fit.
-    """
+
+def check_deletable(change: Change) -> None:
+    """Raise `UnsupportedFeature` if the table is append-only."""
+    if is_append_only(change.definition.properties):
+        what = f"Table {change.head.name} is append-only."
+        hint = "Rows can only be added. Make a table without the policy for rows that change."
+        raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
+
+
+def check_constraints(constraints: Mapping[str, str], schema: Schema) -> dict[str, str]:
+    """Return the named checks, refusing names that Delta cannot keep and what does not parse."""
     out: dict[str, str] = {}
     for name, text in constraints.items():
         if not name.replace("_", "a").isalnum() or not name.isascii():
@@ -117,16 +120,7 @@ def check_constraints(constraints: Mapping[str, str], schema: Schema) -> dict[st
 
 
 def matching(rows: pa.Table, predicate: pc.Expression, what: str) -> pa.Table:
-    """The rows for which a predicate is true.
-
-    Args:
-        rows: To choose from.
-        predicate: As `to_arrow` made it.
-        what: What the predicate is, for the error.
-
-    Raises:
-        InvalidExpression: It cannot be computed for a row: a number overflows, a cast does not fit.
-    """
+    """The rows for which a predicate is true; `what` names it if it cannot be computed."""
     try:
         return rows.filter(predicate)
     except pa.ArrowInvalid as error:
