@@ -38,16 +38,7 @@ def scan_delta(
     where: Expression | None = None,
     options: Mapping[str, str] | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows of a published Delta table at a version.
-
-    Args:
-        uri: The table's directory.
-        version: Published already.
-        schema: What the rows are given as.
-        columns: Names, in the order wanted; all when None.
-        where: Keeps rows for which it is true.
-        options: What delta-rs needs to open the files.
-    """
+    """Read the rows of a published Delta table at a version, by delta-rs with its `options`."""
     try:
         from deltalake import DeltaTable, QueryBuilder
         from deltalake.exceptions import DeltaError
@@ -83,15 +74,8 @@ def write_difference(
 ) -> None:
     """Append the rows by which two Delta tables differ to a third, each with its `_change_type`.
 
-    Args:
-        before: The table whose surplus of rows is a `delete`.
-        after: The table whose surplus of rows is an `insert`.
-        target: A table of the same columns and `_change_type`.
-        columns: Of both.
-        options: What delta-rs needs to open the files.
-
-    Raises:
-        UnsupportedFeature: delta-rs cannot compare or write such rows.
+    A surplus of rows in `before` is a `delete`, one in `after` an `insert`. What delta-rs cannot
+    compare or write is an `UnsupportedFeature`.
     """
     try:
         from deltalake import DeltaTable, QueryBuilder, write_deltalake
@@ -121,7 +105,7 @@ def write_difference(
 
 
 def _skipping(where: Expression) -> Expression | None:
-    """What DataFusion may skip files by: terms of which both engines think the same."""
+    """Terms of a condition that DataFusion and we evaluate alike, for skipping files."""
     terms = tuple(term for term in conjuncts(where) if _is_plain(term))
     return And(terms) if len(terms) > 1 else next(iter(terms), None)
 
@@ -138,7 +122,7 @@ _PLAIN: Final = tuple(map(Primitive, ("int8", "int16", "int32", "int64", "string
 
 
 def _told(error: Exception, options: Mapping[str, str] | None) -> str:
-    """An error's own words; of one that may quote a request, without credentials."""
+    """The text of an error, without credentials where it may quote a request."""
     if not options:
         return str(error)
     line = str(error).partition("\n")[0].partition("<?xml")[0]

@@ -33,10 +33,14 @@ def read_files(
     *,
     columns: Sequence[str] | None = None,
     where: Expression | None = None,
+    numbered: bool = False,
+    among: Sequence[int] | None = None,
 ) -> pa.RecordBatchReader:
     """The rows of Delta files whose columns are not mapped by ids, and of any Iceberg files.
 
-    Deleted rows are left out. Columns come in the order given, all when None.
+    Deleted rows are left out. Columns come in the order given, all when None. With `numbered`, a
+    row's position in its file, which counts deleted rows too, is a last column, `POSITION`. With
+    `among`, which is ascending, row groups with none of these positions are left out.
     """
     has_vectors = any(f.file.deletion_vector is not None for f in files)
     filesystem, directory = _place(storage, head)
@@ -52,6 +56,8 @@ def read_files(
         deleted=_deleted(storage, head) if has_vectors else None,
         hints=_hints(storage, head, definition),
         equality=_equality(storage, head),
+        numbered=numbered,
+        among=among,
     )
     return stored.as_asked(rows)
 
@@ -74,40 +80,6 @@ def read_published(
         where=where,
         options=storage.delta_options(),
     )
-
-
-def read_numbered(
-    storage: Storage,
-    head: Head,
-    definition: Definition,
-    file: LoggedFile,
-    *,
-    columns: Sequence[str],
-    where: Expression | None = None,
-    among: Sequence[int] | None = None,
-) -> pa.RecordBatchReader:
-    """The live rows of one file, each with its position as a last column, `POSITION`.
-
-    Positions count from 0 and include deleted rows. With `among`, which is ascending, row groups
-    with none of these positions are left out. Not for tables that need an engine.
-    """
-    has_vector = file.file.deletion_vector is not None
-    filesystem, directory = _place(storage, head)
-    stored = _stored(definition, columns, where)
-    rows = arrow_scan.scan_numbered(
-        file,
-        stored.definition,
-        filesystem=filesystem,
-        directory=directory,
-        pre_buffer=storage.is_remote,
-        columns=stored.columns,
-        where=stored.where,
-        deleted=_deleted(storage, head)(file) if has_vector else None,
-        among=among,
-        hints=_hints(storage, head, definition),
-        equality=_equality(storage, head),
-    )
-    return stored.as_asked(rows)
 
 
 def check_columns(columns: Sequence[str] | None, definition: Definition, table: str) -> None:

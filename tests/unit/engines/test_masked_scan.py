@@ -98,14 +98,15 @@ def test_positions_are_those_of_the_file(
 ) -> None:
     gone = array("Q", [0, 1, 500, 999])
 
-    found = scanning.scan_numbered(
-        files([True] * 4)[2],
+    found = scanning.scan(
+        files([True] * 4)[2:3],
         DEFINITION,
         filesystem=pa.fs.LocalFileSystem(),
         directory=str(directory),
         columns=columns,
         where=None if where is None else parse(where, SCHEMA),
-        deleted=gone,
+        deleted=lambda _: gone,
+        numbered=True,
     ).read_all()
 
     left = [n for n in range(ROWS) if n not in gone]

@@ -58,13 +58,7 @@ class FileColumn:
 
 
 class FileShape:
-    """The columns of files that have one Parquet schema.
-
-    Args:
-        physical: The files' schema, as Arrow gives it.
-        schema: The table's.
-        hints: Of the table's metadata.
-    """
+    """How files that have one Parquet schema hold the columns of the table."""
 
     def __init__(self, physical: pa.Schema, schema: Schema, hints: Hints) -> None:
         self.physical = physical
@@ -78,7 +72,7 @@ class FileShape:
         self._known: dict[int, FileColumn] = {}
 
     def column(self, wanted: Field) -> FileColumn:
-        """How the file has a column."""
+        """Where the file has a column of the table, and how it is converted."""
         if wanted.id not in self._known:
             self._known[wanted.id] = self._column(wanted)
         return self._known[wanted.id]
@@ -106,7 +100,7 @@ class FileShape:
         return self._hints.defaults if lacks else {}
 
     def _identified(self, schema: Schema) -> Sequence[pa.Field]:
-        """The file's columns with ids: its own, or those that names lead to."""
+        """The file's columns with ids: its own, or those looked up by names."""
         if any(_has_ids(f) for f in self.physical):
             return list(self.physical)
         names = self._hints.names
@@ -133,13 +127,10 @@ def field_id(source: pa.Field) -> int | None:
 def converted(
     values: pa.Array, given: pa.DataType, wanted: Type, defaults: Mapping[int, Any]
 ) -> pa.Array:
-    """Values of a file as values of a type of the table; what is null stays null at every depth.
+    """Convert values of a file to a type of the table; nulls stay null at every depth.
 
-    Args:
-        values: As the file has them.
-        given: Their type with the field ids of its parts.
-        wanted: The type of the table's column.
-        defaults: By field id, for parts that the file lacks.
+    `given` is the file's type with the field ids of its parts; `defaults`, by field id, fill parts
+    that the file lacks.
     """
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
@@ -233,7 +224,7 @@ def _paths(
 
 
 def _numbered(source: pa.Field, path: tuple[str, ...], names: Names) -> pa.Field:
-    """A field with the ids that names lead to, and none where they lead to none."""
+    """A field whose id, and those of its parts, are looked up by names."""
     number = names.get(path)
     metadata = None if number is None else {FIELD_ID: str(number).encode()}
     kind, types = source.type, pa.types

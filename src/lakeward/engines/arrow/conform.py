@@ -18,16 +18,24 @@ from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Field, ListOf, MapOf, Primitive, Struct, Type
 from lakeward.model.values import from_neutral
 
+_NUMBERS = {
+    pa.int8(): "int8",
+    pa.int16(): "int16",
+    pa.int32(): "int32",
+    pa.int64(): "int64",
+    pa.uint8(): "int16",
+    pa.uint16(): "int32",
+    pa.uint32(): "int64",
+    pa.float16(): "float",
+    pa.float32(): "float",
+    pa.float64(): "double",
+}
+"""The smallest type of the lake that holds all numbers of an Arrow type."""
 _RANK = {"int8": 1, "int16": 2, "int32": 3, "int64": 4, "float": 5, "double": 6}
 
 
 def conform(data: pa.Table, schema: Schema, table: str) -> pa.Table:
-    """The data in the table's schema and order of columns.
-
-    Raises:
-        SchemaMismatch: A column is missing, unknown, or of a type that does not fit.
-        ConstraintViolation: A required column has missing values.
-    """
+    """Return the data in the table's schema and order of columns, or raise what does not fit."""
     target = schema.arrow
     same = data.schema.equals(target, check_metadata=False)
     if same:
@@ -88,7 +96,7 @@ def _column(data: pa.Table, field: Field, target: pa.Field, table: str) -> pa.Ch
 
 
 def _check_sound(field: Field, column: pa.ChunkedArray, table: str) -> None:
-    """Refuse arrays that are not what they say: broken text, offsets that lead nowhere."""
+    """Refuse damaged arrays: invalid text, offsets out of range."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -98,7 +106,7 @@ def _check_sound(field: Field, column: pa.ChunkedArray, table: str) -> None:
 
 
 def fits(source: pa.DataType, kind: Type) -> bool:
-    """Whether values of an Arrow type fit a column's type, or may after a look at them."""
+    """Whether values of an Arrow type may fit a column's type, at least some of them."""
     types = pa.types
     if types.is_dictionary(source):
         return fits(source.value_type, kind)
@@ -155,24 +163,8 @@ def _fits_primitive(source: pa.DataType, name: str) -> bool:
         return bool(types.is_date(source))
     if name.startswith("timestamp"):
         return bool(types.is_timestamp(source)) and (source.tz is None) == name.endswith("ntz")
-    return _number_rank(source) is not None and _widens(_number_rank(source) or "", name)
-
-
-def _number_rank(source: pa.DataType) -> str | None:
-    types = pa.types
-    names = {
-        types.is_int8: "int8",
-        types.is_int16: "int16",
-        types.is_int32: "int32",
-        types.is_int64: "int64",
-        types.is_uint8: "int16",
-        types.is_uint16: "int32",
-        types.is_uint32: "int64",
-        types.is_float16: "float",
-        types.is_float32: "float",
-        types.is_float64: "double",
-    }
-    return next((name for test, name in names.items() if test(source)), None)
+    given = _NUMBERS.get(source)
+    return given is not None and _widens(given, name)
 
 
 def _widens(source: str, target: str) -> bool:
@@ -206,12 +198,9 @@ _SAMPLE: Final = 5
 
 
 def check_required(field: Field, column: pa.ChunkedArray, table: str) -> None:
-    """Pass when no value is missing that the field, or a part of it, requires.
+    """Raise `ConstraintViolation` if a value is missing that the field, or a part of it, requires.
 
     A part is required only where the value that it is a part of is there.
-
-    Raises:
-        ConstraintViolation: Names the part, counts the missing values and tells some of their rows.
     """
     if not field.nullable and column.null_count:
         raise _violation(field.name, column, _rows(len(column)), table)
@@ -255,7 +244,7 @@ def _parts(kind: Type) -> tuple[Field, ...]:
 
 
 def _check_parts(kind: Type, path: str, values: pa.Array, rows: pa.Array, table: str) -> None:
-    """Check the parts of values; `rows` tells for each value which row of the data it is in."""
+    """Check the parts of values; `rows` has the row of the data for each value."""
     match kind:
         case Struct(fields):
             there = values.is_valid()

@@ -32,13 +32,7 @@ _KEPT: Final = 64
 
 
 class EqualityDeletes:
-    """Reads delete files of one table.
-
-    Args:
-        filesystem: Where they are.
-        schema: The table's.
-        hints: Of the table's metadata.
-    """
+    """Reads the equality delete files of one table."""
 
     def __init__(self, filesystem: pa.fs.FileSystem, schema: Schema, hints: Hints) -> None:
         self._filesystem = filesystem
@@ -55,13 +49,7 @@ class EqualityDeletes:
         return out
 
     def values(self, rows: pa.RecordBatch | pa.Table, shape: FileShape, number: int) -> Any:
-        """A field of a file's rows, in the type that the table has for it; None if it has none.
-
-        Args:
-            rows: With columns as the file has them.
-            shape: Of the file.
-            number: The field's id.
-        """
+        """A field of a file's rows, in the type that the table has for it; None if it has none."""
         path = shape.find(number)
         if path is None:
             return None
@@ -90,7 +78,7 @@ class EqualityDeletes:
 
 
 def without_keys(rows: pa.Table, keys: pa.Table) -> pa.Table:
-    """The rows whose values are not among some keys, by the columns that the keys have."""
+    """The rows whose values, in the columns of `keys`, are not among the keys."""
     codes = np.zeros(rows.num_rows + keys.num_rows, dtype=np.int64)
     for name in keys.column_names:
         ours = rows[name].combine_chunks()
@@ -107,13 +95,7 @@ def without_keys(rows: pa.Table, keys: pa.Table) -> pa.Table:
 
 
 def deleted_positions(filesystem: pa.fs.FileSystem, path: str, of: str) -> Any:
-    """The positions of a data file's rows that a position delete file names, as a numpy array.
-
-    Args:
-        filesystem: Where the delete file is.
-        path: Of the delete file.
-        of: The data file, as manifests spell it.
-    """
+    """Read which positions of the data file `of` a position delete file names."""
     found = pq.read_table(
         path,
         columns=["pos"],

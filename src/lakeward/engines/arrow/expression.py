@@ -257,11 +257,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 def holds(rows: pa.Table, condition: Expression | None, what: str) -> Mask:
-    """For which rows a condition is true; all of them where there is none.
-
-    Raises:
-        InvalidExpression: It cannot be computed for a row.
-    """
+    """For which rows a condition is true; all of them where there is none."""
     if condition is None:
         return np.ones(rows.num_rows, dtype=bool)
     (found,) = _project(rows, [pc.coalesce(to_arrow(condition), pc.scalar(False))], what)
@@ -271,12 +267,7 @@ def holds(rows: pa.Table, condition: Expression | None, what: str) -> Mask:
 def computed(
     rows: pa.Table, expressions: Mapping[str, Expression], what: str
 ) -> dict[str, pa.ChunkedArray]:
-    """The value of each expression for every row, of the expression's type.
-
-    Raises:
-        InvalidExpression: One cannot be computed for a row: a number overflows, a cast does not
-            fit.
-    """
+    """Compute the value of each expression for every row, or raise `InvalidExpression`."""
     found = _project(rows, [to_arrow(e) for e in expressions.values()], what)
     kinds = [arrow_type(e.type) for e in expressions.values()]
     columns = [c if c.type.equals(k) else c.cast(k) for c, k in zip(found, kinds, strict=True)]

@@ -110,7 +110,7 @@ class _File:
 
     @property
     def way(self) -> tuple[Any, ...]:
-        """Files that follow each other and have this in common are read together."""
+        """How the file is read; neighbours for which this is equal are read together."""
         if self.is_plain:
             return (True, self.file.file.deletion_vector is not None)
         alone = self.constants or self.equality
@@ -120,13 +120,7 @@ class _File:
 def rows_by_id(
     source: TableFiles, files: Sequence[LoggedFile], wanted: Wanted
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of files, in the order of the files.
-
-    Args:
-        source: Opens the files.
-        files: What to read.
-        wanted: What is asked of them.
-    """
+    """Read the rows of files, in the order of the files."""
     shapes = _Shapes(wanted)
     left = iter(files)
     while some := list(itertools.islice(left, _TOGETHER)):
@@ -165,7 +159,7 @@ class _Shapes:
 
 
 def _plain(source: TableFiles, run: Sequence[_File], wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """Rows of files that have the columns as the table does, with deleted rows or all without."""
+    """Read files that have the columns as the table does: all with deleted rows, or all without."""
     files, fragments = [f.file for f in run], [f.fragment for f in run]
     names, where = wanted.names, wanted.where
     if run[0].file.file.deletion_vector is None and POSITION not in names:
@@ -177,7 +171,7 @@ def _plain(source: TableFiles, run: Sequence[_File], wanted: Wanted) -> Iterator
 def _projected(
     source: TableFiles, run: Sequence[_File], wanted: Wanted
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of files that have one shape, column by column made the table's."""
+    """Read files of one shape, and convert each column to the table's."""
     shape, constants = run[0].shape, run[0].constants
     columns = [shape.column(f) for f in wanted.fields]
     condition = _by_statistics(wanted.where, shape)
@@ -210,15 +204,7 @@ def _projected(
 def _undeleted(
     table: pa.Table, batch: pa.RecordBatch, file: _File, wanted: Wanted, keys: Keys
 ) -> pa.Table:
-    """The rows that no equality delete is about.
-
-    Args:
-        table: Rows with the table's columns.
-        batch: The same rows with the file's columns.
-        file: Theirs.
-        wanted: What is asked of the file.
-        keys: Of the delete files that apply.
-    """
+    """Leave out rows that equality deletes name; `batch` has the same rows as the file has them."""
     rows = table
     for number in dict.fromkeys(i for ids in keys for i in ids):
         name = f"{_KEY}{number}"
@@ -255,7 +241,7 @@ def _made(batch: pa.RecordBatch, column: FileColumn, constants: Constants) -> pa
 def _constants(
     file: LoggedFile, definition: Definition, lacking: Collection[int]
 ) -> dict[int, Value]:
-    """The values of columns that a file lacks, where its partition has them as they are."""
+    """Values of columns that a file lacks and that its partition has unchanged."""
     if not lacking:
         return {}
     out: dict[int, Value] = {}

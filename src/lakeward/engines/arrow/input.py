@@ -18,17 +18,13 @@ _NOTHING: Final = object()
 
 
 def tables_of(data: Any, schema: pa.Schema, table: str) -> Iterator[pa.Table]:
-    """The rows as Arrow tables, one or many, in order; nothing is held longer than needed.
+    """Return the rows as Arrow tables, in order; nothing is held longer than needed.
 
     Args:
         data: A table, batch, reader, dataset, iterable of these, data frame, anything with the
             Arrow stream interface, or a sequence or mapping of plain Python values.
         schema: What plain Python values are read as.
         table: For whom, to name in errors.
-
-    Raises:
-        InvalidInput: Rows cannot be made of it.
-        SchemaMismatch: Plain values that do not fit the schema.
     """
     if isinstance(data, pa.Table):
         return iter((data,))
@@ -89,7 +85,7 @@ def _arrow_item(item: Any, schema: pa.Schema, table: str) -> Iterator[pa.Table]:
 
 
 def _from_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, table: str) -> pa.Table:
-    """Rows that name their columns: a name nobody knows is an error, not a dropped value."""
+    """Make a table of dictionaries; an unknown name is an error, not a dropped value."""
     for row in rows:
         if not isinstance(row, Mapping):
             raise _not_rows(row)
@@ -149,19 +145,10 @@ _SHOWN: Final = 80
 
 
 def array_of(values: Any, kind: pa.DataType, column: str, table: str) -> Any:
-    """The values as an Arrow array of a type, with nothing lost.
+    """Return the values as an Arrow array of a type, with nothing lost.
 
     Arrow makes 1 of 1.5, a date of any number, and drops parts of a struct that it does not know.
-    What would not come back as it was given is refused instead.
-
-    Args:
-        values: An Arrow or NumPy array, or any iterable of Python values; None is a missing one.
-        kind: The type.
-        column: Whose values they are.
-        table: Whose column it is.
-
-    Raises:
-        SchemaMismatch: A value is not of the type, or would lose something.
+    What would not come back as it was given is a `SchemaMismatch` instead.
     """
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
@@ -183,7 +170,7 @@ def array_of(values: Any, kind: pa.DataType, column: str, table: str) -> Any:
 
 
 def _is_typed(values: Any) -> bool:
-    """Whether it is an array of NumPy or pandas, whose type tells Arrow what must not be lost."""
+    """Whether it is a typed array of NumPy or pandas, which Arrow converts without loss."""
     kind = getattr(values, "dtype", None)
     return kind is not None and str(kind) != "object"
 

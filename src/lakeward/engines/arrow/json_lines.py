@@ -34,11 +34,7 @@ class JsonLines:
         self._plain = any(_has_map(f.type) for f in schema)
 
     def table(self, lines: bytes) -> pa.Table:
-        """The rows of some whole lines.
-
-        Raises:
-            InvalidInput: A line is no object, or does not fit; `line` counts from 1.
-        """
+        """Read some whole lines as rows; errors count lines from 1."""
         if not lines.strip():
             return self._schema.empty_table()
         try:
@@ -58,7 +54,7 @@ class JsonLines:
         return pa.table(columns)
 
     def _found(self, lines: bytes, error: Exception) -> InvalidInput:
-        """The error with the line that it is about."""
+        """The error for the first line that does not fit."""
         for number, line in enumerate(lines.splitlines(keepends=True), start=1):
             try:
                 if line.strip():

@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_POSITION: Final = "\0position"
-"""A name that no column can have."""
+Positions: TypeAlias = npt.NDArray[np.int64]
+_SIDE = "\0side"
+_PLACE = "\0place"
 
 
 def distinct(tables: Iterable[pa.Table], key: Sequence[str]) -> pa.Table:
@@ -24,24 +25,12 @@ def distinct(tables: Iterable[pa.Table], key: Sequence[str]) -> pa.Table:
     return keys.group_by(list(key)).aggregate([])
 
 
-def without(rows: pa.Table, keys: pa.Table) -> pa.Table:
-    """The rows whose key is not among some keys, in their order."""
-    return split(rows, keys)[1]
-
-
 def split(rows: pa.Table, keys: pa.Table) -> tuple[pa.Table, pa.Table]:
     """The rows whose key is among some keys, and the others, in their order."""
-    names = keys.column_names
-    numbered = rows.select(names).append_column(_POSITION, pa.array(np.arange(rows.num_rows)))
-    found = numbered.join(keys, keys=names, join_type="left semi")
+    found = KeyIndex(keys.columns).find([rows[n] for n in keys.column_names])
     is_among = np.zeros(rows.num_rows, dtype=bool)
-    is_among[found[_POSITION].to_numpy()] = True
+    is_among[found.rows] = True
     return rows.filter(pa.array(is_among)), rows.filter(pa.array(~is_among))
-
-
-def only(rows: pa.Table, keys: pa.Table) -> pa.Table:
-    """The rows whose key is among some keys, in no order."""
-    return rows.join(keys, keys=keys.column_names, join_type="left semi")
 
 
 def span(keys: pa.Table) -> dict[str, tuple[Any, Any]]:
@@ -53,17 +42,9 @@ def span(keys: pa.Table) -> dict[str, tuple[Any, Any]]:
     return out
 
 
-Positions: TypeAlias = npt.NDArray[np.int64]
-
-
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Rows that have the same key, ordered by the rows that were asked for.
-
-    Attributes:
-        rows: Of the table that was asked for.
-        partners: Of the table that the index was made of.
-    """
+    """Rows that have the same key: `rows` that were looked up, in order, and those of the index."""
 
     rows: Positions
     partners: Positions
@@ -112,7 +93,7 @@ class KeyIndex:
         return Pairs(np.repeat(rows, counts), self._order[first + within])
 
     def _number(self, codes: Positions) -> bool:
-        """Note for each code which rows have it; whether that is one row each."""
+        """Store for each code which rows have it; return whether it is one row each."""
         there = np.flatnonzero(codes >= 0)
         self._order = there[np.argsort(codes[there], kind="stable")]
         counts = np.bincount(codes[there])
@@ -121,7 +102,7 @@ class KeyIndex:
 
 
 def _codes(column: pa.ChunkedArray, values: pa.Array) -> Positions:
-    """The place of each value among the known ones; -1 for others, and for what is missing."""
+    """The place of each value among the known ones; -1 for unknown and missing values."""
     found = pc.index_in(column, value_set=values, skip_nulls=True)
     return np.asarray(pc.fill_null(found, -1).to_numpy(), dtype=np.int64)
 
@@ -131,7 +112,7 @@ def _joined(left: Positions, right: Positions, count: int) -> Positions:
 
 
 def _folded(codes: Positions, known: Positions) -> Positions:
-    """Codes as their places among the known ones, so that they stay small."""
+    """Replace codes by their places among the known ones, so that they stay small."""
     if not len(known):
         return np.full(len(codes), -1, dtype=np.int64)
     places = np.minimum(np.searchsorted(known, codes), len(known) - 1)
@@ -165,12 +146,8 @@ def picked(rows: pa.Table, places: Positions) -> pa.Table:
     return pa.Table.from_batches(parts, rows.schema)
 
 
-_SIDE = "\0side"
-_PLACE = "\0place"
-
-
 def difference(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The rows that `before` has more often than `after`, and the other way round."""
+    """The rows, each as often, that `before` has more often than `after`, and vice versa."""
     rows = pa.concat_tables([before, after])
     keys = pa.table(
         [_plain(c) for c in rows.columns], names=[str(n) for n in range(rows.num_columns)]
@@ -189,7 +166,7 @@ def difference(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values that can be grouped by: of nested ones numbers, the same for the same value."""
+    """Values that Arrow can group by; nested ones become numbers, equal for equal values."""
     if not pa.types.is_nested(column.type):
         return pc.add(column, pa.scalar(0.0, column.type)) if _floats(column.type) else column
     counter = itertools.count()

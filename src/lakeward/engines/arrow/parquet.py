@@ -27,13 +27,7 @@ _LAST_CHARACTER: Final = "\U0010ffff"
 
 @dataclass(frozen=True, slots=True)
 class ParquetOptions:
-    """How files are written.
-
-    Attributes:
-        compression: A codec that Parquet knows.
-        target_file_size: Bytes in memory after which a new file is begun.
-        row_group_rows: Rows per row group.
-    """
+    """How files are written; `target_file_size` is in bytes of memory."""
 
     compression: str = "snappy"
     target_file_size: int = 128 * 2**20
@@ -87,13 +81,10 @@ def footer_stats(
     without_bounds: frozenset[int] = frozenset(),
     positions: Mapping[str, int] | None = None,
 ) -> FileStats:
-    """Outer bounds and null counts of the indexed columns, from a file's footer.
+    """Read outer bounds and null counts of the indexed columns from a file's footer.
 
-    Args:
-        metadata: The footer.
-        schema: The table's.
-        without_bounds: Fields whose bounds would mislead readers (floats with NaN).
-        positions: Of the file's columns by their paths; found in the footer without.
+    `without_bounds` are fields whose bounds would mislead readers (floats with NaN); `positions`
+    are those of the file's columns by their paths, found in the footer if not given.
     """
     if positions is None:
         columns = metadata.schema
@@ -129,7 +120,7 @@ def _columns(schema: Schema, partition_by: tuple[int, ...]) -> Columns:
 
 
 def _told(parts: Sequence[pq.Statistics | None]) -> tuple[int, Any, Any] | None:
-    """Nulls and bounds over all row groups; no bounds where one with values tells none."""
+    """Null count and bounds over all row groups; no bounds where a group with values has none."""
     nulls, low, high, is_bounded = 0, None, None, True
     for part in parts:
         if part is None or not part.has_null_count:
@@ -162,7 +153,7 @@ def _outer(field: Field, low: Any, high: Any) -> tuple[Value, Value] | None:
 
 
 def _above(text: str) -> str:
-    """The text itself, or something short that no text with its beginning exceeds."""
+    """The text, or a short text that is above all texts with the same beginning."""
     end = STRING_BOUND
     while text[end : end + 1] == _LAST_CHARACTER:
         end += 1
@@ -181,10 +172,6 @@ class Columns:
 
     Parquet leaves NaN out of a column's bounds. Engines that order it above all numbers, or find it
     equal to itself, then skip rows that match. So columns that have a NaN get no bounds.
-
-    Attributes:
-        schema: Of the files.
-        positions: Where columns are in a file, by their paths.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -209,10 +196,7 @@ class Columns:
         ]
 
     def with_statistics(self, unordered: Collection[str]) -> bool | list[str]:
-        """What Parquet's `write_statistics` should be: all, or the paths of columns that may.
-
-        Inside nested columns a NaN may hide.
-        """
+        """The value for Parquet's `write_statistics`; in nested columns a NaN may hide."""
         if not self._is_risky and not unordered:
             return True
         return [p for p, name, risky in self._leaves if not risky and name not in unordered]
@@ -228,7 +212,7 @@ def _has_nan(column: pa.ChunkedArray, code: Code | None) -> bool:
 
 
 def _total(column: pa.ChunkedArray, code: Code) -> float:
-    """The sum of few numbers, sooner than a kernel is found; what lies below nulls is in it."""
+    """The sum of few numbers, values under nulls included; faster than to look up a kernel."""
     total = 0.0
     for chunk in column.chunks:
         if not len(chunk):
@@ -286,7 +270,7 @@ def encoding_settings(data: pa.Table) -> dict[str, Any]:
 
 
 def has_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
-    """Whether a file's strings are a dictionary: they take less than spelled out they could."""
+    """Whether strings of a file are stored as a dictionary, judged by their size."""
     known = chunk.statistics
     missing = known.null_count if known is not None and known.has_null_count else 0
     spelled_out = _LENGTH_BYTES * (chunk.num_values - missing)
@@ -294,7 +278,7 @@ def has_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
 
 
 def _sampled(rows: int) -> pa.Array:
-    """Positions in no order: values that come in cycles look distinct to any regular sample."""
+    """Random positions: to a regular sample, values that come in cycles look distinct."""
     return pc.unique(pc.floor(pc.multiply(_places(), rows)).cast(pa.int64()))
 
 

@@ -33,19 +33,10 @@ _SAMPLE: Final = 5
 def completed(
     data: pa.Table, definition: Definition, table: str, *, trusted: bool = False
 ) -> pa.Table:
-    """The data in the table's schema, as `conform` gives it, with its generated columns.
+    """Return the data in the table's schema, as `conform` does, with its generated columns.
 
-    Args:
-        data: Rows; generated columns may be left out.
-        definition: The table's.
-        table: Its name, for errors.
-        trusted: The rows are the table's own, so their generated values are not looked at.
-
-    Raises:
-        SchemaMismatch: A column is missing, unknown, or of a type that does not fit, or a value
-            has nothing that could be derived from it.
-        ConstraintViolation: A required column has missing values, or a generated one other values
-            than follow from its source.
+    Those that are absent are computed, those that are given are checked, unless the rows are the
+    table's own (`trusted`).
     """
     schema = definition.schema
     generated = {i: d for i, d in definition.derived.items() if i > 0}
@@ -71,11 +62,7 @@ def completed(
 def derived_values(
     rows: pa.Table, derived: Derived, definition: Definition, table: str
 ) -> pa.ChunkedArray:
-    """What follows from the rows' values of the source column.
-
-    Raises:
-        SchemaMismatch: A value has nothing that could be derived from it.
-    """
+    """Compute what is derived from a column, or raise `SchemaMismatch` where a value has none."""
     source = definition.schema.by_id[derived.source]
     try:
         found = transformed(derived.transform, source.type, rows.column(source.name))
@@ -148,11 +135,7 @@ _SHOWN: Final = 60
 def partitioned(
     data: pa.Table, definition: Definition, table: str
 ) -> Iterator[tuple[Mapping[int, Value], pa.Table]]:
-    """The data split by partition values, without the partition columns unless files hold them.
-
-    Raises:
-        SchemaMismatch: A value that cannot name a partition.
-    """
+    """Split rows by partition values, without the partition columns unless files hold them."""
     if not definition.partition_by:
         yield {}, data
         return
@@ -171,7 +154,7 @@ def partitioned(
 
 
 def partition_directory(values: Mapping[int, Value], definition: Definition) -> str:
-    """The directory of a partition, `a=1/b=x/`, with nothing in it that a path cannot hold."""
+    """The directory of a partition, `a=1/b=x/`, quoted for paths."""
     return "".join(
         f"{_name(definition.field(i), value, definition.derived.get(i))}/"
         for i, value in values.items()
@@ -179,11 +162,7 @@ def partition_directory(values: Mapping[int, Value], definition: Definition) -> 
 
 
 def check_partition(field: Field, value: Value, table: str) -> None:
-    """Refuse a value that readers would take for another one.
-
-    Raises:
-        SchemaMismatch: It is such a value.
-    """
+    """Raise `SchemaMismatch` for a value that readers of directories would take for another one."""
     if field.id > 0 and value in ("", NULL_PARTITION):
         reason = "readers take for a missing value"
     elif len(_name(field, value, None)) > _LONGEST_NAME:

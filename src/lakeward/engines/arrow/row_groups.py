@@ -20,12 +20,7 @@ _FOOTERS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file, or some of its row groups.
-
-    Attributes:
-        fragment: What is read of it.
-        spans: The first position and the number of rows of each row group that is read.
-    """
+    """A file, or some row groups: for each, `spans` has its first position and number of rows."""
 
     fragment: ds.ParquetFileFragment
     spans: Sequence[tuple[int, int]]
@@ -39,26 +34,17 @@ def parts_of(
     threads: bool,
     among: Sequence[int] | None = None,
 ) -> list[Part]:
-    """The row groups that may hold a row for which their condition is true.
+    """Choose the row groups that may hold a row for which their fragment's condition is true.
 
-    Args:
-        fragments: Of whole files.
-        schema: Of the dataset.
-        wheres: For each fragment, a condition; None for all of its row groups.
-        threads: Read several footers at once: for files that are far away.
-        among: Only row groups that hold one of these positions, ascending; None for all.
+    With `among`, only those that hold one of these positions, ascending. With `threads`, several
+    footers are read at once, for files that are far away.
     """
     complete(fragments, threads=threads)
     return [_part(f, schema, w, among) for f, w in zip(fragments, wheres, strict=True)]
 
 
 def complete(fragments: Sequence[ds.ParquetFileFragment], *, threads: bool) -> None:
-    """Read the footers of files, which their fragments keep.
-
-    Args:
-        fragments: Of the files.
-        threads: Read several at once: for files that are far away.
-    """
+    """Read the footers of files, which their fragments keep; several at once with `threads`."""
 
     def read(fragment: ds.ParquetFileFragment) -> None:
         # This lets other threads of Python run; choosing row groups of a file unseen does not.
@@ -79,15 +65,11 @@ def masked(
     *,
     numbered: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that are not deleted; these go first, so that no condition is computed for them.
+    """Leave out deleted rows, before any condition is computed for them.
 
-    Positions count deleted rows too, so the file is read without a filter.
-
-    Args:
-        batches: All rows of the parts, in their order.
-        parts: Of files.
-        deleted: For each part, the positions in its file, ascending, of the type code `Q`.
-        numbered: Add the positions as a last column, `POSITION`.
+    Positions count deleted rows too, so the parts are read without a filter. `deleted` has the
+    positions for each part, ascending, of the type code `Q`. With `numbered`, `POSITION` is a last
+    column.
     """
     spans = _Spans(parts, deleted)
     for batch in batches:
@@ -102,7 +84,7 @@ def masked(
 
 
 class _Spans:
-    """Walks through the positions of parts as their rows come."""
+    """Yields the positions of rows as batches of them come."""
 
     def __init__(self, parts: Sequence[Part], deleted: Sequence[array[int]]) -> None:
         self._left = iter(
@@ -113,7 +95,7 @@ class _Spans:
         self._start, self._rows, self._gone = 0, 0, array("Q")
 
     def take(self, most: int) -> tuple[int, array[int], int]:
-        """The first position of the next rows, the deleted among them, and how many rows."""
+        """The first position of the next rows, the deleted ones among them, and their number."""
         while not self._rows:
             self._start, self._rows, self._gone = next(self._left)
         count, start = min(most, self._rows), self._start

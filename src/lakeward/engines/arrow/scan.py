@@ -38,8 +38,10 @@ def scan(
     deleted: Deleted | None = None,
     hints: Hints | None = None,
     equality: Equality | None = None,
+    numbered: bool = False,
+    among: Sequence[int] | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows of files, in the order of the files.
+    """Read the rows of files, in the order of the files.
 
     Args:
         files: What to read.
@@ -48,73 +50,35 @@ def scan(
         directory: What their paths are relative to.
         columns: Names, in the order wanted; all when None.
         where: Keeps rows for which it is true.
-        pre_buffer: Fetch what is near each other in a file at once: for files that are far away.
-        deleted: Tells the rows that are deleted in place; None where no file has any.
+        pre_buffer: Fetch neighbouring parts of a file at once: for files that are far away.
+        deleted: Returns the positions of a file's deleted rows; None where no file has any.
         hints: Of the table's metadata, where columns are found by field ids; None for by names.
-        equality: Tells the equality deletes of files; None where no file has any.
+        equality: Returns the equality deletes of a file; None where no file has any.
+        numbered: Add the position of each row in its file as a last column, `POSITION`.
+        among: Only row groups with one of these positions, ascending; None for all.
     """
     schema = definition.schema
     names = list(schema.names if columns is None else columns)
-    wanted = pa.schema([schema.arrow.field(n) for n in names])
+    wanted = [schema.arrow.field(n) for n in names]
+    gone = deleted or _none
     try:
         source = TableFiles(definition, filesystem, directory, pre_buffer=pre_buffer)
         source.look(files, names, where)
+        if numbered:
+            names.append(POSITION)
+            wanted.append(pa.field(POSITION, pa.int64()))
         if hints is not None:
-            asked = Wanted(definition, names, where, hints, deleted or _none, filesystem, equality)
+            asked = Wanted(definition, names, where, hints, gone, filesystem, equality, among)
             batches = rows_by_id(source, files, asked)
+        elif numbered:
+            batches = source.masked(files, names, where, gone, among)
         elif deleted is None:
             batches = source.filtered(files, names, where)
         else:
             batches = _by_turns(source, files, names, where, deleted)
     except (FileNotFoundError, pa.ArrowException, OSError) as error:
         raise _failed(error) from error
-    return _plain(wanted, batches)
-
-
-def scan_numbered(
-    file: LoggedFile,
-    definition: Definition,
-    *,
-    filesystem: pa.fs.FileSystem,
-    directory: str,
-    columns: Sequence[str],
-    where: Expression | None = None,
-    pre_buffer: bool = False,
-    deleted: array[int] | None = None,
-    among: Sequence[int] | None = None,
-    hints: Hints | None = None,
-    equality: Equality | None = None,
-) -> pa.RecordBatchReader:
-    """The rows of a file, each with its position in it as a last column, `POSITION`.
-
-    Args:
-        file: What to read.
-        definition: Whose schema the rows get.
-        filesystem: Where the file is.
-        directory: What its path is relative to.
-        columns: Names, in the order wanted.
-        where: Keeps rows for which it is true.
-        pre_buffer: As for `scan`.
-        deleted: Positions of rows that are deleted in place, ascending.
-        among: Only row groups with one of these positions, ascending; None for all.
-        hints: As for `scan`.
-        equality: As for `scan`.
-    """
-    arrow = definition.schema.arrow
-    fields = [*(arrow.field(n) for n in columns), pa.field(POSITION, pa.int64())]
-    gone = array("Q") if deleted is None else deleted
-    try:
-        source = TableFiles(definition, filesystem, directory, pre_buffer=pre_buffer)
-        source.look([file], columns, where)
-        names = [*columns, POSITION]
-        if hints is None:
-            batches = source.masked([file], names, where, lambda _: gone, among)
-        else:
-            told = (lambda _: gone, filesystem, equality, among)
-            batches = rows_by_id(source, [file], Wanted(definition, names, where, hints, *told))
-    except (FileNotFoundError, pa.ArrowException, OSError) as error:
-        raise _failed(error) from error
-    return _plain(pa.schema(fields), batches)
+    return _plain(pa.schema(wanted), batches)
 
 
 def _none(file: LoggedFile) -> array[int]:  # noqa: ARG001  as `Deleted`
@@ -128,7 +92,7 @@ def _by_turns(
     where: Expression | None,
     deleted: Deleted,
 ) -> Iterator[pa.RecordBatch]:
-    """Files with rows deleted in place, and files without, each read as is best for them."""
+    """Read runs of files with deleted rows, and of files without, each in its own way."""
     for is_masked, run in itertools.groupby(files, lambda f: f.file.deletion_vector is not None):
         if not is_masked:
             yield from source.filtered(list(run), names, where)
@@ -168,12 +132,7 @@ def _failed(error: BaseException) -> LakewardError:
 
 
 def relabelled(source: pa.RecordBatchReader, schema: pa.Schema) -> pa.RecordBatchReader:
-    """The same rows with the names of a schema, whose types are alike but for the names.
-
-    Args:
-        source: The rows.
-        schema: As many columns, in the same order.
-    """
+    """Give rows the names of a schema whose types differ in nothing but names."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in source:

@@ -63,7 +63,7 @@ class TableFiles:
     def look(
         self, files: Sequence[LoggedFile], names: Sequence[str], where: Expression | None
     ) -> None:
-        """Find out how columns are best read."""
+        """Choose the columns that are read as dictionaries."""
         candidates = _candidates(self._definition, names, where)
         paths = list(map(self._path, files))
         self._repeating = _repeating(files, paths, self._filesystem, candidates)
@@ -75,14 +75,7 @@ class TableFiles:
         where: Expression | None,
         opened: Sequence[ds.ParquetFileFragment] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of files that are whole and for which the condition is true.
-
-        Args:
-            files: What to read.
-            names: Of the columns wanted.
-            where: Keeps rows for which it is true.
-            opened: The same files, where `open` gave them.
-        """
+        """Read rows for which the condition is true, of files without deleted rows."""
         fragments = self._fragments(files) if opened is None else opened
         if where is None:
             yield from self._batches(self._dataset(fragments), names, None)
@@ -140,13 +133,7 @@ class TableFiles:
         schema: pa.Schema,
         names: Sequence[str],
     ) -> Iterator[pa.RecordBatch]:
-        """All rows of opened files, with columns as the files have them.
-
-        Args:
-            opened: Files that have one schema.
-            schema: Theirs.
-            names: Of the columns wanted.
-        """
+        """Read all rows of opened files of one schema, with columns as the files have them."""
         dataset = ds.FileSystemDataset(list(opened), schema, self._format, self._filesystem)
         scanner = dataset.scanner(
             columns={n: pc.field(n) for n in names}, use_threads=True, batch_size=_BATCH_ROWS
@@ -176,7 +163,8 @@ class TableFiles:
         expected = {n: stored.field(n).type for n in trusted.columns}
         pairs = list(zip(files, fragments, strict=True))
         theirs = [fragment for file, fragment in pairs if not is_named_as_ours(file.path)]
-        complete(theirs, threads=self._pre_buffer or len(theirs) > _FEW)
+        if theirs:
+            complete(theirs, threads=self._pre_buffer or len(theirs) > _FEW)
         odd = {id(fragment): _odd(fragment.physical_schema, expected) for fragment in theirs}
         return [trusted.terms(file, odd.get(id(f), frozenset())) for file, f in pairs]
 
@@ -283,7 +271,7 @@ def _is_bounded(file: LoggedFile, field_id: int) -> bool:
 def _candidates(
     definition: Definition, names: Sequence[str], where: Expression | None
 ) -> list[str]:
-    """Strings that are only passed on: row groups are skipped by bounds of plain columns alone."""
+    """String columns without a condition: row groups are not skipped by bounds of dictionaries."""
     used = set(definition.partition_by)
     if where is not None:
         used |= columns_of(where)
@@ -300,7 +288,7 @@ def _repeating(
     filesystem: pa.fs.FileSystem,
     candidates: Sequence[str],
 ) -> frozenset[str]:
-    """Columns that are dictionaries in the largest file, and so probably in the others."""
+    """Columns that are dictionaries in the largest file, so probably in the others."""
     if not candidates or sum(f.size for f in files) < _LARGE:
         return frozenset()
     largest = max(range(len(files)), key=lambda i: files[i].size)

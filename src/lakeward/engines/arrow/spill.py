@@ -23,11 +23,7 @@ _BATCH: Final = 8 * 2**20
 
 
 class Spill:
-    """Takes rows of one schema, and then has them as a table that needs no memory.
-
-    Raises:
-        StorageError: The temporary directory does not take the rows.
-    """
+    """Takes rows of one schema, and then has them as a table that needs no memory."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -46,7 +42,7 @@ class Spill:
             self._flush()
 
     def finish(self) -> pa.Table:
-        """All rows, in their order, in the file. Nothing can be added after that."""
+        """Return all rows, in order, mapped from the file; nothing can be added after that."""
         self._flush()
         with _translated():
             self._writer.close()
@@ -56,11 +52,11 @@ class Spill:
         return pa.ipc.open_file(pa.py_buffer(self._map)).read_all()
 
     def close(self) -> None:
-        """Give up before all rows have come."""
+        """Delete the file."""
         self._file.close()
 
     def release(self) -> None:
-        """Let go of pages that were read; they are read again where they are needed."""
+        """Drop pages that were read from memory; the system reads them again when needed."""
         if self._map is not None:
             self._map.madvise(mmap.MADV_DONTNEED)
 
@@ -72,11 +68,7 @@ class Spill:
 
 
 class Numbers:
-    """Arrays of whole numbers in a temporary file, by key. Any thread may use it.
-
-    Raises:
-        StorageError: The temporary directory does not take them.
-    """
+    """Arrays of whole numbers in a temporary file, by key; any thread may use it."""
 
     def __init__(self) -> None:
         with _translated():
@@ -96,7 +88,7 @@ class Numbers:
             self._end += len(data)
 
     def of(self, key: object) -> list[bytes]:
-        """What was added to a key, in order."""
+        """Everything that was added to a key, in order."""
         out = []
         with self._lock, _translated():
             for start, count in self._places.get(key, ()):
@@ -112,7 +104,7 @@ class Numbers:
         return out
 
     def close(self) -> None:
-        """Forget all of them."""
+        """Delete the file."""
         self._file.close()
 
 

@@ -31,15 +31,9 @@ _INT64: Final = pa.int64()
 
 
 def transformed(transform: Transform, kind: Type, values: pa.ChunkedArray) -> pa.Array:
-    """The partition values of a column's values, of the Arrow type of the transform's result.
+    """Compute the partition values of a column; the Arrow type is that of the transform's result.
 
-    Args:
-        transform: One that has a meaning for the type.
-        kind: The column's type.
-        values: In the Arrow type that the lake gives such columns.
-
-    Raises:
-        ValueError: A value has no partition value; says why.
+    Raises `ValueError`, which says why, where a value has no partition value.
     """
     column = _single(values)
     out = arrow_type(transform.result(kind))
@@ -119,7 +113,7 @@ def _bucket(transform: Transform, name: str, column: pa.Array) -> pa.Array:
 
 
 def _multiple(column: pa.Array, width: int) -> pa.Array:
-    """The next multiple that is not above."""
+    """The largest multiple of `width` that is not above the value."""
     wide = column.cast(_INT64)
     try:
         return pc.subtract_checked(wide, _remainder(wide, width)).cast(column.type)
@@ -129,7 +123,7 @@ def _multiple(column: pa.Array, width: int) -> pa.Array:
 
 
 def _distinct(column: pa.Array, function: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """A function of a column, asked once for each distinct value; missing values stay so."""
+    """Apply a function once to each distinct value; missing values stay missing."""
     encoded = column.dictionary_encode()
     return function(encoded.dictionary).take(encoded.indices)
 
@@ -149,12 +143,12 @@ def _microseconds(column: pa.Array) -> pa.Array:
 
 
 def _remainder(column: pa.Array, width: int) -> pa.Array:
-    """Never negative."""
+    """The remainder, which is never negative."""
     return pc.subtract(column, pc.multiply(_floor(column, width), _scalar(width)))
 
 
 def _floor(column: pa.Array, width: int) -> pa.Array:
-    """Divided, and rounded down, where Arrow rounds to zero."""
+    """The quotient rounded down, where Arrow rounds to zero."""
     quotient = pc.divide(column, _scalar(width))
     rest = pc.subtract(column, pc.multiply(quotient, _scalar(width)))
     return pc.subtract(quotient, pc.less(rest, _scalar(0)).cast(_INT64))
@@ -189,12 +183,7 @@ def hash_longs(values: pa.Array, seed: int) -> pa.Array:
 
 
 def hash_bytes(values: pa.Array, *, spark: bool) -> pa.Array:
-    """The hashes of byte strings of any length, none of them missing, as unsigned numbers.
-
-    Args:
-        values: A binary array.
-        spark: Whether as Spark hashes, from its seed; otherwise as published, from 0.
-    """
+    """Hash byte strings, none of them missing, as unsigned numbers: as published, or as Spark."""
     lengths = pc.binary_length(values)
     # The longest first, so that those that still have a word are always the first ones.
     order = pc.sort_indices(lengths, sort_keys=[("", "descending")])
@@ -211,7 +200,7 @@ def hash_bytes(values: pa.Array, *, spark: bool) -> pa.Array:
 
 
 def _words(values: pa.Array, lengths: pa.Array, seed: int) -> tuple[int, pa.Array]:
-    """All whole words taken in; how many of the first values were left out for being few."""
+    """Mix in all whole words; return how many of the first, long, values were left out."""
     state = pa.repeat(_word(seed), len(values))
     done: list[pa.Array] = []
     position = 0
@@ -227,12 +216,12 @@ def _words(values: pa.Array, lengths: pa.Array, seed: int) -> tuple[int, pa.Arra
 
 
 def _reaching(lengths: pa.Array, length: int) -> int:
-    """How many values are at least so long; they are the first ones."""
+    """How many values have at least this length; they come first."""
     return int(pc.sum(pc.greater_equal(lengths, pa.scalar(length, lengths.type))).as_py() or 0)
 
 
 def _tails(values: pa.Array, lengths: pa.Array, state: pa.Array) -> pa.Array:
-    """The bytes after the last whole word, as one word that zeros fill up."""
+    """Mix in the bytes after the last whole word, filled up with zeros to a word."""
     for count, mask in _by_rest(lengths):
         rest = pc.binary_slice(values.filter(mask), -count)
         full = pc.binary_join_element_wise(rest, pa.scalar(b"\0" * (_WORD - count)), b"")
@@ -242,7 +231,7 @@ def _tails(values: pa.Array, lengths: pa.Array, state: pa.Array) -> pa.Array:
 
 
 def _tails_of_spark(values: pa.Array, lengths: pa.Array, state: pa.Array) -> pa.Array:
-    """The bytes after the last whole word, each as a word with a sign."""
+    """Mix in each byte after the last whole word as a signed word."""
     for count, mask in _by_rest(lengths):
         found = values.filter(mask)
         mixed = state.filter(mask)

@@ -43,7 +43,7 @@ def python_rows(rows: pa.Table) -> list[dict[str, Any]]:
 
 
 def python_values(column: pa.ChunkedArray) -> list[Any]:
-    """The values of a column; as text, all of them, where Python lacks one."""
+    """The values of a column; all as text where one is outside Python's range."""
     try:
         return list(column.to_pylist())
     except (OverflowError, ValueError):
@@ -53,7 +53,7 @@ def python_values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _text(value: pa.Array) -> str | None:
-    """An array of one value as Arrow prints it, on one line and without brackets around it."""
+    """An array of one value as Arrow prints it, on one line and without brackets."""
     if value.null_count:
         return None
     return " ".join(value.to_string(window=100).split()).removeprefix("[ ").removesuffix(" ]")

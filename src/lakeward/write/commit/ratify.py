@@ -69,7 +69,7 @@ class Intent:
         """Fsync staged files before taking the store's lock, if others wait or files are large."""
         if context.database.is_busy:
             sync_in_turn(self._staged())
-        elif context.database.is_remote or not all(s.settles_soon for s in self.stagers):
+        elif context.database.is_remote or not all(s.syncs_soon for s in self.stagers):
             self.sync()
 
     def _staged(self) -> list[Underway]:

@@ -84,7 +84,7 @@ class Change:
 
     @property
     def is_replayable(self) -> bool:
-        """Whether the steps tell all that was done to rows, so that it can be done again."""
+        """Whether the steps are all that was done to rows, so that they can be done again."""
         has_files = bool(self.added or self.removed or self.change_files)
         return not self.fixed and (bool(self.steps) or not has_files)
 
@@ -119,13 +119,7 @@ Step: TypeAlias = Added | RowsChanged
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Something that was asked for.
-
-    Attributes:
-        name: As history shows it.
-        parameters: Of what was asked.
-        metrics: What it did, where the engine that did it tells.
-    """
+    """Something that was asked for, as history shows it; metrics where the engine has them."""
 
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -133,7 +127,7 @@ class Operation:
 
 
 def write_operation(mode: str, change: Change, where: str | None = None) -> Operation:
-    """What history shows of rows that were written."""
+    """The operation of rows that were written, for the history."""
     parameters = {"mode": mode}
     names = change.definition.partition_names
     if names:
@@ -144,12 +138,12 @@ def write_operation(mode: str, change: Change, where: str | None = None) -> Oper
 
 
 def progress_operation(recorded: AppTransaction) -> Operation:
-    """What history shows where nothing but an application's progress is recorded."""
+    """The operation of a commit that records an application's progress and nothing else."""
     return Operation("TXN", {"appId": recorded.app_id})
 
 
 def summary(change: Change) -> Operation:
-    """One operation that stands for all that was asked for."""
+    """One operation for the whole change: the only one, or the names of all."""
     if len(change.operations) == 1:
         return change.operations[0]
     names = list(dict.fromkeys(o.name for o in change.operations))
@@ -159,7 +153,7 @@ def summary(change: Change) -> Operation:
 
 
 def metrics(change: Change) -> dict[str, Any]:
-    """What the change does, in numbers, under the names that Delta uses."""
+    """Metrics of the change, under the names that Delta uses."""
     stay = {f.path for f in change.added} & {f.path for f in change.removed.values()}
     new = [f for f in change.added if f.path not in stay]
     gone = [f for f in change.removed.values() if f.path not in stay]
@@ -205,7 +199,7 @@ class RowChanges:
 
 
 def merge_metrics(done: RowChanges, given: int, copied: int) -> dict[str, int | None]:
-    """The numbers of a merge, under the names that Delta uses."""
+    """Metrics of a merge, under the names that Delta uses."""
     return {
         "numSourceRows": given,
         "numTargetRowsInserted": done.inserted,
@@ -218,7 +212,7 @@ def merge_metrics(done: RowChanges, given: int, copied: int) -> dict[str, int | 
 
 
 def update_metrics(done: RowChanges, copied: int) -> dict[str, int | None]:
-    """The numbers of an update, under the names that Delta uses."""
+    """Metrics of an update, under the names that Delta uses."""
     return {
         "numUpdatedRows": done.updated,
         "numCopiedRows": copied,
@@ -247,7 +241,7 @@ def _clause_record(clause: Clause) -> dict[str, str]:
 
 
 def _deleted(change: Change, new: Sequence[DataFile]) -> dict[str, int]:
-    """How many rows went, where rows did nothing else and every file tells how many it has."""
+    """Metrics of a change that only deletes rows; none where a file's number of rows is unknown."""
     before = [f.file.live_rows for f in change.removed.values()]
     after = [f.live_rows for f in change.added]
     if None in before or None in after:

@@ -23,14 +23,7 @@ from lakeward.model.file import LoggedFile
 
 @dataclass(frozen=True, slots=True)
 class KeyBlocks:
-    """The keys of data, some rows at a time.
-
-    Attributes:
-        rows: The data.
-        keys: What its side of each key is.
-        size: How many rows a block has.
-        what: Names them in errors.
-    """
+    """The keys of data, `size` rows at a time; `what` names them in errors."""
 
     rows: pa.Table
     keys: Sequence[Expression]
@@ -45,7 +38,7 @@ class KeyBlocks:
             yield start, list(computed(some, wanted, self.what).values())
 
     def bounds(self) -> list[pa.ChunkedArray]:
-        """Of each key the smallest and the largest value of every block."""
+        """The smallest and the largest value of every block, for each key."""
         found: list[list[pa.Array]] = [[] for _ in self.keys]
         for _, keys in self:
             for values, bounds in zip(keys, found, strict=True):
@@ -67,7 +60,7 @@ class FoundPairs:
             self._numbers.add((file.added, file.ordinal), both.tobytes())
 
     def close(self) -> None:
-        """Forget all of them."""
+        """Delete the temporary file."""
         self._numbers.close()
 
     def of(self, file: LoggedFile) -> Pairs:
@@ -82,12 +75,7 @@ class FoundPairs:
 
 
 def pairs_among(pairs: Pairs, numbers: Positions) -> Pairs:
-    """The pairs of some rows of a file, by their places among these rows.
-
-    Args:
-        pairs: Of the file.
-        numbers: The positions of the rows in the file, ascending.
-    """
+    """The pairs of rows at some positions of a file, ascending, by their places among these."""
     if not len(numbers):
         return Pairs(pairs.rows[:0], pairs.partners[:0])
     some = slice(*np.searchsorted(pairs.rows, [numbers[0], numbers[-1] + 1]))

@@ -27,14 +27,7 @@ from lakeward.write.plan.row_plan import BoundClause, RowPlan, all_of, bound_val
 def merge_plan(
     schema: Schema, table: str, source: MergeData, on: str | Sequence[str], clauses: Clauses
 ) -> RowPlan:
-    """The plan of a merge.
-
-    Raises:
-        InvalidInput: A key that cannot be one, or a column that is not there.
-        InvalidExpression: An expression that does not fit.
-        SchemaMismatch: A column of the data that the table does not have and no expression uses.
-        ConstraintViolation: A key with a missing value, where `on` names columns.
-    """
+    """Bind a merge to a table and to the data, or raise what does not fit."""
     both = Sides(schema, source.schema)
     named = key_names(on, schema.names)
     if named is None:
@@ -121,11 +114,7 @@ def _rows_without(rows: pa.Table, name: str) -> list[dict[str, Any]]:
 def _split(
     condition: Expression,
 ) -> tuple[list[tuple[Expression, Expression]], tuple[Expression, ...]]:
-    """The pairs of a key, and what else must hold.
-
-    Raises:
-        InvalidExpression: There is no pair: every row would have to be compared with every other.
-    """
+    """Split a condition into pairs of keys, of which there must be one, and the rest."""
     keys: list[tuple[Expression, Expression]] = []
     rest: list[Expression] = []
     for term in conjuncts(condition):

@@ -49,11 +49,7 @@ class MergeData:
 
 
 def memory_allowed(given: int | None) -> int:
-    """So many bytes: those given, or those of the environment, or a quarter of the memory.
-
-    Raises:
-        InvalidInput: It is no number of bytes.
-    """
+    """Return how many bytes may be used: as given, as in the environment, or a quarter of all."""
     if given is not None:
         return arguments.whole(given, "merge_memory", least=1)
     named = os.environ.get(VARIABLE)
@@ -66,17 +62,9 @@ def memory_allowed(given: int | None) -> int:
 
 
 def source_of(data: Any, schema: Schema, table: str, memory: int) -> MergeData:
-    """The rows that a user gives.
+    """Take the rows that a user gives, in any form that `append` takes.
 
-    Args:
-        data: In any form that `append` takes.
-        schema: Of the table.
-        table: Its name, for errors.
-        memory: So many bytes the rows and an index of their keys may take.
-
-    Raises:
-        InvalidInput: Rows cannot be made of it.
-        SchemaMismatch: A column does not fit the table's of the same name.
+    `memory` is how many bytes the rows and an index of their keys may take.
     """
     coming = tables_of(data, _expected(data, schema), table)
     held, size = list[pa.Table](), 0
@@ -125,11 +113,7 @@ def _together(parts: list[pa.Table], table: str) -> pa.Table:
 
 
 def _expected(data: Any, schema: Schema) -> pa.Schema:
-    """What plain values are read as: the table's types, and for other columns what they look like.
-
-    Raises:
-        InvalidInput: Such a column has no one type.
-    """
+    """The types for plain values: the table's, and for other columns what they look like."""
     found = list(schema.arrow)
     for name, values in _plain(data):
         if name in schema.by_name or not isinstance(name, str):
@@ -151,7 +135,7 @@ def _plain(data: Any) -> Iterator[tuple[Any, Sequence[Any]]]:
 
 
 def _machine() -> int:
-    """The memory of the machine, or of the container."""
+    """Bytes of memory of the machine, or of the container."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):
         # The word `max` where there is no limit.

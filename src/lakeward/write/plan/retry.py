@@ -57,11 +57,7 @@ class Retry:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Retry:
-        """What a table's properties ask for.
-
-        Raises:
-            InvalidInput: A value makes no sense.
-        """
+        """Read a table's properties; a value that makes no sense is an `InvalidInput`."""
         found = cls()
         for name, key in PROPERTIES.items():
             text = properties.get(key)

@@ -132,10 +132,7 @@ def delete_plan(table: str, condition: Expression | None) -> RowPlan:
 def delete_keys_plan(schema: Schema, table: str, keys: pa.Table) -> RowPlan:
     """The plan that deletes the rows that have one of some keys.
 
-    Args:
-        schema: Of the table.
-        table: Its name, for errors.
-        keys: Each once, without missing values; its columns make the key.
+    The columns of `keys` make the key; each key is there once, without missing values.
     """
     both = Sides(schema, schema)
     names = keys.column_names
@@ -148,12 +145,7 @@ def delete_keys_plan(schema: Schema, table: str, keys: pa.Table) -> RowPlan:
 
 
 def update_plan(schema: Schema, table: str, values: object, where: str | None) -> RowPlan:
-    """The plan of an update.
-
-    Raises:
-        InvalidInput: Nothing is set, or a column that the table does not have.
-        InvalidExpression: An expression that does not fit.
-    """
+    """The plan of an update; columns and expressions that do not fit the table are refused."""
     given = arguments.mapping(values, "set")
     if not given:
         what = f"This update of {table} sets nothing."
@@ -185,12 +177,8 @@ def scopes_of(
 ) -> tuple[Expression | None, ...]:
     """Conditions for rows that may have a partner, and for those that may change without one.
 
-    Args:
-        keys: Of each pair, the table's side and the data's.
-        found: The data's keys, or bounds of them.
-        residual: What must hold beside the keys.
-        unmatched_target: For which rows without a partner something is done; None for all.
-        listed: Whether `found` has all keys.
+    `found` has all keys of the data, or only their bounds unless `listed`. `unmatched_target` has
+    the conditions of clauses for rows without a partner; None stands for all of them.
     """
     if None in unmatched_target:
         return (None,)
@@ -207,14 +195,14 @@ def scopes_of(
 
 
 def all_of(terms: Sequence[Expression]) -> Expression | None:
-    """All of some conditions; None where there are none."""
+    """The conjunction of some conditions; None where there are none."""
     if len(terms) > 1:
         return And(tuple(terms))
     return terms[0] if terms else None
 
 
 def _near(field: Field, values: pa.ChunkedArray, *, listed: bool) -> list[Expression]:
-    """What is known of a column's values, if they are among some."""
+    """Conditions that hold for a column whose value is one of some values."""
     if pa.types.is_floating(values.type):
         return []
     each = values.unique().drop_null() if listed else None

@@ -81,7 +81,7 @@ class Done:
     change_files: tuple[DataFile, ...]
 
     def result(self, files: int) -> RowChanges:
-        """What it did to a table of so many files."""
+        """The counts for the caller, in a table of so many files."""
         touched = len(self.replaced)
         return RowChanges(
             self.inserted,
@@ -92,7 +92,7 @@ class Done:
         )
 
     def metrics(self, operation: str, result: RowChanges) -> dict[str, int | None]:
-        """The same for the commit."""
+        """The metrics for the commit."""
         copied = sum(r.copied for r in self.replaced)
         if operation == "MERGE":
             return merge_metrics(result, self.given, copied)
@@ -102,11 +102,7 @@ class Done:
 def carried_out(
     work: RowWork, files: Sequence[LoggedFile], before_writing: Callable[[], None]
 ) -> Done:
-    """Carry a plan out on files: look at all of them first, then write.
-
-    Raises:
-        ConstraintViolation: A row would be changed twice, or new rows that the table refuses.
-    """
+    """Carry a plan out on files: look at all of them first, then write."""
     plan, definition = work.plan, work.change.definition
     whole, some = list[LoggedFile](), list[LoggedFile]()
     for file in files:
@@ -157,7 +153,7 @@ class Touched:
 
 
 def _match(work: RowWork, files: Sequence[LoggedFile]) -> None:
-    """Find the partners of all rows, where the data has blocks: each block in all files."""
+    """Find the partners of all rows, where the data has blocks: block by block in all files."""
     plan = work.plan
     residual = () if plan.residual is None else tuple(conjuncts(plan.residual))
     for start, keys in plan.blocks or ():
@@ -176,7 +172,7 @@ def _release(work: RowWork) -> None:
 
 
 def _touched(work: RowWork, files: Sequence[LoggedFile]) -> Iterable[Touched]:
-    """Look at all files."""
+    """Look at all files; those that have rows to change."""
     held = 0
     for file, found in zip(files, _each(work.look, files), strict=True):
         if found.is_empty:
@@ -188,7 +184,7 @@ def _touched(work: RowWork, files: Sequence[LoggedFile]) -> Iterable[Touched]:
 
 
 def _rewritten(work: RowWork, one: Touched, recorded: list[DataFile]) -> Replaced:
-    """Write a file again, with what changes in it."""
+    """Write a file again, with the changes of its rows."""
     file, found = one.file, one.found_by(work)
     deleted = len(found.deleted)
     copied = 0
@@ -211,7 +207,7 @@ def _rewritten(work: RowWork, one: Touched, recorded: list[DataFile]) -> Replace
 
 
 def _renewed(work: RowWork, one: Touched, recorded: list[DataFile]) -> pa.Table:
-    """The rows that come in place of those that go from a file that stays."""
+    """The new values of updated rows of a file in which the old rows are marked as deleted."""
     found = one.found_by(work)
     if work.feed is None and not found.updated:
         return work.change.definition.schema.arrow.empty_table()
@@ -223,7 +219,7 @@ def _renewed(work: RowWork, one: Touched, recorded: list[DataFile]) -> pa.Table:
 
 
 def _new(work: RowWork, recorded: list[DataFile], counts: list[int]) -> Iterator[pa.Table]:
-    """The rows that are inserted; how many they are goes into `counts`."""
+    """The rows that are inserted; their numbers are appended to `counts`."""
     for rows in work.inserted():
         if not work.check(rows):
             continue
@@ -235,7 +231,7 @@ def _new(work: RowWork, recorded: list[DataFile], counts: list[int]) -> Iterator
 
 
 def _marked(work: RowWork, files: Sequence[Touched]) -> Iterable[Replaced]:
-    """Delete rows in place."""
+    """Mark rows as deleted in files that stay."""
     found = [one.found_by(work) for one in files]
     after = mark(
         work.stager, [(one.file, pa.array(f.gone)) for one, f in zip(files, found, strict=True)]
@@ -246,7 +242,7 @@ def _marked(work: RowWork, files: Sequence[Touched]) -> Iterable[Replaced]:
 
 
 def _each(do: Callable[[T], R], items: Sequence[T]) -> Iterable[R]:
-    """What is done with each, several at a time, in order."""
+    """Call a function for each item, in several threads; results in order."""
     threads = min(len(items), os.cpu_count() or 1, _THREADS)
     if threads < 2:
         yield from map(do, items)

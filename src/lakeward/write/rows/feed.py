@@ -43,7 +43,7 @@ class Feed:
 
     @classmethod
     def of(cls, stager: Stager) -> Feed | None:
-        """The feed of a table; None where it asks for none."""
+        """The feed of a table; None for a table without one."""
         definition = stager.definition
         if not format_of(stager.head).has_change_files or not has_change_feed(
             definition.properties
@@ -53,7 +53,7 @@ class Feed:
         return cls(stager.beside(changes, below="_change_data/", stem="cdc"))
 
     def write(self, changes: Iterable[tuple[str, pa.Table]]) -> list[DataFile]:
-        """Write rows, each with the kind of its change."""
+        """Write rows as change files; each table of rows comes with its kind of change."""
         rows = (self._with_kind(kind, table) for kind, table in changes if table.num_rows)
         written = self.stager.stage(rows, Checks(str(self.stager.head.name), {}), complete=True)
         if written:
@@ -61,7 +61,7 @@ class Feed:
         return [DataFile(f.path, f.size, None, 0, f.partition) for f in written]
 
     def write_changes(self, *, before: pa.Table, after: pa.Table, gone: pa.Table) -> list[DataFile]:
-        """Write what became of the rows of a file."""
+        """Write the updated rows, as they were and as they are, and the deleted rows of a file."""
         return self.write([(UPDATED_FROM, before), (UPDATED_TO, after), (DELETED, gone)])
 
     def write_new(self, rows: pa.Table) -> list[DataFile]:
@@ -99,7 +99,7 @@ def finish(storage: Storage, stager: Stager, change: Change) -> None:
 
 
 def _is_implied(change: Change) -> bool:
-    """Whether files that went had only rows that are gone, and files that came only new ones."""
+    """Whether removed files held only deleted rows, and added files hold only new ones."""
     removed = [f.file for f in change.removed.values()]
     return all(
         isinstance(step, Added) or all(map(step.plan.deletes_all_of, removed))

@@ -52,16 +52,16 @@ class Found:
 
     @property
     def gone(self) -> Positions:
-        """All rows that do not stay as they are, in order."""
+        """Positions of all rows that are deleted or updated, in order."""
         return np.sort(np.concatenate([self.deleted, *(u.rows for u in self.updated)]))
 
     def moved(self, place: Callable[[Positions], Positions]) -> Found:
-        """The same by other positions."""
+        """The same changes, with every position mapped by a function."""
         updated = tuple(replace(u, rows=place(u.rows)) for u in self.updated)
         return Found(place(self.deleted), updated)
 
     def between(self, low: int, high: int) -> Found:
-        """What is done to rows from one position up to, and without, another."""
+        """The changes of rows at positions from `low` up to, but not including, `high`."""
         updated = []
         for one in self.updated:
             some = slice(*np.searchsorted(one.rows, [low, high]))
@@ -74,7 +74,7 @@ class Found:
 
     @classmethod
     def joined(cls, parts: Sequence[Found]) -> Found:
-        """What is done to rows that follow each other."""
+        """The changes of consecutive parts of a file as one."""
         if len(parts) == 1:
             return parts[0]
         deleted = np.concatenate([np.empty(0, dtype=np.int64), *(p.deleted for p in parts)])
@@ -87,16 +87,10 @@ class Found:
 
 
 def find(plan: RowPlan, rows: pa.Table, seen: Mask, known: Pairs | None = None) -> Found:
-    """What a plan does to rows of the table.
+    """Find what a plan does to rows of the table, given with the columns that the plan needs.
 
-    Args:
-        plan: What shall be done.
-        rows: Some of the table's, with the columns that the plan needs.
-        seen: Noted for each row of the data: whether it has a partner.
-        known: The pairs of rows with the same key, where the data has blocks.
-
-    Raises:
-        ConstraintViolation: A row would be changed by two rows of the data.
+    Notes in `seen`, for each row of the data, whether it has a partner. `known` has the pairs of
+    rows with the same key, where the data has blocks.
     """
     deleted: list[Positions] = []
     updated: list[Updated] = []
@@ -131,7 +125,7 @@ def changed_rows(plan: RowPlan, rows: pa.Table) -> Positions:
 
 
 def inserted(plan: RowPlan, seen: Mask, some: slice) -> Iterable[tuple[BoundClause, pa.Table]]:
-    """The rows without a partner that shall be inserted, of some rows of the data, by clause."""
+    """Rows of a slice of the data that have no partner and are inserted, by clause."""
     rest = np.flatnonzero(~seen[some])
     rows = plan.source.slice(some.start, some.stop - some.start)
     for clause, found in _first(plan.not_matched, rows, rest, plan):
@@ -145,7 +139,7 @@ def beside(
     partners: Positions | None,
     expressions: Iterable[Expression],
 ) -> pa.Table:
-    """Rows of the table with those columns of their partners that expressions read."""
+    """Rows of the table, with the columns of their partners that expressions read."""
     if partners is None:
         return rows
     names = sorted(set().union(*map(sources, expressions)))
@@ -157,7 +151,7 @@ def beside(
 
 
 def same_keys(plan: RowPlan, index: KeyIndex, rows: pa.Table) -> Pairs:
-    """The pairs of rows of the table, and of those of an index, that have the same key."""
+    """Pairs of rows of the table and rows of an index that have the same key."""
     wanted = {str(n): target for n, (target, _) in enumerate(plan.keys)}
     found = computed(rows, wanted, f"The key of {plan.table}")
     return index.find(list(found.values()))
@@ -176,7 +170,7 @@ def _partners(plan: RowPlan, rows: pa.Table, known: Pairs | None) -> Pairs:
 
 
 def _chosen(plan: RowPlan, rows: pa.Table, pairs: Pairs) -> list[tuple[BoundClause, Positions]]:
-    """For each clause the pairs that it takes, as their numbers."""
+    """For each clause the pairs that it applies to, as places among the pairs."""
     conditions = [c.condition for c in plan.matched if c.condition is not None]
     if not conditions or not len(pairs.rows):
         everything = np.arange(len(pairs.rows))

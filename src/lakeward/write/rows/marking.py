@@ -28,13 +28,7 @@ _FEATURE: Final = "deletionVectors"
 
 
 def is_marked_by(definition: Definition, file: LoggedFile, gone: int) -> bool:
-    """Whether rows of a file go by a vector: the table asks for it, and they are few.
-
-    Args:
-        definition: Of the table.
-        file: Of which some rows stay.
-        gone: How many rows go.
-    """
+    """Whether `gone` rows of a file go by a vector: the table asks for it, and they are few."""
     rows = file.rows
     if rows is None or not is_merge_on_read(definition):
         return False
@@ -44,15 +38,9 @@ def is_marked_by(definition: Definition, file: LoggedFile, gone: int) -> bool:
 
 
 def mark(stager: Stager, gone: Sequence[tuple[LoggedFile, pa.Array]]) -> list[DataFile]:
-    """Delete rows of files in place; what the files become, in their order.
+    """Delete rows of files in place, by one file of vectors; return the new entries, in order.
 
-    Args:
-        stager: Writes the file of vectors, one for all.
-        gone: Files for which `is_marked_by` holds, and the positions of rows that go, as
-            `lakeward.read.scan.read_numbered` gives them: of rows in the file, in any order.
-
-    Raises:
-        CorruptTable: A file's earlier vector is not what the log says.
+    Each file is one for which `is_marked_by` holds, with the positions in it of rows that go.
     """
     if not gone:
         return []

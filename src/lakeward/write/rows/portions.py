@@ -46,7 +46,7 @@ class FileRows:
 
 
 def rows_without(rows: pa.Table, gone: Positions) -> pa.Table:
-    """The rows but those at some positions, which are ascending."""
+    """The rows except those at some positions, which are ascending."""
     if not len(gone):
         return rows
     breaks = np.flatnonzero(np.diff(gone) > 1)

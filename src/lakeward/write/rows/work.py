@@ -25,7 +25,7 @@ from lakeward.model.expressions.nodes import Expression, Or
 from lakeward.model.expressions.sides import targets
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.read.plan import file_always_matches
-from lakeward.read.scan import read_files, read_numbered
+from lakeward.read.scan import read_files
 from lakeward.storage.base import Storage
 from lakeward.write.plan.change import Change
 from lakeward.write.plan.key_blocks import FoundPairs, pairs_among
@@ -84,12 +84,7 @@ class RowWork:
             self.pairs.close()
 
     def look(self, file: LoggedFile) -> Found:
-        """Find the rows of a file that change, by their positions in it.
-
-        Raises:
-            UnsupportedFeature: Its rows need another engine.
-            ConstraintViolation: A row would be changed by two rows of the data.
-        """
+        """Find the rows of a file that change, by their positions in it."""
         check_readable(self.change)
         where = _scope(self.plan.scopes, file)
         clause = self.plan.only_clause
@@ -107,11 +102,7 @@ class RowWork:
     ) -> None:
         """Note which rows of a file have the key of a row of a block of the data.
 
-        Args:
-            file: Of the table.
-            index: The keys of the block.
-            start: The block's first row.
-            scope: True for all rows that have one of its keys.
+        `start` is the block's first row; `scope` holds for all rows that have one of its keys.
         """
         for rows in self._read(file, self._keys, where=_scope([scope], file)):
             pairs = same_keys(self.plan, index, rows)
@@ -138,7 +129,7 @@ class RowWork:
             yield self._file_rows(rows.drop_columns([POSITION]), placed)
 
     def changed(self, file: LoggedFile, found: Found) -> FileRows:
-        """The rows of a file that change, with the columns that are needed of them."""
+        """The rows of a file that change, with the columns whose old values are needed."""
         gone = found.gone
         reader = self._reader(file, self._needed(found), among=gone)
         parts = [_chosen(batch, gone) for batch in reader]
@@ -194,13 +185,14 @@ class RowWork:
         where: Expression | None = None,
         among: Positions | None = None,
     ) -> pa.RecordBatchReader:
-        return read_numbered(
+        return read_files(
             self.storage,
             self.change.head,
             self.change.definition,
-            file,
+            [file],
             columns=names,
             where=where,
+            numbered=True,
             among=None if among is None else among.tolist(),
         )
 
@@ -243,11 +235,7 @@ class RowWork:
 
 
 def check_readable(change: Change) -> None:
-    """Refuse to read the rows of a table for which another engine is needed.
-
-    Raises:
-        UnsupportedFeature: Its columns are mapped by ids.
-    """
+    """Raise `UnsupportedFeature` if reading the rows of the table needs another engine."""
     if needs_engine(change.definition):
         what = f"Table {change.head.name} has columns that are mapped by ids."
         hint = "Change its rows with Spark, or replace whole partitions."
@@ -255,7 +243,7 @@ def check_readable(change: Change) -> None:
 
 
 def _scope(scopes: Sequence[Expression | None], file: LoggedFile) -> Expression | None:
-    """A condition for the rows of a file in some scopes; None where there is none to ask for."""
+    """The condition by which rows of a file are read; None where all rows may change."""
     known = [scope for scope in scopes if scope is not None]
     if len(known) < len(scopes):
         return None
@@ -272,14 +260,14 @@ def _less(start: int, positions: Positions) -> Positions:
 
 
 def _chosen(rows: pa.RecordBatch, wanted: Positions) -> pa.RecordBatch:
-    """The rows that have one of some positions; both have them in order."""
+    """The rows at some positions; both are in order."""
     numbers = rows[POSITION].to_numpy()
     low, high = np.searchsorted(wanted, [numbers[0], numbers[-1] + 1]) if len(numbers) else (0, 0)
     return rows.take(pa.array(np.searchsorted(numbers, wanted[low:high])))
 
 
 def _new_rows(rows: pa.Table, values: Mapping[str, Expression], definition: Definition) -> pa.Table:
-    """Rows of the table made of rows of the data; what is not given is missing."""
+    """Rows of the table computed from rows of the data; columns without a value are null."""
     found = computed(rows, values, "A value of a new row")
     for column in definition.schema:
         absent = column.name not in found and column.default is None

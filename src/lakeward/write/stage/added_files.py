@@ -42,15 +42,7 @@ _ID = b"PARQUET:field_id"
 
 
 def entries(context: LakeContext, change: Change, paths: Sequence[str]) -> list[DataFile]:
-    """Entries for the log of files below the table's location, each opened and checked.
-
-    Raises:
-        InvalidInput: A path leads outside the table's location.
-        FileMissing: There is no such file.
-        AlreadyExists: The table has the file already.
-        SchemaMismatch: A file's columns are not the table's.
-        ConstraintViolation: Rows that a check refuses.
-    """
+    """Make entries for the log of files below the table's location, each opened and checked."""
     check_writable(change)
     table_id = change.head.table_id
     _check_paths(paths, str(change.head.name))
@@ -67,7 +59,7 @@ def entries(context: LakeContext, change: Change, paths: Sequence[str]) -> list[
 
 
 def _check_paths(paths: object, table: str) -> None:
-    """Each file has one spelling, so that it cannot be added twice, and none leads elsewhere."""
+    """Refuse paths that lead outside the table, or that spell a file in another way."""
     if isinstance(paths, str | bytes) or not isinstance(paths, Iterable):
         what = f"The paths of files for {table} must be a list."
         raise InvalidInput(what, hint="Write [path] for one file.", table=table)
@@ -160,7 +152,7 @@ def _partition(path: str, definition: Definition, table: str) -> dict[int, Value
 def _hidden_value(
     own_id: int, rows: pa.Table, definition: Definition, table: str, path: str
 ) -> Value:
-    """The one partition value that all rows of a file have; its directory says nothing of it."""
+    """The one partition value that all rows of a file have; its directory does not say it."""
     field = definition.field(own_id)
     source = definition.schema.by_id[definition.derived[own_id].source]
     if source.name not in rows.column_names:
@@ -189,11 +181,7 @@ def _value(field: Field, text: str, path: str) -> Value:
 
 
 def check_rows(storage: Storage, change: Change, found: Sequence[DataFile]) -> None:
-    """Look at the rows of files: required and generated columns, and checks.
-
-    Raises:
-        ConstraintViolation: Rows that a check refuses.
-    """
+    """Check the rows of files: required and generated columns, and the table's checks."""
     definition = change.definition
     required = any(not f.nullable for f in definition.schema.walk())
     generated = any(i > 0 for i in definition.derived)

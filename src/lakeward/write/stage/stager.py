@@ -49,8 +49,8 @@ _IN_PLACE_ROWS: Final = 131_072
 """Where few rows are changed in place, few others should have to be read to find them."""
 _OPEN_FILES: Final = 4
 """How many files' worth of rows may wait in memory, over all partitions."""
-_UNSETTLED_FILES: Final = 32
-_UNSETTLED_BYTES: Final = 2**20
+_UNSYNCED_FILES: Final = 32
+_UNSYNCED_BYTES: Final = 2**20
 _SMALL: Final = 16
 """Which part of a file's worth may be guessed, once a file, where to measure takes longer."""
 
@@ -86,17 +86,13 @@ class Stager:
         trusted: bool = False,
         complete: bool = False,
     ) -> list[DataFile]:
-        """Write rows that are checked as they pass; the files, once all rows have passed.
+        """Write rows, checked as they pass; all that violate a check are counted before it raises.
 
         Args:
             tables: The rows.
             checks: What they must satisfy.
             trusted: The rows are the table's own, with generated columns as they were.
             complete: They were made to fit before, by the definition that the table had then.
-
-        Raises:
-            SchemaMismatch: Rows that do not fit the schema.
-            ConstraintViolation: Rows that a check refuses: all of them are counted first.
         """
         written: list[DataFile] = []
         waiting: dict[tuple[tuple[int, Value], ...], _Waiting] = {}
@@ -122,34 +118,31 @@ class Stager:
         return self.stage(tables, checks or Checks.of(self.definition, table))
 
     def beside(self, definition: Definition, *, below: str, stem: str) -> Stager:
-        """One that writes other files of the same transaction, which settle with these."""
+        """A stager for other files of the same transaction, which are synced with these."""
         return replace(self, definition=definition, below=below, stem=stem)
 
     def create(self, path: str, data: Any) -> None:
-        """Write a file as it is, at a path below the table's location.
-
-        Its name tells of the transaction, so that it is known whose it is.
-        """
+        """Write a file at a path below the table's location; its name has the transaction's id."""
         full = f"{self.head.location}/{path}"
         self._underway.append(self.storage.create(full, data))
         self.created.append(full)
-        if len(self._underway) >= _UNSETTLED_FILES:
+        if len(self._underway) >= _UNSYNCED_FILES:
             sync_together(self.take_underway())
 
     @property
-    def settles_soon(self) -> bool:
-        """Whether so little is left to be made safe that others may be kept waiting for it."""
-        unsettled = sum(file.size for file in self._underway)
-        return not self.storage.is_remote and unsettled <= _UNSETTLED_BYTES
+    def syncs_soon(self) -> bool:
+        """Whether the unsynced files are small and local, so that others may wait for the fsync."""
+        unsynced = sum(file.size for file in self._underway)
+        return not self.storage.is_remote and unsynced <= _UNSYNCED_BYTES
 
     def discard(self, *, keep: Collection[str] = ()) -> None:
-        """Delete what was written, but for some; only when it is sure that nobody needs it."""
+        """Delete what was written, except `keep`; only when it is sure that nobody needs it."""
         for file in self.take_underway():
             file.discard()
         self.storage.delete(path for path in self.created if path not in keep)
 
     def take_underway(self) -> list[Underway]:
-        """The files that are not known to be safe; they are the caller's concern from here on."""
+        """Hand over the files that are not synced yet; the caller syncs or discards them."""
         taken = []
         with suppress(IndexError):
             while True:
@@ -214,7 +207,7 @@ def parquet_options(properties: Mapping[str, str]) -> ParquetOptions:
 
 
 def stored_paths(file: DataFile) -> list[str]:
-    """The files that hold a file's rows, and tell which of them are deleted in place."""
+    """Paths of a data file and of the file that has its deletion vector."""
     vector = file.deletion_vector
     place = vector_path(vector) if vector and "storageType" in vector else None
     return [file.path] if place is None else [file.path, place]
@@ -239,5 +232,5 @@ class _Waiting:
 
 
 def _either(properties: Mapping[str, str], *names: str) -> str | None:
-    """The setting under the name that one format or the other gives it."""
+    """The value of the first of some properties that is set."""
     return next((properties[n] for n in names if n in properties), None)
