@@ -49,8 +49,8 @@ class Safeguard:
 
 _UNLOCKED = Edit(
     "log/heads.py",
-    '_LOCK = Statement(_SELECT.where(head.c.table_id == bindparam("table_id")).with_for_update())',
-    '_LOCK = Statement(_SELECT.where(head.c.table_id == bindparam("table_id")))',
+    '_LOCK = Statement(_SELECT.where(*equal(head, "table_id")).with_for_update())',
+    '_LOCK = Statement(_SELECT.where(*equal(head, "table_id")))',
 )
 
 _UNFENCED = Edit(
@@ -473,7 +473,7 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "log/locks.py",
-                "            transactions.end(session, dead, TransactionState.EXPIRED, now)\n",
+                "            transactions.end(session, expired, TransactionState.EXPIRED, now)\n",
                 "",
             ),
         ),
@@ -485,8 +485,8 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "log/locks.py",
-                " if c.lease_until_ms < now})\n",
-                " if c.lease_until_ms < 0})\n",
+                " if c.lease_until_ms < now}):\n",
+                " if c.lease_until_ms < 0}):\n",
             ),
         ),
         "test_deadlock.py",

@@ -1,8 +1,8 @@
-"""The audit trail: who did what when, one hash chain per table.
+"""The audit trail: who did what and when, one hash chain per table.
 
-Every entry's hash covers the entry and the hash before it, and the head row holds the last one, so
-an entry that is changed, removed or slipped in breaks the chain. A chain per table needs no lock
-that a commit does not hold already.
+An entry's hash covers the entry and the hash before it, and the head row holds the last one, so an
+entry that is changed, removed or inserted breaks the chain. A chain per table needs no lock beyond
+those that a commit holds.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
 
 import sqlalchemy as sa
-from sqlalchemy import bindparam
 
 from lakeward.log.codec import dumps
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement
+from lakeward.log.statement import Statement, equal
 from lakeward.log.tables import audit
 from lakeward.model.commit import Head
 
@@ -26,14 +25,14 @@ GENESIS: Final = ""
 _INSERT = Statement(sa.insert(audit))
 _OF_TABLE = Statement(
     sa.select(*[c for c in audit.c if c.name != "table_id"])
-    .where(audit.c.table_id == bindparam("table_id"))
+    .where(*equal(audit, "table_id"))
     .order_by(audit.c.seq)
 )
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """Something that somebody did to a table."""
+    """One action on a table."""
 
     seq: int
     at_ms: int
@@ -62,7 +61,7 @@ class Link(NamedTuple):
 
 
 def record(session: Session, head: Head, **entry: Unpack[_Entry]) -> Head:
-    """Append an entry to a table's chain; the head that goes with it, still to be stored."""
+    """Append an entry to a table's chain; the changed head, which the caller stores."""
     link = add(session, head, **entry)
     return replace(head, audit_seq=link.seq, audit_hash=link.hash)
 
@@ -78,10 +77,10 @@ def add(
     version: int | None = None,
     detail: dict[str, Any] | None = None,
 ) -> Link:
-    """Append an entry to a table's chain; the link that its head is to hold from now on."""
+    """Append an entry to a table's chain; the link, which the caller stores in the head."""
     seq, text = head.audit_seq + 1, dumps(detail or {})
-    said = (seq, at_ms, actor, action, transaction_id, version, text)
-    digest = _digest(head.audit_hash, said)
+    content = (seq, at_ms, actor, action, transaction_id, version, text)
+    digest = _digest(head.audit_hash, content)
     session.run(
         _INSERT,
         {
@@ -110,7 +109,7 @@ def broken_at(session: Session, head: Head) -> int | None:
     """The first entry that does not fit the chain, or None when the chain is whole."""
     previous, expected = GENESIS, 1
     for entry in entries(session, head.table_id):
-        if entry.seq != expected or entry.hash != _digest(previous, _said(entry)):
+        if entry.seq != expected or entry.hash != _digest(previous, _content(entry)):
             return expected
         previous, expected = entry.hash, expected + 1
     if previous != head.audit_hash or expected != head.audit_seq + 1:
@@ -118,14 +117,14 @@ def broken_at(session: Session, head: Head) -> int | None:
     return None
 
 
-_Said: TypeAlias = tuple[int, int, str, str, str | None, int | None, str]
+_Content: TypeAlias = tuple[int, int, str, str, str | None, int | None, str]
 
 
-def _said(entry: AuditEntry) -> _Said:
+def _content(entry: AuditEntry) -> _Content:
     e = entry
     return e.seq, e.at_ms, e.actor, e.action, e.transaction_id, e.version, e.detail
 
 
-def _digest(previous: str, said: _Said) -> str:
-    parts = [previous, *["" if part is None else str(part) for part in said]]
+def _digest(previous: str, content: _Content) -> str:
+    parts = [previous, *["" if part is None else str(part) for part in content]]
     return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()

@@ -1,8 +1,4 @@
-"""Which warehouse a store belongs to, as the store records it.
-
-The warehouse holds the same identity in a marker file, so that each of the two recognises the
-other when a lake is opened.
-"""
+"""The warehouse of a store, as the store records it; a marker file there has the same identity."""
 
 from __future__ import annotations
 
@@ -20,27 +16,18 @@ _KEY: Final = "warehouse"
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The bond between a store and its warehouse.
-
-    Attributes:
-        identity: A random id that both hold.
-        warehouse: The warehouse's full name when the two were bound.
-        store: The store's own place at that time, as `Database.place` names it.
-        spelled: The warehouse as it was spelled then, maybe by symbolic links.
-    """
+    """The warehouse's full name and the store's `Database.place` when the two were bound."""
 
     identity: str
+    """A random id that both hold."""
     warehouse: str
     store: str
     spelled: str = ""
+    """The warehouse as the user spelled it, perhaps with symbolic links."""
 
 
 def read(session: Session) -> Binding | None:
-    """The recorded warehouse; None in a store that no warehouse was bound to yet.
-
-    Raises:
-        StoreCorrupt: The record cannot be understood.
-    """
+    """The recorded warehouse; None if none was bound yet."""
     text = get_fact(session, _KEY)
     if text is None:
         return None
@@ -52,5 +39,5 @@ def read(session: Session) -> Binding | None:
 
 
 def write(session: Session, new: Binding) -> None:
-    """Record a warehouse in place of the one recorded before."""
+    """Record a warehouse, in place of an earlier one."""
     put(session, _KEY, orjson.dumps(asdict(new)).decode())

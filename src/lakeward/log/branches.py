@@ -1,7 +1,7 @@
-"""Branches of tables: whose directory is whose.
+"""Branches of tables with their directories, and clones.
 
-A branch belongs to a transaction, and then ends with it, or it has a name, and then stays until it
-is published or dropped. As long as its row is there, the version that it was made from is needed.
+A branch belongs to a transaction and ends with it, or has a name and stays until it is published or
+dropped. While its row exists, the version that it was made from must be kept.
 """
 
 from __future__ import annotations
@@ -13,18 +13,13 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement
-from lakeward.log.tables import branch, transaction
+from lakeward.log.statement import Statement, equal, insertion
+from lakeward.log.tables import branch, clone, transaction
 
 _COLUMNS = list(branch.c)
-_KEY = (branch.c.table_id == bindparam("table_id"), branch.c.directory == bindparam("directory"))
-_INSERT = Statement(
-    f"""INSERT INTO lakeward_branch ({", ".join(c.name for c in branch.c)})
-    VALUES ({", ".join(f":{c.name}" for c in branch.c)})
-    ON CONFLICT DO NOTHING"""  # noqa: S608  column names of our own
-)
-_DELETE = Statement(sa.delete(branch).where(*_KEY))
-# A named branch is over when it is published, by a transaction of its owner's id.
+_INSERT = insertion(branch)
+_DELETE = Statement(sa.delete(branch).where(*equal(branch, "table_id", "directory")))
+# A named branch ends when it is published, by a transaction whose id is its owner's.
 _OVER = sa.or_(
     transaction.c.state == "ratified",
     sa.and_(
@@ -50,9 +45,7 @@ _NAMED = Statement(
         branch.c.name, branch.c.table_id
     )
 )
-_OF_NAME = Statement(
-    sa.select(*_COLUMNS).where(branch.c.name == bindparam("name")).order_by(branch.c.table_id)
-)
+_OF_NAME = Statement(sa.select(*_COLUMNS).where(*equal(branch, "name")).order_by(branch.c.table_id))
 _REBASE = Statement(
     sa.update(branch)
     .where(branch.c.table_id == bindparam("id"), branch.c.directory == bindparam("place"))
@@ -67,10 +60,7 @@ _HELD = Statement(
     JOIN lakeward_head h ON h.table_id = c.table_id
     WHERE c.source_id = :table_id AND h.dropped_ms IS NULL"""
 )
-_INSERT_CLONE = Statement(
-    """INSERT INTO lakeward_clone (table_id, source_id, source_version)
-    VALUES (:table_id, :source_id, :source_version) ON CONFLICT DO NOTHING"""
-)
+_INSERT_CLONE = insertion(clone)
 _INHERIT = Statement(
     """INSERT INTO lakeward_clone (table_id, source_id, source_version)
     SELECT :table_id, source_id, source_version FROM lakeward_clone WHERE table_id = :source_id
@@ -84,71 +74,64 @@ _CLONES = Statement(
 
 @dataclass(frozen=True, slots=True)
 class LoggedBranch:
-    """A branch of one table.
-
-    Attributes:
-        table_id: The table.
-        directory: Of the branch, below the table's location.
-        owner: The transaction that it belongs to, or the id that all tables of a name share.
-        name: None for a transaction's.
-        base_version: The version that it was made from.
-        actor: Who made it.
-        created_ms: When.
-    """
+    """A branch of one table."""
 
     table_id: int
     directory: str
+    """Below the table's location."""
     owner: str
+    """The transaction's id, or the id that all tables of a named branch share."""
     name: str | None
+    """None for a transaction's branch."""
     base_version: int
     actor: str
     created_ms: int
 
 
 def insert(session: Session, new: LoggedBranch) -> bool:
-    """Note a branch; False when the directory, or the name for this table, is taken."""
+    """Insert a branch; False when its directory, or its name for this table, is taken."""
     row: dict[str, Any] = {c.name: getattr(new, c.name) for c in branch.c}
     return session.run(_INSERT, row) == 1
 
 
 def delete(session: Session, table_id: int, directory: str) -> None:
-    """Forget a branch, whose directory is cleaned up."""
+    """Delete a branch's row, after its directory was deleted."""
     session.run(_DELETE, {"table_id": table_id, "directory": directory})
 
 
 def ended(session: Session) -> list[LoggedBranch]:
-    """Branches of transactions that are not open any more, and named ones that are published."""
+    """Branches of transactions that ended, and named ones that are published."""
     return [LoggedBranch(*row) for row in session.rows(_ENDED)]
 
 
 def live_directories(session: Session, table_id: int) -> set[str]:
-    """The directories below a table where somebody may be working."""
+    """The directories of a table's branches that are in use."""
     return {row[0] for row in session.rows(_LIVE, {"table_id": table_id})}
 
 
 def named(session: Session, name: str | None = None) -> list[LoggedBranch]:
-    """The branches of a name, one for each of its tables; all that are not published when None."""
+    """The branches of a name, one for each table; without a name all that are not published."""
     rows = session.rows(_NAMED) if name is None else session.rows(_OF_NAME, {"name": name})
     return [LoggedBranch(*row) for row in rows]
 
 
 def rebase(session: Session, table_id: int, directory: str, version: int) -> None:
-    """Let a branch on which nothing was done begin with another version."""
+    """Set the base version of a branch that has no changes yet."""
     session.run(_REBASE, {"id": table_id, "place": directory, "version": version})
 
 
 def unname(session: Session, owner: str) -> None:
-    """Let a named branch be over: it belongs to nobody, so its directories are cleaned up."""
+    """End a named branch, so that its directories are cleaned up."""
     session.run(_UNNAME, {"id": owner})
 
 
 def held_versions(session: Session, table_id: int) -> set[int]:
-    """Versions of a table whose files branches and clones stand on: nobody may take these away."""
+    """Versions of a table whose files branches and clones use, and vacuum must keep."""
     return {row[0] for row in session.rows(_HELD, {"table_id": table_id})}
 
 
 def insert_clone(session: Session, table_id: int, source_id: int, source_version: int) -> None:
-    """Note that a table stands on a version of another one, and on what that one stands on."""
+    """Record that a table uses files of a version of another one, and of that one's sources."""
     row = {"table_id": table_id, "source_id": source_id, "source_version": source_version}
     session.run(_INSERT_CLONE, row)
     session.run(_INHERIT, {"table_id": table_id, "source_id": source_id})

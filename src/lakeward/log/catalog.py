@@ -1,8 +1,8 @@
-"""The Iceberg catalog inside the store: which metadata document is current, for every engine.
+"""The Iceberg catalog inside the store: the current metadata document of every table.
 
-These are the two tables that pyiceberg's `SqlCatalog` and Iceberg's `JdbcCatalog` share, so engines
-with either open the lake's Iceberg tables directly. Whoever commits moves a table's pointer by
-compare-and-set on its row; the lake does so inside the transaction that ratifies the commit.
+pyiceberg's `SqlCatalog` and Iceberg's `JdbcCatalog` share these two tables, so engines with either
+open the lake's Iceberg tables directly. Every commit moves a table's pointer by compare-and-set on
+its row; the lake does so inside the ratifying transaction.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from lakeward.log.tables import iceberg_namespace, iceberg_table
 from lakeward.model.names import TableName
 
 CATALOG: Final = "lakeward"
-"""The catalog's name; engines give it when they open the catalog."""
+"""The catalog's name, by which engines open it."""
 NAMESPACE: Final = "default"
-"""Where other engines find a table whose name has no namespace: they want one for every table."""
+"""The namespace of tables without one, because Iceberg requires one."""
 
 _OF_TABLE = (
     iceberg_table.c.catalog_name == CATALOG,
@@ -86,12 +86,12 @@ _LEAVE_NAMESPACES = Statement(
 
 
 def identifier(name: TableName) -> tuple[str, str]:
-    """Namespace and name under which other engines find a table."""
+    """A table's namespace and name in the catalog."""
     return name.namespace or NAMESPACE, name.name
 
 
 def pointer(session: Session, name: TableName) -> str | None:
-    """Where a table's current metadata document is, or None where the catalog has no such table."""
+    """The location of a table's metadata document; None if the catalog has no such table."""
     row = session.row(_POINTER, _key(name))
     return row[0] if row else None
 
@@ -102,28 +102,22 @@ def pointers(session: Session) -> dict[tuple[str, str], str | None]:
 
 
 def lock(session: Session, name: TableName) -> str | None:
-    """The same, and nobody moves the pointer until the session ends."""
+    """The same as `pointer`, with a lock on the row until the session ends."""
     row = session.row(_LOCK, _key(name))
     return row[0] if row else None
 
 
 def insert(session: Session, name: TableName, location: str) -> None:
-    """Enter a table.
-
-    Raises:
-        AlreadyExists: The catalog has one of that name.
-    """
-    namespace, table = identifier(name)
-    session.run(_EXISTS, {"catalog": CATALOG, "namespace": namespace})
-    row = {"catalog": CATALOG, "namespace": namespace, "name": table, "location": location}
-    if session.run(_INSERT, row) != 1:
+    """Insert a table; `AlreadyExists` if the catalog has one of that name."""
+    if not _insert(session, CATALOG, name, location):
+        namespace, table = identifier(name)
         what = f"The lake's Iceberg catalog has a table {namespace}.{table} already."
         hint = "Choose another name, or drop that table with the engine that made it."
         raise AlreadyExists(what, hint=hint, table=str(name))
 
 
 def swap(session: Session, name: TableName, old: str, new: str) -> bool:
-    """Move a table's pointer, if it still is where it was."""
+    """Move a table's pointer, if it still is `old`; whether it was."""
     params = {**_key(name), "old": old, "new": new, "before": old}
     return session.run(_SWAP, params) == 1
 
@@ -134,7 +128,7 @@ def pointing_to(session: Session, location: str) -> list[str]:
 
 
 def rename(session: Session, old: tuple[str, str], name: TableName) -> None:
-    """Enter a table that is there under another name, with its pointer as it is."""
+    """Rename a table and keep its pointer."""
     namespace, table = identifier(name)
     session.run(_EXISTS, {"catalog": CATALOG, "namespace": namespace})
     new = {"new_namespace": namespace, "new_name": table}
@@ -142,32 +136,28 @@ def rename(session: Session, old: tuple[str, str], name: TableName) -> None:
 
 
 def delete(session: Session, name: TableName) -> None:
-    """Take a table out of the catalog; its files stay."""
+    """Delete a table from the catalog; its files stay."""
     session.run(_DELETE, _key(name))
 
 
 def branch_catalog(branch: str) -> str:
-    """The catalog, in the same tables, by which engines open the Iceberg tables of a branch."""
+    """The name of a branch's own catalog, which is in the same two tables."""
     return f"branch_{branch}"
 
 
 def enter_branch(session: Session, branch: str, name: TableName, location: str) -> None:
-    """Enter a table of a branch, unless it is there."""
-    namespace, table = identifier(name)
-    own = branch_catalog(branch)
-    session.run(_EXISTS, {"catalog": own, "namespace": namespace})
-    row = {"catalog": own, "namespace": namespace, "name": table, "location": location}
-    session.run(_INSERT, row)
+    """Insert a table of a branch, unless it exists."""
+    _insert(session, branch_catalog(branch), name, location)
 
 
 def branch_pointer(session: Session, branch: str, name: TableName) -> str | None:
-    """Where the current metadata document of a branch's table is, or None where there is none."""
+    """The location of the metadata document of a branch's table, or None."""
     row = session.row(_BRANCH_POINTER, {"catalog": branch_catalog(branch), **_key(name)})
     return row[0] if row else None
 
 
 def leave_branch(session: Session, branch: str) -> None:
-    """Take all tables of a branch out of the catalog."""
+    """Delete all tables of a branch from the catalog."""
     session.run(_LEAVE, {"catalog": branch_catalog(branch)})
     session.run(_LEAVE_NAMESPACES, {"catalog": branch_catalog(branch)})
 
@@ -175,6 +165,12 @@ def leave_branch(session: Session, branch: str) -> None:
 def namespaces(session: Session) -> list[str]:
     """The namespaces that the catalog has."""
     return sorted(row[0] for row in session.rows(_NAMESPACES))
+
+
+def _insert(session: Session, catalog: str, name: TableName, location: str) -> bool:
+    key = {"catalog": catalog, **_key(name)}
+    session.run(_EXISTS, key)
+    return session.run(_INSERT, {**key, "location": location}) == 1
 
 
 def _key(name: TableName) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Between rows of the log and the model's nouns; what is read back is what was written."""
+"""Conversion between rows of the log and records of the model, without loss."""
 
 from __future__ import annotations
 
@@ -20,21 +20,17 @@ def dumps(value: Any) -> str:
 
 
 def loads(text: str) -> Any:
-    """The value of JSON text.
-
-    Raises:
-        StoreCorrupt: It is no JSON.
-    """
+    """The value of JSON text; `StoreCorrupt` if it is none."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         what = f"The store is damaged: a row holds text that is no JSON ({error})."
-        hint = "`lakeward doctor` tells more. Restore a backup, or run `lakeward rebuild`."
+        hint = "`lakeward doctor` shows more. Restore a backup, or run `lakeward rebuild`."
         raise StoreCorrupt(what, hint=hint) from error
 
 
 def info_text(info: CommitInfo) -> str:
-    """What of a commit's info has no column of its own."""
+    """The parts of a commit's info that have no column, as JSON."""
     body: dict[str, Any] = {"engine": info.engine, "members": info.members}
     if info.parameters:
         body["parameters"] = info.parameters
@@ -56,7 +52,7 @@ def info_text(info: CommitInfo) -> str:
 
 
 def info_of(transaction_id: str, operation: str, actor: str, text: str) -> CommitInfo:
-    """The info that `info_text` and its columns spelled."""
+    """The info from its columns and the text of `info_text`."""
     body = loads(text)
     return CommitInfo(
         transaction_id=transaction_id,
@@ -76,16 +72,10 @@ def info_of(transaction_id: str, operation: str, actor: str, text: str) -> Commi
 
 
 LINE_COLUMNS: Final = (
-    "path",
-    "size",
-    "row_count",
-    "modified_ms",
-    "partition",
-    "stats",
-    "deletion_vector",
-    "extra",
+    *("path", "size", "row_count", "modified_ms"),
+    *("partition", "stats", "deletion_vector", "extra"),
 )
-"""What a file's row says of the file itself."""
+"""The columns of a file's row that describe the file itself."""
 FILE_COLUMNS: Final = ("table_id", "added_version", "ordinal", "removed_version", *LINE_COLUMNS)
 
 
@@ -109,22 +99,22 @@ def file_row(table_id: int, source: LoggedFile) -> tuple[Any, ...]:
 
 
 def partition_text(values: Mapping[int, Value]) -> str | None:
-    """Partition values as the log keeps them: one text for one partition."""
+    """Partition values as the log stores them: equal text for equal partitions."""
     return dumps({i: to_json(v) for i, v in sorted(values.items())}) if values else None
 
 
 def partition_of(text: str | None) -> dict[int, Value]:
-    """The values that `partition_text` spelled."""
+    """The values from the text of `partition_text`."""
     return {int(k): from_json(v) for k, v in loads(text).items()} if text else {}
 
 
 def optional_text(value: Mapping[str, Any] | None) -> str | None:
-    """Compact JSON text; nothing stays nothing."""
+    """Compact JSON text, or None."""
     return None if value is None else dumps(value)
 
 
 def file_of(row: Any) -> LoggedFile:
-    """The file of a row of `FILE_COLUMNS` without the table's id."""
+    """The file from a row of `FILE_COLUMNS` without the table's id."""
     added, ordinal, removed, path, size, rows, modified, partition, stats, vector, extra = row
     return LoggedFile(
         DataFile(
@@ -144,7 +134,7 @@ def file_of(row: Any) -> LoggedFile:
 
 
 def head_of(row: Any) -> Head:
-    """The head of a row of `lakeward_head` as `heads` selects it."""
+    """The head from a row of `lakeward_head` as `heads` selects it."""
     table_id, uuid, namespace, name, format_name, location, guarded, *rest = row
     return Head(
         table_id, uuid, TableName(namespace, name), format_name, location, bool(guarded), *rest

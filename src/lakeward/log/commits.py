@@ -1,4 +1,4 @@
-"""Commits: history, versions by time, and a version with all its actions."""
+"""Commits: their rows and change files, history, and versions by time."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from lakeward.errors import VersionNotFound
-from lakeward.log import change_files, definitions, files
-from lakeward.log.codec import info_of, info_text, loads
+from lakeward.log import definitions, files
+from lakeward.log.codec import (
+    info_of,
+    info_text,
+    loads,
+    optional_text,
+    partition_of,
+    partition_text,
+)
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement
-from lakeward.log.tables import app_transaction, commit, head
+from lakeward.log.statement import Statement, equal
+from lakeward.log.tables import app_transaction, change_file, commit, head
 from lakeward.model.commit import AppTransaction, Commit, CommitInfo
+from lakeward.model.file import DataFile
 from lakeward.model.names import TableName
 
-_LOOKED_AT = 100
+_PAGE = 100
 _COLUMNS = (
-    commit.c.version,
-    commit.c.timestamp_ms,
-    commit.c.transaction_id,
-    commit.c.operation,
-    commit.c.actor,
-    commit.c.info,
-    commit.c.definition_id,
+    *(commit.c.version, commit.c.timestamp_ms, commit.c.transaction_id),
+    *(commit.c.operation, commit.c.actor, commit.c.info, commit.c.definition_id),
 )
-_OF_TABLE = sa.select(*_COLUMNS).where(commit.c.table_id == bindparam("table_id"))
-_ONE = Statement(_OF_TABLE.where(commit.c.version == bindparam("version")))
+_OF_TABLE = sa.select(*_COLUMNS).where(*equal(commit, "table_id"))
+_ONE = Statement(_OF_TABLE.where(*equal(commit, "version")))
 _HISTORY = Statement(
     _OF_TABLE.where(commit.c.version.between(bindparam("low"), bindparam("high")))
     .order_by(commit.c.version.desc())
@@ -46,14 +49,12 @@ _AT_TIME = Statement(
     .order_by(commit.c.timestamp_ms.desc(), commit.c.version.desc())
     .limit(1)
 )
-_FIRST = Statement(
-    sa.select(sa.func.min(commit.c.version)).where(commit.c.table_id == bindparam("table_id"))
-)
+_FIRST = Statement(sa.select(sa.func.min(commit.c.version)).where(*equal(commit, "table_id")))
 _COUNT = Statement(sa.select(sa.func.count()).select_from(commit))
 _MEMBERS = Statement(
     sa.select(head.c.namespace, head.c.name, commit.c.table_id, commit.c.version)
     .join(head, head.c.table_id == commit.c.table_id)
-    .where(commit.c.transaction_id == bindparam("transaction_id"))
+    .where(*equal(commit, "transaction_id"))
     .order_by(head.c.namespace, head.c.name)
 )
 _TRANSACTIONS = Statement(sa.select(commit.c.transaction_id, commit.c.info))
@@ -61,11 +62,14 @@ _INSERT = Statement(sa.insert(commit))
 _INSERT_APP = Statement(sa.insert(app_transaction))
 _APPS_OF = Statement(
     sa.select(app_transaction.c.app_id, app_transaction.c.app_version, app_transaction.c.updated_ms)
-    .where(
-        app_transaction.c.table_id == bindparam("table_id"),
-        app_transaction.c.version == bindparam("version"),
-    )
+    .where(*equal(app_transaction, "table_id", "version"))
     .order_by(app_transaction.c.app_id)
+)
+_CHANGE_COLUMNS = [c.name for c in change_file.c]
+_CHANGE_FILES_OF = Statement(
+    sa.select(change_file.c.path, change_file.c.size, change_file.c.partition, change_file.c.extra)
+    .where(*equal(change_file, "table_id", "version"))
+    .order_by(change_file.c.ordinal)
 )
 _APPS_AT = Statement(
     """SELECT a.app_id, a.app_version, a.updated_ms FROM lakeward_app_transaction a
@@ -105,7 +109,7 @@ def insert(session: Session, table_id: int, new: Commit, definition_id: int | No
     if new.app_transactions:
         session.many(_INSERT_APP, _app_rows(table_id, new.version, new.app_transactions))
     if new.change_files:
-        change_files.insert(session, table_id, [new])
+        _insert_change_files(session, table_id, [new])
 
 
 def insert_many(
@@ -134,31 +138,27 @@ def insert_many(
     session.bulk(commit.name, [c.name for c in commit.c], rows())
     if applications:
         session.many(_INSERT_APP, applications)
-    change_files.insert(session, table_id, changing)
+    _insert_change_files(session, table_id, changing)
 
 
 def full(session: Session, table_id: int, version: int) -> Commit:
-    """A version with all its actions: what its publication is made of.
-
-    Raises:
-        VersionNotFound: The table has no such version.
-    """
-    row = session.row(_ONE, {"table_id": table_id, "version": version})
+    """A version with all its actions, from which it is published."""
+    key = {"table_id": table_id, "version": version}
+    row = session.row(_ONE, key)
     if row is None:
         what = f"There is no version {version}."
         raise VersionNotFound(what, version=version)
-    head_row = _logged(row)
-    key = {"table_id": table_id, "version": version}
-    new = head_row.definition_id
+    logged = _logged(row)
+    new = logged.definition_id
     return Commit(
         version=version,
-        timestamp_ms=head_row.timestamp_ms,
-        info=head_row.info,
+        timestamp_ms=logged.timestamp_ms,
+        info=logged.info,
         added=tuple(f.file for f in files.added_at(session, table_id, version)),
         removed=tuple(files.removed_at(session, table_id, version)),
         definition=None if new is None else definitions.get(session, table_id, new),
         app_transactions=tuple(AppTransaction(*r) for r in session.rows(_APPS_OF, key)),
-        change_files=change_files.of(session, table_id, version),
+        change_files=change_files(session, table_id, version),
     )
 
 
@@ -183,25 +183,25 @@ def between(session: Session, table_id: int, low_ms: int, high_ms: int) -> list[
 
 
 def newest_with(session: Session, table_id: int, version: int, key: str) -> Any:
-    """What the newest commit up to a version that tells of something tells; None if none does."""
-    # Mostly the newest tells.
+    """The value of a key in the newest commit up to a version whose `extra` has it, or None."""
+    # Mostly the newest commit has it.
     count = 1
     while page := history(session, table_id, low=0, high=version, limit=count):
         for found in page:
             if found.info.extra is not None and key in found.info.extra:
                 return found.info.extra[key]
-        version, count = page[-1].version - 1, _LOOKED_AT
+        version, count = page[-1].version - 1, _PAGE
     return None
 
 
 def version_at(session: Session, table_id: int, moment_ms: int) -> int | None:
-    """The newest version that is not newer than a moment; found by search, not by scan."""
+    """The newest version that is not newer than a moment."""
     row = session.row(_AT_TIME, {"table_id": table_id, "moment": moment_ms})
     return row[0] if row else None
 
 
 def first_version(session: Session, table_id: int) -> int | None:
-    """The oldest version that the log still has."""
+    """The oldest version that is in the log."""
     found: int | None = session.row(_FIRST, {"table_id": table_id})[0]
     return found
 
@@ -230,6 +230,17 @@ def app_transactions_at(session: Session, table_id: int, version: int) -> list[A
     return [AppTransaction(*row) for row in session.rows(_APPS_AT, params)]
 
 
+def change_files(session: Session, table_id: int, version: int) -> tuple[DataFile, ...]:
+    """The change files of a version, in their order."""
+    found = session.rows(_CHANGE_FILES_OF, {"table_id": table_id, "version": version})
+    return tuple(
+        DataFile(
+            path, size, None, 0, partition_of(partition), extra=loads(extra) if extra else None
+        )
+        for path, size, partition, extra in found
+    )
+
+
 def _app_rows(
     table_id: int, version: int, source: Iterable[AppTransaction]
 ) -> list[dict[str, Any]]:
@@ -250,3 +261,22 @@ def _logged(row: Any) -> LoggedCommit:
     return LoggedCommit(
         version, timestamp_ms, info_of(transaction_id, operation, actor, info), definition_id
     )
+
+
+def _insert_change_files(session: Session, table_id: int, new: Iterable[Commit]) -> None:
+    rows = [row for c in new for row in _change_rows(table_id, c)]
+    if rows:
+        session.bulk(change_file.name, _CHANGE_COLUMNS, rows)
+
+
+def _change_rows(table_id: int, source: Commit) -> Iterator[tuple[Any, ...]]:
+    for ordinal, file in enumerate(source.change_files):
+        yield (
+            table_id,
+            source.version,
+            ordinal,
+            file.path,
+            file.size,
+            partition_text(file.partition),
+            optional_text(file.extra),
+        )

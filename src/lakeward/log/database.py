@@ -1,7 +1,7 @@
-"""What the log asks of a database: read sessions, and one writer at a time where it needs that.
+"""The contract of a database that holds a log: sessions that read, and sessions that write.
 
-A session is a database transaction. `read` sees one consistent state from its first statement to
-its end. `write` is all or nothing. Driver errors leave here as errors of our own tree.
+A session is a database transaction. A read session sees one consistent state from its first
+statement on. A write session commits as a whole or not at all. Driver errors become our own errors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Session(ABC):
 
     dialect: str
     bulk_from: int
-    """How many rows are worth `bulk` rather than `many`."""
+    """From how many rows on `bulk` is faster than `many`."""
 
     @abstractmethod
     def rows(self, statement: Statement, params: Params | None = None) -> list[Any]:
@@ -34,7 +34,7 @@ class Session(ABC):
 
     @abstractmethod
     def stream(self, statement: Statement, params: Params | None = None) -> Iterator[list[Any]]:
-        """The rows of a query in chunks, for answers too large to hold."""
+        """The rows of a query in chunks, for results too large for memory."""
 
     @abstractmethod
     def run(self, statement: Statement, params: Params | None = None) -> int:
@@ -54,19 +54,15 @@ class Session(ABC):
 
 
 class Database(ABC):
-    """A database that can hold a log.
-
-    Attributes:
-        dialect: Its name in SQLAlchemy.
-        patience_seconds: How long it is worth asking again when it does not answer.
-    """
+    """A database that can hold a log; `dialect` is its name in SQLAlchemy."""
 
     dialect: str
     patience_seconds: float
+    """How long a commit without an answer is retried."""
     is_remote: bool
-    """Whether it may crash and come back while its clients live on."""
+    """Whether it may crash and restart while its clients live on."""
     is_busy = False
-    """Whether others wrote to it, one writer at a time, when this object last did."""
+    """Whether others wrote to it between the last two writes of this object."""
 
     @property
     @abstractmethod
@@ -76,10 +72,7 @@ class Database(ABC):
     @property
     @abstractmethod
     def jdbc(self) -> dict[str, str] | None:
-        """How Java reaches it: `uri`, and the driver's properties as `jdbc.…`; None if it cannot.
-
-        A password is among them where the lake was opened with one.
-        """
+        """JDBC's `uri` and properties `jdbc.…`, password included; None if Java cannot reach it."""
 
     @abstractmethod
     def read(self) -> AbstractContextManager[Session]:
@@ -89,27 +82,23 @@ class Database(ABC):
     def write(self, *, durable: bool = True) -> AbstractContextManager[Session]:
         """A session that commits at its end, or changes nothing.
 
-        Args:
-            durable: False for what need not survive a power cut. Others see it all the same, and
-                it is as safe as everything else once a durable session has committed after it.
+        Without `durable` the commit is not synced: others see it, and it survives a power cut once
+        a durable session has committed after it.
         """
 
     @abstractmethod
     def turn(self, table_id: int) -> AbstractContextManager[None]:
-        """Hold the turn to publish a table, so that publishers do not do each other's work.
-
-        Publication is correct without it; it only saves effort.
-        """
+        """Hold a lock for publishing a table; it only keeps publishers from repeating work."""
 
     @abstractmethod
     def clock_ms(self, session: Session) -> int:
-        """The clock that leases are measured by: one for all who share the database."""
+        """The clock of leases: one for all who share the database."""
 
     @abstractmethod
     def place(self, session: Session) -> str:
-        """What tells this database from a copy of it: a file's path, or a server's own ids.
+        """What distinguishes this database from a copy: a file's path, or a server's own ids.
 
-        It holds no secrets, no host and no user.
+        It contains no secrets, no host and no user.
         """
 
     @abstractmethod
@@ -118,20 +107,20 @@ class Database(ABC):
 
     @abstractmethod
     def lock_schema(self, session: Session) -> None:
-        """Keep others from migrating the store until this write session ends."""
+        """Lock out other migrations until this write session ends."""
 
     @abstractmethod
     def after_import(self, session: Session) -> None:
-        """Go on giving out ids after those that rows were inserted with."""
+        """Continue the id sequence after rows were inserted with ids."""
 
     @abstractmethod
     def dialect_ddl(self, statement: str) -> str:
-        """A migration's statement in this database's words."""
+        """A migration's statement in this database's dialect."""
 
     @abstractmethod
     def check(self) -> list[str]:
-        """What the database's own integrity check finds wrong."""
+        """The problems that the database's own integrity check finds."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give connections back."""
+        """Close connections."""

@@ -10,26 +10,17 @@ from sqlalchemy import bindparam
 from lakeward.errors import StoreCorrupt
 from lakeward.log.codec import dumps, loads
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement
+from lakeward.log.statement import Statement, equal
 from lakeward.log.tables import definition
 from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE
 
-_GET = Statement(
-    sa.select(definition.c.body).where(
-        definition.c.table_id == bindparam("table_id"),
-        definition.c.definition_id == bindparam("definition_id"),
-    )
-)
-_FROM = Statement(
-    sa.select(definition.c.from_version).where(
-        definition.c.table_id == bindparam("table_id"),
-        definition.c.definition_id == bindparam("definition_id"),
-    )
-)
+_BY_ID = equal(definition, "table_id", "definition_id")
+_GET = Statement(sa.select(definition.c.body).where(*_BY_ID))
+_FROM = Statement(sa.select(definition.c.from_version).where(*_BY_ID))
 _AT = Statement(
     sa.select(definition.c.definition_id, definition.c.body).where(
-        definition.c.table_id == bindparam("table_id"),
+        *equal(definition, "table_id"),
         definition.c.from_version <= bindparam("version"),
         definition.c.until_version > bindparam("version"),
     )
@@ -46,28 +37,20 @@ _END = Statement(
 
 
 def get(session: Session, table_id: int, definition_id: int) -> Definition:
-    """A definition by its id within the table.
-
-    Raises:
-        StoreCorrupt: It is not there, or cannot be read.
-    """
+    """A definition by its id within the table; `StoreCorrupt` if it cannot be read."""
     row = session.row(_GET, {"table_id": table_id, "definition_id": definition_id})
     return _read(row, f"definition {definition_id}")
 
 
 def at(session: Session, table_id: int, version: int) -> tuple[int, Definition]:
-    """The definition that held at a version, with its id.
-
-    Raises:
-        StoreCorrupt: There is none, or it cannot be read.
-    """
+    """The definition of a version, with its id; `StoreCorrupt` if it cannot be read."""
     row = session.row(_AT, {"table_id": table_id, "version": version})
     found = _read(row and row[1:], f"definition at version {version}")
     return row[0], found
 
 
 def first_version(session: Session, table_id: int, definition_id: int) -> int | None:
-    """The version that brought a definition, if there is one of this id."""
+    """The version that introduced a definition, if there is one of this id."""
     row = session.row(_FROM, {"table_id": table_id, "definition_id": definition_id})
     return row[0] if row else None
 
@@ -75,7 +58,7 @@ def first_version(session: Session, table_id: int, definition_id: int) -> int | 
 def insert(
     session: Session, table_id: int, definition_id: int, version: int, new: Definition
 ) -> None:
-    """Let a definition hold from a version on, and the one before it until there."""
+    """Insert a definition that is valid from a version on, and end the one before it."""
     session.run(_END, {"table": table_id, "live": LIVE, "until": version})
     session.run(
         _INSERT,
@@ -94,5 +77,5 @@ def _read(row: Any, which: str) -> Definition:
         return Definition.from_json(loads(row[0]))
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         what = f"The store is damaged: the {which} of a table is missing or cannot be read."
-        hint = "`lakeward doctor` tells more. Restore a backup, or run `lakeward rebuild`."
+        hint = "`lakeward doctor` shows more. Restore a backup, or run `lakeward rebuild`."
         raise StoreCorrupt(what, hint=hint) from error

@@ -1,11 +1,10 @@
 """Files with their version ranges, and the index over their statistics.
 
-`lakeward_file_stat` holds, for every file and indexed field, the interval of keys that its values
-span and the *level* of that interval: the number of bits of its width. Intervals that meet a range
-of keys are then found by one index range per level, since an interval of level `n` that meets
-`[low, high]` starts no earlier than `low - 2**n`: a point is found among a million files without
-looking at most of them, however they overlap. A field without a row in a file is null there
-throughout; one of which not both bounds are known has the widest interval.
+`lakeward_file_stat` has, for every file and indexed field, the interval of its keys and the *level*
+of that interval: the number of bits of its width. An interval of level `n` that meets `[low, high]`
+starts no earlier than `low - 2**n`, so one index range per level finds all of them, however they
+overlap. A field without a row is null in the whole file; one with an unknown bound has the widest
+interval.
 """
 
 from __future__ import annotations
@@ -18,14 +17,19 @@ from sqlalchemy import bindparam
 
 from lakeward.log.codec import FILE_COLUMNS, LINE_COLUMNS, file_of, file_row, loads, partition_text
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement
+from lakeward.log.statement import Statement, equal
 from lakeward.log.tables import file, file_stat
 from lakeward.model.file import LINE_SEPARATOR, LIVE, Lines, LoggedFile
 from lakeward.model.types import Field
 from lakeward.model.values import MAX_KEY, MIN_KEY, Value, order_key, width_level
 
 _COLUMNS = [c for c in file.c if c.name != "table_id"]
-_OF_TABLE = sa.select(*_COLUMNS).where(file.c.table_id == bindparam("table_id"))
+_OF_TABLE = sa.select(*_COLUMNS).where(*equal(file, "table_id"))
+_AT_VERSION = (
+    *equal(file, "table_id"),
+    file.c.removed_version > bindparam("version"),
+    file.c.added_version <= bindparam("version"),
+)
 _ORDER = (file.c.added_version, file.c.ordinal)
 _STAT_COLUMNS = tuple(c.name for c in file_stat.c)
 
@@ -62,11 +66,7 @@ _BY_PATH = Statement(
     _OF_TABLE.where(file.c.path == bindparam("path"), file.c.removed_version == bindparam("live"))
 )
 _AT_PATH = Statement(
-    _OF_TABLE.where(
-        file.c.path == bindparam("path"),
-        file.c.removed_version > bindparam("version"),
-        file.c.added_version <= bindparam("version"),
-    ).order_by(*_ORDER)
+    sa.select(*_COLUMNS).where(*_AT_VERSION, *equal(file, "path")).order_by(*_ORDER)
 )
 _STATE = Statement(
     sa.select(
@@ -75,29 +75,13 @@ _STATE = Statement(
         sa.func.count(file.c.row_count),
         sa.func.coalesce(sa.func.sum(file.c.row_count), 0),
         sa.func.count(file.c.deletion_vector),
-    ).where(
-        file.c.table_id == bindparam("table_id"),
-        file.c.removed_version > bindparam("version"),
-        file.c.added_version <= bindparam("version"),
-    )
+    ).where(*_AT_VERSION)
 )
 _VECTORS = Statement(
-    sa.select(file.c.deletion_vector).where(
-        file.c.table_id == bindparam("table_id"),
-        file.c.removed_version > bindparam("version"),
-        file.c.added_version <= bindparam("version"),
-        file.c.deletion_vector.is_not(None),
-    )
+    sa.select(file.c.deletion_vector).where(*_AT_VERSION, file.c.deletion_vector.is_not(None))
 )
 _HAS_PARTITION = Statement(
-    sa.select(file.c.ordinal)
-    .where(
-        file.c.table_id == bindparam("table_id"),
-        file.c.removed_version > bindparam("version"),
-        file.c.added_version <= bindparam("version"),
-        file.c.partition == bindparam("partition"),
-    )
-    .limit(1)
+    sa.select(file.c.ordinal).where(*_AT_VERSION, *equal(file, "partition")).limit(1)
 )
 _COUNT = Statement(sa.select(sa.func.count()).select_from(file))
 _INSERT = Statement(sa.insert(file))
@@ -138,9 +122,9 @@ def _probe(dialect: str) -> Statement:
 
 
 def _lines(dialect: str) -> Statement:
-    """Some files after one, as lines of one text, how many, and the key of the last of them."""
+    """A statement for files after a key: their lines as one text, their number, the last key."""
     if dialect == "sqlite":
-        # One call for all columns, which takes less than joining them one by one.
+        # One call for all columns is faster than joining them one by one.
         marks = LINE_SEPARATOR.join("%s" for _ in LINE_COLUMNS)
         line = f"printf('{marks}', {', '.join(LINE_COLUMNS)})"
         joined = "group_concat(line, char(10))"
@@ -182,16 +166,15 @@ def at(session: Session, table_id: int, version: int, *, after: int = -1) -> Ite
 
 
 def are_at_most(session: Session, table_id: int, version: int, most: int) -> bool:
-    """Whether a version has so many files or fewer; not all are counted to tell."""
+    """Whether a version has at most so many files; counting stops above."""
     params = {"table_id": table_id, "version": version, "most": most + 1}
     return int(session.row(_SOME_AT, params)[0]) <= most
 
 
 def lines_at(session: Session, table_id: int, version: int, at_once: int) -> Iterator[Lines]:
-    """The files of a version as lines of `LINE_COLUMNS`, some at once: for very many.
+    """The files of a version as text lines of `LINE_COLUMNS`, many at once, for large tables.
 
-    A text for all of them, and in it nothing for a value that is missing: a value of its own costs
-    more than all the rest.
+    A missing value is empty. One text is much faster than a Python value for each column.
     """
     params = {"table_id": table_id, "version": version, "most": at_once}
     last = (-1, -1)
@@ -231,45 +214,39 @@ def count_in_range(
     high: int | None,
     most: int,
 ) -> int:
-    """How many files, of all versions, `in_range` would look at; counted up to `most`."""
+    """The number of files, of all versions, that `in_range` would look at, up to `most`."""
     params = _range(table_id, field_id, low, high) | {"most": most}
     return int(session.row(_ESTIMATES[session.dialect], params)[0])
 
 
 def added_at(session: Session, table_id: int, version: int) -> list[LoggedFile]:
     """The files that a version added, in their order."""
-    rows = session.rows(_ADDED, {"table_id": table_id, "version": version})
-    return [file_of(row) for row in rows]
+    return _files(session, _ADDED, table_id=table_id, version=version)
 
 
 def removed_at(session: Session, table_id: int, version: int) -> list[LoggedFile]:
     """The files that a version removed, in their order."""
-    rows = session.rows(_REMOVED, {"table_id": table_id, "version": version})
-    return [file_of(row) for row in rows]
+    return _files(session, _REMOVED, table_id=table_id, version=version)
 
 
 def removed_since(session: Session, table_id: int, after: int, version: int) -> list[LoggedFile]:
     """The files of version `after` that were removed up to `version`."""
-    params = {"table_id": table_id, "after": after, "version": version}
-    return [file_of(row) for row in session.rows(_REMOVED_SINCE, params)]
+    return _files(session, _REMOVED_SINCE, table_id=table_id, after=after, version=version)
 
 
 def removed_between(session: Session, table_id: int, after: int, version: int) -> list[LoggedFile]:
     """All files that were removed later than `after` and up to `version`."""
-    params = {"table_id": table_id, "after": after, "version": version}
-    return [file_of(row) for row in session.rows(_REMOVED_BETWEEN, params)]
+    return _files(session, _REMOVED_BETWEEN, table_id=table_id, after=after, version=version)
 
 
 def live_at_path(session: Session, table_id: int, path: str) -> list[LoggedFile]:
     """The live files at a path: at most one, but for different deletion vectors."""
-    rows = session.rows(_BY_PATH, {"table_id": table_id, "path": path, "live": LIVE})
-    return [file_of(row) for row in rows]
+    return _files(session, _BY_PATH, table_id=table_id, path=path, live=LIVE)
 
 
 def at_path(session: Session, table_id: int, version: int, path: str) -> list[LoggedFile]:
     """The files of a version at a path: at most one, but for different deletion vectors."""
-    params = {"table_id": table_id, "version": version, "path": path}
-    return [file_of(row) for row in session.rows(_AT_PATH, params)]
+    return _files(session, _AT_PATH, table_id=table_id, version=version, path=path)
 
 
 def has_partition(
@@ -281,19 +258,19 @@ def has_partition(
 
 
 def totals(session: Session, table_id: int, version: int) -> tuple[int, int, int | None]:
-    """Files, bytes and rows of a version; rows only where every file tells.
+    """Files, bytes and rows of a version; rows are None unless every file has a row count.
 
-    Rows that are deleted in place do not count.
+    Rows that deletion vectors delete do not count.
     """
     version_of = {"table_id": table_id, "version": version}
-    count, size, told, rows, vectors = session.row(_STATE, version_of)
-    gone = _deleted(session, version_of) if vectors else 0
-    live = int(rows) - gone if told == count and gone is not None else None
+    count, size, counted, rows, vectors = session.row(_STATE, version_of)
+    deleted = _deleted(session, version_of) if vectors else 0
+    live = int(rows) - deleted if counted == count and deleted is not None else None
     return int(count), int(size), live
 
 
 def count(session: Session) -> int:
-    """How many files the log knows, of all tables and versions."""
+    """The number of files of all tables and versions."""
     return int(session.row(_COUNT)[0])
 
 
@@ -313,7 +290,7 @@ def insert(
 
 
 def remove(session: Session, table_id: int, version: int, gone: Iterable[LoggedFile]) -> int:
-    """Let files end with a version; how many of them were still live."""
+    """Mark files as removed by a version; how many of them were live."""
     constant = {"id": table_id, "live": LIVE, "version": version}
     keys = [{"added": f.added, "nr": f.ordinal, **constant} for f in gone]
     return session.many(_REMOVE, keys) if keys else 0
@@ -344,6 +321,10 @@ def stat_rows(
         yield (table_id, field.id, level, low, source.added, source.ordinal, high, nulls)
 
 
+def _files(session: Session, statement: Statement, **params: Any) -> list[LoggedFile]:
+    return [file_of(row) for row in session.rows(statement, params)]
+
+
 def _range(table_id: int, field_id: int, low: int | None, high: int | None) -> dict[str, Any]:
     lowest = MIN_KEY if low is None else low
     params: dict[str, Any] = {
@@ -359,7 +340,7 @@ def _range(table_id: int, field_id: int, low: int | None, high: int | None) -> d
 
 
 def _deleted(session: Session, version_of: Mapping[str, int]) -> int | None:
-    """How many rows of a version are deleted in place; None where a vector does not tell."""
+    """The rows that a version's deletion vectors delete; None if one has no count."""
     counts = [
         loads(text).get("cardinality")
         for chunk in session.stream(_VECTORS, version_of)

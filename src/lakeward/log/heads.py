@@ -9,7 +9,7 @@ from lakeward.errors import AlreadyExists, TableNotFound
 from lakeward.log.audit import Link
 from lakeward.log.codec import head_of
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement
+from lakeward.log.statement import Statement, equal, insertion
 from lakeward.log.tables import head
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
@@ -18,16 +18,14 @@ _COLUMNS = [c for c in head.c if c.name not in ("created_ms", "dropped_ms")]
 _SELECT = sa.select(*_COLUMNS).where(head.c.dropped_ms.is_(None))
 
 _ALL = Statement(_SELECT.order_by(head.c.namespace, head.c.name))
-_BY_NAME = Statement(
-    _SELECT.where(head.c.namespace == bindparam("namespace"), head.c.name == bindparam("name"))
-)
-_BY_ID = Statement(_SELECT.where(head.c.table_id == bindparam("table_id")))
-_EVER_BY_ID = Statement(sa.select(*_COLUMNS).where(head.c.table_id == bindparam("table_id")))
-_BY_LOCATION = Statement(_SELECT.where(head.c.location == bindparam("location")))
+_BY_NAME = Statement(_SELECT.where(*equal(head, "namespace", "name")))
+_BY_ID = Statement(_SELECT.where(*equal(head, "table_id")))
+_EVER_BY_ID = Statement(sa.select(*_COLUMNS).where(*equal(head, "table_id")))
+_BY_LOCATION = Statement(_SELECT.where(*equal(head, "location")))
 _AT_MOMENT = Statement(
     sa.select(*_COLUMNS)
     .where(sa.or_(head.c.dropped_ms.is_(None), head.c.dropped_ms > bindparam("moment")))
-    # Of several tables that had a name in turn, the one that was in the lake then comes first.
+    # Of several tables that had one name in turn, the one of that moment comes first.
     .order_by(
         head.c.namespace,
         head.c.name,
@@ -36,10 +34,10 @@ _AT_MOMENT = Statement(
     )
 )
 _SHARE = Statement(sa.select(head.c.table_id).order_by(head.c.table_id).with_for_update(read=True))
-_LOCK = Statement(_SELECT.where(head.c.table_id == bindparam("table_id")).with_for_update())
+_LOCK = Statement(_SELECT.where(*equal(head, "table_id")).with_for_update())
 _UNPUBLISHED = Statement(_SELECT.where(head.c.version > head.c.published))
 _UNGUARDED = Statement(_SELECT.where(head.c.guarded == 0))
-_OF_FORMAT = Statement(_SELECT.where(head.c.format == bindparam("format")))
+_OF_FORMAT = Statement(_SELECT.where(*equal(head, "format")))
 _MOVED = Statement(
     f"""SELECT {", ".join(f"h.{c.name}" for c in _COLUMNS)} FROM lakeward_head h
     JOIN iceberg_tables i ON i.catalog_name = 'lakeward' AND i.table_name = h.name
@@ -47,39 +45,23 @@ _MOVED = Statement(
     WHERE h.dropped_ms IS NULL AND h.format = 'iceberg' AND i.metadata_location <> h.pointer"""  # noqa: S608  column names of our own
 )
 _AT_LOCATION = Statement(
-    sa.select(head.c.namespace, head.c.name)
-    .where(head.c.location == bindparam("location"))
-    .limit(1)
+    sa.select(head.c.namespace, head.c.name).where(*equal(head, "location")).limit(1)
 )
-# '0' is the character after '/', so this is whatever lies below a location.
+# '0' is the character after '/', so this range is everything below a location.
 _BELOW_LOCATION = Statement(
     sa.select(head.c.namespace, head.c.name)
     .where(head.c.location > bindparam("below"), head.c.location < bindparam("behind"))
     .limit(1)
 )
-_NEW = [c.name for c in head.c if c.name not in ("table_id", "dropped_ms")]
-# Somebody may take the name between a look at it and the insertion.
-_INSERT = Statement(
-    f"""INSERT INTO lakeward_head ({", ".join(_NEW)})
-    VALUES ({", ".join(f":{name}" for name in _NEW)})
-    ON CONFLICT DO NOTHING RETURNING table_id"""  # noqa: S608  column names of our own
+# Another process may take the name between a look at it and the insertion.
+_INSERT = insertion(
+    head, "ON CONFLICT DO NOTHING RETURNING table_id", without=("table_id", "dropped_ms")
 )
+_MOVED_ON = ("version", "timestamp_ms", "definition_id", "audit_seq", "audit_hash", "pointer")
 _ADVANCE = Statement(
     sa.update(head)
     .where(head.c.table_id == bindparam("id"))
-    .values(
-        {
-            name: bindparam(name)
-            for name in (
-                "version",
-                "timestamp_ms",
-                "definition_id",
-                "audit_seq",
-                "audit_hash",
-                "pointer",
-            )
-        }
-    )
+    .values({name: bindparam(name) for name in _MOVED_ON})
 )
 _SET_PUBLISHED = Statement(
     sa.update(head)
@@ -100,16 +82,15 @@ def all_heads(session: Session) -> list[Head]:
 
 
 def at_moment(session: Session, moment_ms: int) -> list[Head]:
-    """Heads of the tables that may have been there at a moment, by name.
+    """Heads of the tables that may have existed at a moment, by name, later dropped ones too.
 
-    Tables that were dropped later are among them. Where several tables had one name in turn, the
-    one that was in the lake at that moment stands first.
+    Of several tables that had one name in turn, the one of that moment comes first.
     """
     return [head_of(row) for row in session.rows(_AT_MOMENT, {"moment": moment_ms})]
 
 
 def wait_for_commits(session: Session) -> None:
-    """Wait for every commit that is under way now; in a write session."""
+    """Wait in a write session for every commit that is under way."""
     session.rows(_SHARE)
 
 
@@ -129,7 +110,7 @@ def of_format(session: Session, name: str) -> list[Head]:
 
 
 def moved(session: Session) -> list[Head]:
-    """Heads of Iceberg tables whose pointer somebody else moved."""
+    """Heads of Iceberg tables whose catalog pointer another engine moved."""
     return [head_of(row) for row in session.rows(_MOVED)]
 
 
@@ -140,11 +121,7 @@ def find(session: Session, name: TableName) -> Head | None:
 
 
 def get(session: Session, name: TableName) -> Head:
-    """The head of the table of this name.
-
-    Raises:
-        TableNotFound: There is none.
-    """
+    """The head of the table of this name; `TableNotFound` if there is none."""
     found = find(session, name)
     if found is None:
         raise missing(name)
@@ -175,15 +152,15 @@ def by_location(session: Session, location: str) -> Head | None:
 
 
 def overlapping(session: Session, location: str) -> TableName | None:
-    """A table, maybe a dropped one, that has or had its files there, above or below."""
+    """A table, dropped or not, whose location is this one, above it or below it."""
     row = session.row(_AT_LOCATION, {"location": location})
     return TableName(*row) if row else nested(session, location)
 
 
 def nested(session: Session, location: str) -> TableName | None:
-    """A table, maybe a dropped one, whose location is above or below this one.
+    """A table, dropped or not, whose location is above or below this one.
 
-    Tables do not nest: whoever cleans up the outer one would take the inner one's files for litter.
+    Tables must not nest: a cleanup of the outer one would delete the inner one's files.
     """
     row = session.row(_BELOW_LOCATION, {"below": f"{location}/", "behind": f"{location}0"})
     while row is None and "/" in location.strip("/"):
@@ -193,11 +170,7 @@ def nested(session: Session, location: str) -> TableName | None:
 
 
 def lock(session: Session, table_id: int, name: TableName) -> Head:
-    """Lock the head until the session ends, and read it.
-
-    Raises:
-        TableNotFound: The table was dropped.
-    """
+    """Lock the head until the session ends, and return it; `TableNotFound` if it was dropped."""
     row = session.row(_LOCK, {"table_id": table_id})
     if row is None:
         what = f"The table {name} was dropped meanwhile."
@@ -206,11 +179,7 @@ def lock(session: Session, table_id: int, name: TableName) -> Head:
 
 
 def insert(session: Session, new: Head, created_ms: int) -> int:
-    """Insert a new table's head; its id.
-
-    Raises:
-        AlreadyExists: The name, or the location, is taken.
-    """
+    """Insert a new table's head; its id. `AlreadyExists` if name or location is taken."""
     row = session.row(
         _INSERT,
         {
@@ -239,7 +208,7 @@ def insert(session: Session, new: Head, created_ms: int) -> int:
 
 
 def advance(session: Session, new: Head, link: Link | None = None) -> None:
-    """Move a locked head on; where `link` is given, with that as the end of its audit trail."""
+    """Update a locked head, with a new end of its audit trail if `link` is given."""
     session.run(
         _ADVANCE,
         {
@@ -255,15 +224,15 @@ def advance(session: Session, new: Head, link: Link | None = None) -> None:
 
 
 def set_published(session: Session, table_id: int, version: int) -> None:
-    """Note that everything up to a version is published and safe on disk."""
+    """Record that every version up to this one is published and synced."""
     session.run(_SET_PUBLISHED, {"id": table_id, "new": version})
 
 
 def set_guarded(session: Session, table_id: int, *, guarded: bool) -> None:
-    """Note whether the table is guarded."""
+    """Record whether the table is guarded."""
     session.run(_SET_GUARD, {"id": table_id, "new": int(guarded)})
 
 
 def drop(session: Session, table_id: int, now: int) -> None:
-    """Take a table out of the lake; its rows and files stay until they are vacuumed."""
+    """Mark a table as dropped; its rows and files stay until they are vacuumed."""
     session.run(_DROP, {"id": table_id, "now": now})

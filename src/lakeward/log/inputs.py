@@ -1,38 +1,28 @@
-"""Inputs that were taken in, each once: the rows are inserted by the transaction that used them."""
+"""Inputs of pipelines and streams, recorded by the transaction that consumed them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 import sqlalchemy as sa
-from sqlalchemy import bindparam
 
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement
+from lakeward.log.statement import Statement, equal, insertion
 from lakeward.log.tables import cursor, input_file
 from lakeward.model.inputs import Cursor, InputFile
 
-_OWN = ("consumer", "source")
 _FILES = Statement(
     sa.select(
         input_file.c.path, input_file.c.size, input_file.c.modified_ms, input_file.c.checksum
-    ).where(*(input_file.c[n] == bindparam(n) for n in _OWN))
+    ).where(*equal(input_file, "consumer", "source"))
 )
-_TAKE = Statement(
-    f"""INSERT INTO lakeward_input ({", ".join(c.name for c in input_file.c)})
-    VALUES ({", ".join(f":{c.name}" for c in input_file.c)})
-    ON CONFLICT DO NOTHING"""  # noqa: S608  column names of our own
-)
+_TAKE = insertion(input_file)
 _CURSOR = Statement(
     sa.select(cursor.c.table_id, cursor.c.version, cursor.c.transaction_id, cursor.c.reader).where(
-        *(cursor.c[n] == bindparam(n) for n in _OWN)
+        *equal(cursor, "consumer", "source")
     )
 )
-_FIRST = Statement(
-    f"""INSERT INTO lakeward_cursor ({", ".join(c.name for c in cursor.c)})
-    VALUES ({", ".join(f":{c.name}" for c in cursor.c)})
-    ON CONFLICT DO NOTHING"""  # noqa: S608  column names of our own
-)
+_FIRST = insertion(cursor)
 _MOVE = Statement(
     """UPDATE lakeward_cursor
     SET table_id = :table_id, version = :version, transaction_id = :transaction_id,
@@ -42,7 +32,7 @@ _MOVE = Statement(
 
 
 def files(session: Session, consumer: str, source: str) -> dict[str, InputFile]:
-    """The files that a consumer took from a source, by path."""
+    """The files of a source that a consumer has processed, by path."""
     found = session.rows(_FILES, {"consumer": consumer, "source": source})
     return {row[0]: InputFile(*row) for row in found}
 
@@ -54,7 +44,7 @@ def take(
     taken: Collection[InputFile],
     transaction_id: str,
 ) -> bool:
-    """Record files as taken; False where one was taken before."""
+    """Record files as processed; False if one was processed before."""
     rows = [
         {
             "consumer": consumer,
@@ -71,7 +61,7 @@ def take(
 
 
 def position(session: Session, consumer: str, source: str) -> Cursor | None:
-    """How far a consumer read a table, if it ever did."""
+    """The position up to which a consumer has read a table, if it has."""
     row = session.row(_CURSOR, {"consumer": consumer, "source": source})
     return Cursor(*row) if row else None
 
@@ -79,7 +69,7 @@ def position(session: Session, consumer: str, source: str) -> Cursor | None:
 def move(
     session: Session, consumer: str, source: str, before: Cursor | None, after: Cursor
 ) -> bool:
-    """Move a cursor; False where somebody else moved it meanwhile."""
+    """Move a cursor; False if another transaction moved it meanwhile."""
     params = {
         "consumer": consumer,
         "source": source,

@@ -1,11 +1,8 @@
-"""Locks on tables: who holds one, and who waits for one.
+"""Locks on tables: their holders, and the transactions that wait for them.
 
-A lock belongs to a registered transaction and shares its lease. It counts as long as that is open:
-committing or rolling back frees it, with no row to be cleaned up. One whose lease ran out is free
-for whoever wants it, who closes that transaction first, in the same session: a holder that was
-taken for dead cannot come back and commit as if it had held on.
-
-Whoever asks, and whoever commits, has locked the table's head, so that they come one after another.
+A lock belongs to a registered transaction, shares its lease, and is valid while that is open. A
+transaction that wants a lock whose lease ran out closes its holder first, in the same session, so
+that the holder cannot commit later. Callers have locked the table's head, which orders them.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from sqlalchemy import bindparam
 
 from lakeward.log import transactions
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement
+from lakeward.log.statement import Statement, equal
 from lakeward.log.tables import head, lock, lock_wait, transaction
 from lakeward.model.commit import TransactionState
 from lakeward.model.locks import Claim, Claims, LockMode
@@ -55,7 +52,7 @@ def _put(table: str) -> Statement:
     )
 
 
-def _delete_left(source: sa.Table) -> Statement:
+def _delete_ended(source: sa.Table) -> Statement:
     still_open = (
         sa.select(transaction.c.transaction_id)
         .where(transaction.c.transaction_id == source.c.transaction_id)
@@ -71,19 +68,14 @@ _ANY_OF_OTHERS = Statement(
 )
 _GRANT = _put(lock.name)
 _WAIT = _put(lock_wait.name)
-_WITHDRAW = Statement(
-    sa.delete(lock_wait).where(
-        lock_wait.c.table_id == bindparam("table_id"),
-        lock_wait.c.transaction_id == bindparam("transaction_id"),
-    )
-)
+_WITHDRAW = Statement(sa.delete(lock_wait).where(*equal(lock_wait, "table_id", "transaction_id")))
 _RELEASE = tuple(
     Statement(sa.delete(source).where(source.c.transaction_id == bindparam("id")))
     for source in (lock, lock_wait)
 )
-_SWEEP = (_delete_left(lock), _delete_left(lock_wait))
-# Whoever holds the row is just renewing its lease or committing, and so is not dead.
-_LAPSED = Statement(
+_SWEEP = (_delete_ended(lock), _delete_ended(lock_wait))
+# A transaction whose row is locked is renewing its lease or committing: it is alive.
+_LOCK_EXPIRED = Statement(
     sa.select(transaction.c.transaction_id)
     .where(
         transaction.c.transaction_id == bindparam("id"),
@@ -95,7 +87,7 @@ _LAPSED = Statement(
 
 
 def claims(session: Session) -> Claims:
-    """Who holds and who waits, of all transactions that are open, dead or alive."""
+    """Held locks and waiting requests of all open transactions, expired leases included."""
     held = tuple(_claim(row, is_held=True) for row in session.rows(_HELD))
     waiting = tuple(_claim(row, is_held=False) for row in session.rows(_WAITING))
     return Claims(held, waiting)
@@ -107,16 +99,16 @@ def any_of_others(session: Session, transaction_id: str) -> bool:
 
 
 def acquire(session: Session, wanted: Claim, now: int) -> list[Claim]:
-    """Take a lock, if nobody is in the way; whoever is. The table's head must be locked."""
-    in_the_way = close_the_dead(session, claims(session).in_the_way(wanted), now)
-    if not in_the_way:
+    """Take a lock, unless others block it; the claims that do. The head must be locked."""
+    blocking = close_expired(session, claims(session).blocking(wanted), now)
+    if not blocking:
         withdraw(session, wanted.table_id, wanted.transaction_id)
         session.run(_GRANT, _row(wanted))
-    return in_the_way
+    return blocking
 
 
 def wait(session: Session, wanted: Claim) -> None:
-    """Note who waits for what. Who did so before keeps the place in the queue."""
+    """Record a waiting request; an earlier one keeps its place in the queue."""
     session.run(_WAIT, _row(wanted))
 
 
@@ -126,26 +118,25 @@ def withdraw(session: Session, table_id: int, transaction_id: str) -> None:
 
 
 def release(session: Session, transaction_id: str) -> None:
-    """Let go of whatever a transaction holds and waits for."""
+    """Delete the locks and waiting requests of a transaction."""
     for statement in _RELEASE:
         session.run(statement, {"id": transaction_id})
 
 
-def close_the_dead(session: Session, found: Iterable[Claim], now: int) -> list[Claim]:
-    """Close the transactions among these whose lease ran out, and free their locks; who is left."""
+def close_expired(session: Session, found: Iterable[Claim], now: int) -> list[Claim]:
+    """Close transactions whose lease ran out and free their locks; the claims that are left."""
     found = list(found)
-    lapsed = sorted({c.transaction_id for c in found if c.lease_until_ms < now})
-    gone = set()
-    for dead in lapsed:
-        if session.row(_LAPSED, {"id": dead, "now": now}) is not None:
-            transactions.end(session, dead, TransactionState.EXPIRED, now)
-            release(session, dead)
-            gone.add(dead)
-    return [c for c in found if c.transaction_id not in gone]
+    closed = set()
+    for expired in sorted({c.transaction_id for c in found if c.lease_until_ms < now}):
+        if session.row(_LOCK_EXPIRED, {"id": expired, "now": now}) is not None:
+            transactions.end(session, expired, TransactionState.EXPIRED, now)
+            release(session, expired)
+            closed.add(expired)
+    return [c for c in found if c.transaction_id not in closed]
 
 
 def sweep(session: Session) -> None:
-    """Delete the rows of transactions that ended; they count for nothing."""
+    """Delete the rows of transactions that ended, which are no longer valid."""
     for statement in _SWEEP:
         session.run(statement)
 

@@ -1,4 +1,4 @@
-"""Pins: versions that somebody reads and that nobody may take away until the lease runs out."""
+"""Pins: versions that are being read, and that vacuum must keep until the lease runs out."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from lakeward.log.database import Database, Session
-from lakeward.log.statement import Statement
+from lakeward.log.statement import Statement, equal
 from lakeward.log.tables import pin
 from lakeward.log.transactions import LEASE_MS
 
 _INSERT = Statement(sa.insert(pin))
-_DELETE = Statement(sa.delete(pin).where(pin.c.pin_id == bindparam("pin_id")))
+_DELETE = Statement(sa.delete(pin).where(*equal(pin, "pin_id")))
 _EXTEND = Statement(
     sa.update(pin).where(pin.c.pin_id == bindparam("id")).values(lease_until_ms=bindparam("until"))
 )
@@ -46,7 +46,7 @@ def insert(
 
 
 def release(session: Session, pin_id: str) -> None:
-    """Give a pin up."""
+    """Delete a pin."""
     session.run(_DELETE, {"pin_id": pin_id})
 
 
@@ -63,7 +63,7 @@ def any_stale(session: Session, now: int) -> bool:
 
 
 def expire(session: Session, now: int) -> None:
-    """Drop pins whose lease ran out."""
+    """Delete pins whose lease ran out."""
     session.run(_EXPIRE, {"now": now})
 
 

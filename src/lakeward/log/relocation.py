@@ -1,4 +1,4 @@
-"""Rows of the log that name files in full, for a lake that was moved."""
+"""Rows of the log that contain full names of files, to be changed after a lake was moved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakeward.log.database import Session
 from lakeward.log.statement import Statement
 
 _FULL: Final = {"rooted": "/%", "schemed": "%:/%"}
-"""What paths that name a file in full look like."""
+"""Patterns of full names."""
 _FILES = Statement(
     """SELECT table_id, added_version, ordinal, path, deletion_vector, extra FROM lakeward_file
     WHERE path LIKE :rooted OR path LIKE :schemed
@@ -45,7 +45,7 @@ _HEAD_POINTERS = Statement(
 
 
 def full_files(session: Session) -> Iterator[Any]:
-    """Rows of files that may name a file in full: key, path, deletion vector and extra."""
+    """Rows of files that may contain a full name: key, path, deletion vector and extra."""
     anywhere = {"slashed": "%/%", "slashed_too": "%/%"}
     for chunk in session.stream(_FILES, {**_FULL, **anywhere}):
         yield from chunk
@@ -58,7 +58,7 @@ def set_files(session: Session, rows: list[dict[str, Any]]) -> None:
 
 
 def full_change_files(session: Session) -> list[Any]:
-    """Rows of change files that name a file in full: key and path."""
+    """Rows of change files with a full name: key and path."""
     return session.rows(_CHANGE_FILES, _FULL)
 
 
@@ -74,23 +74,23 @@ def pointers(session: Session) -> list[tuple[str, str, str, str]]:
 
 
 def head_pointers(session: Session) -> set[str]:
-    """The documents that heads stand for."""
+    """The metadata documents that heads point to."""
     return {row[0] for row in session.rows(_HEAD_POINTERS)}
 
 
 def lock_heads(session: Session) -> None:
-    """Keep everybody else from committing until the write session ends."""
+    """Lock all heads, so that no other transaction commits until the session ends."""
     if session.dialect != "sqlite":
         session.rows(_LOCK_HEADS)
 
 
 def set_pointer(session: Session, row: tuple[str, str, str, str], new: str) -> bool:
-    """Name another document for a table, if the catalog still has the one given."""
+    """Point a table to another document, if the catalog still has the given one."""
     catalog, namespace, name, old = row
     named = {"catalog": catalog, "namespace": namespace, "name": name}
     return session.run(_SET_POINTER, {**named, "new": new, "old": old, "old_again": old}) == 1
 
 
 def set_head_pointer(session: Session, old: str, new: str) -> None:
-    """Let the head that stands for a document stand for another one."""
+    """Point the head of a document to another one."""
     session.run(_SET_HEAD, {"old": old, "new": new})

@@ -1,4 +1,4 @@
-"""Runs of pipelines with their bundles: what went in, what came out, and how it went."""
+"""Runs of pipelines with their bundles: inputs, outputs and results."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from sqlalchemy import bindparam
 
 from lakeward.log.codec import dumps, loads
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement
+from lakeward.log.statement import Statement, equal, insertion
 from lakeward.log.tables import run
 
-_PUT = Statement(
-    f"""INSERT INTO lakeward_run ({", ".join(c.name for c in run.c)})
-    VALUES ({", ".join(f":{c.name}" for c in run.c)})
-    ON CONFLICT (run_id) DO UPDATE SET state = excluded.state, ended_ms = excluded.ended_ms,
-        bundle = excluded.bundle"""  # noqa: S608  column names of our own
+_PUT = insertion(
+    run,
+    "ON CONFLICT (run_id) DO UPDATE SET state = excluded.state, ended_ms = excluded.ended_ms,"
+    " bundle = excluded.bundle",
 )
 _NEWEST = Statement(
     sa.select(*run.c)
@@ -25,43 +24,27 @@ _NEWEST = Statement(
     .order_by(run.c.started_ms.desc(), run.c.run_id.desc())
     .limit(bindparam("limit"))
 )
-_ONE = Statement(sa.select(*run.c).where(run.c.run_id == bindparam("run_id")))
+_ONE = Statement(sa.select(*run.c).where(*equal(run, "run_id")))
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run as the log keeps it.
-
-    Attributes:
-        run_id: The id of its transaction.
-        pipeline: Which pipeline.
-        state: `ratified` or `failed`.
-        started_ms: When it began.
-        ended_ms: When it was over.
-        bundle: Everything that is known of it.
-    """
+    """A run of a pipeline."""
 
     run_id: str
+    """The id of its transaction."""
     pipeline: str
     state: str
+    """`ratified` or `failed`."""
     started_ms: int
     ended_ms: int
     bundle: dict[str, Any]
 
 
 def put(session: Session, new: Run) -> None:
-    """Keep a run; one of the same id is replaced."""
-    session.run(
-        _PUT,
-        {
-            "run_id": new.run_id,
-            "pipeline": new.pipeline,
-            "state": new.state,
-            "started_ms": new.started_ms,
-            "ended_ms": new.ended_ms,
-            "bundle": dumps(new.bundle),
-        },
-    )
+    """Insert a run, or replace one of the same id."""
+    row = {c.name: getattr(new, c.name) for c in run.c}
+    session.run(_PUT, {**row, "bundle": dumps(new.bundle)})
 
 
 def newest(session: Session, pipeline: str | None, limit: int) -> list[Run]:
@@ -78,4 +61,5 @@ def one(session: Session, run_id: str) -> Run | None:
 
 
 def _run(row: Any) -> Run:
-    return Run(row[0], row[1], row[2], row[3], row[4], loads(row[5]))
+    run_id, pipeline, state, started_ms, ended_ms, bundle = row
+    return Run(run_id, pipeline, state, started_ms, ended_ms, loads(bundle))

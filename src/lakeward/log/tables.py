@@ -1,263 +1,111 @@
 """The log's tables, as SQLAlchemy Core describes them. `migrations` creates them.
 
 State at a version is a range: a file belongs to version `v` when `added_version <= v` and
-`removed_version > v`; a file that nobody removed has `removed_version = LIVE`. Names carry a prefix
-because the database may be shared with catalogs and other applications.
+`removed_version > v`; a live file has `removed_version = LIVE`. Names carry a prefix because the
+database may be shared with catalogs and other applications.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Column, Integer, MetaData, Table, Text
 
 metadata = MetaData()
 
-store = Table(
-    "lakeward_store",
-    metadata,
-    Column("key", Text, primary_key=True),
-    Column("value", Text, nullable=False),
-)
 
-head = Table(
+def _table(name: str, columns: str) -> Table:
+    """A table from its columns: `name`, `name:text` or `name:int`; `*` is a key, `?` nullable."""
+    types: dict[str, sa.types.TypeEngine[Any]] = {
+        "": BigInteger(),
+        "text": Text(),
+        "int": Integer(),
+    }
+    made: list[Column[Any]] = []
+    for column in columns.split():
+        spelled, _, kind = column.rstrip("*?").partition(":")
+        is_key, is_nullable = column.endswith("*"), column.endswith("?")
+        made.append(Column(spelled, types[kind], primary_key=is_key, nullable=is_nullable))
+    return Table(name, metadata, *made)
+
+
+store = _table("lakeward_store", "key:text* value:text")
+head = _table(
     "lakeward_head",
-    metadata,
-    Column("table_id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
-    Column("uuid", Text, nullable=False),
-    Column("namespace", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("format", Text, nullable=False),
-    Column("location", Text, nullable=False),
-    Column("guarded", Integer, nullable=False),
-    Column("drift", Text, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("timestamp_ms", BigInteger, nullable=False),
-    Column("definition_id", BigInteger, nullable=False),
-    Column("published", BigInteger, nullable=False),
-    Column("audit_seq", BigInteger, nullable=False),
-    Column("audit_hash", Text, nullable=False),
-    Column("created_ms", BigInteger, nullable=False),
-    Column("dropped_ms", BigInteger),
-    Column("pointer", Text),
+    "table_id* uuid:text namespace:text name:text format:text location:text guarded:int"
+    " drift:text version timestamp_ms definition_id published audit_seq audit_hash:text"
+    " created_ms dropped_ms? pointer:text?",
 )
-
-definition = Table(
+definition = _table(
     "lakeward_definition",
-    metadata,
-    Column("table_id", BigInteger, primary_key=True),
-    Column("definition_id", BigInteger, primary_key=True),
-    Column("from_version", BigInteger, nullable=False),
-    Column("until_version", BigInteger, nullable=False),
-    Column("body", Text, nullable=False),
+    "table_id* definition_id* from_version until_version body:text",
 )
-
-transaction = Table(
+transaction = _table(
     "lakeward_transaction",
-    metadata,
-    Column("transaction_id", Text, primary_key=True),
-    Column("state", Text, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("isolation", Text, nullable=False),
-    Column("message", Text),
-    Column("process", Text, nullable=False),
-    Column("opened_ms", BigInteger, nullable=False),
-    Column("lease_until_ms", BigInteger, nullable=False),
-    Column("ended_ms", BigInteger),
+    "transaction_id:text* state:text actor:text isolation:text message:text? process:text"
+    " opened_ms lease_until_ms ended_ms?",
 )
-
-commit = Table(
+commit = _table(
     "lakeward_commit",
-    metadata,
-    Column("table_id", BigInteger, primary_key=True),
-    Column("version", BigInteger, primary_key=True),
-    Column("transaction_id", Text, nullable=False),
-    Column("timestamp_ms", BigInteger, nullable=False),
-    Column("operation", Text, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("definition_id", BigInteger),
-    Column("info", Text, nullable=False),
+    "table_id* version* transaction_id:text timestamp_ms operation:text actor:text"
+    " definition_id? info:text",
 )
-
-file = Table(
+file = _table(
     "lakeward_file",
-    metadata,
-    Column("table_id", BigInteger, nullable=False),
-    Column("added_version", BigInteger, nullable=False),
-    Column("ordinal", BigInteger, nullable=False),
-    Column("removed_version", BigInteger, nullable=False),
-    Column("path", Text, nullable=False),
-    Column("size", BigInteger, nullable=False),
-    Column("row_count", BigInteger),
-    Column("modified_ms", BigInteger, nullable=False),
-    Column("partition", Text),
-    Column("stats", Text),
-    Column("deletion_vector", Text),
-    Column("extra", Text),
+    "table_id added_version ordinal removed_version path:text size row_count? modified_ms"
+    " partition:text? stats:text? deletion_vector:text? extra:text?",
 )
-
-file_stat = Table(
+file_stat = _table(
     "lakeward_file_stat",
-    metadata,
-    Column("table_id", BigInteger, primary_key=True),
-    Column("field_id", BigInteger, primary_key=True),
-    Column("level", Integer, primary_key=True),
-    Column("min_key", BigInteger, primary_key=True),
-    Column("added_version", BigInteger, primary_key=True),
-    Column("ordinal", BigInteger, primary_key=True),
-    Column("max_key", BigInteger, nullable=False),
-    Column("nulls", BigInteger),
+    "table_id* field_id* level:int* min_key* added_version* ordinal* max_key nulls?",
 )
-
-change_file = Table(
+change_file = _table(
     "lakeward_change_file",
-    metadata,
-    Column("table_id", BigInteger, primary_key=True),
-    Column("version", BigInteger, primary_key=True),
-    Column("ordinal", BigInteger, primary_key=True),
-    Column("path", Text, nullable=False),
-    Column("size", BigInteger, nullable=False),
-    Column("partition", Text),
-    Column("extra", Text),
+    "table_id* version* ordinal* path:text size partition:text? extra:text?",
 )
-
-branch = Table(
+branch = _table(
     "lakeward_branch",
-    metadata,
-    Column("table_id", BigInteger, primary_key=True),
-    Column("directory", Text, primary_key=True),
-    Column("owner", Text, nullable=False),
-    Column("name", Text),
-    Column("base_version", BigInteger, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("created_ms", BigInteger, nullable=False),
+    "table_id* directory:text* owner:text name:text? base_version actor:text created_ms",
 )
-
-clone = Table(
-    "lakeward_clone",
-    metadata,
-    Column("table_id", BigInteger, primary_key=True),
-    Column("source_id", BigInteger, primary_key=True),
-    Column("source_version", BigInteger, primary_key=True),
-)
-
-app_transaction = Table(
+clone = _table("lakeward_clone", "table_id* source_id* source_version*")
+app_transaction = _table(
     "lakeward_app_transaction",
-    metadata,
-    Column("table_id", BigInteger, primary_key=True),
-    Column("app_id", Text, primary_key=True),
-    Column("version", BigInteger, primary_key=True),
-    Column("app_version", BigInteger, nullable=False),
-    Column("updated_ms", BigInteger),
+    "table_id* app_id:text* version* app_version updated_ms?",
 )
-
-pin = Table(
-    "lakeward_pin",
-    metadata,
-    Column("pin_id", Text, primary_key=True),
-    Column("table_id", BigInteger, primary_key=True),
-    Column("version", BigInteger, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("lease_until_ms", BigInteger, nullable=False),
-)
-
-audit = Table(
+pin = _table("lakeward_pin", "pin_id:text* table_id* version actor:text lease_until_ms")
+audit = _table(
     "lakeward_audit",
-    metadata,
-    Column("table_id", BigInteger, primary_key=True),
-    Column("seq", BigInteger, primary_key=True),
-    Column("at_ms", BigInteger, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("transaction_id", Text),
-    Column("version", BigInteger),
-    Column("detail", Text, nullable=False),
-    Column("hash", Text, nullable=False),
+    "table_id* seq* at_ms actor:text action:text transaction_id:text? version? detail:text"
+    " hash:text",
 )
-
-lock = Table(
-    "lakeward_lock",
-    metadata,
-    Column("table_id", BigInteger, primary_key=True),
-    Column("transaction_id", Text, primary_key=True),
-    Column("mode", Text, nullable=False),
-    Column("since_ms", BigInteger, nullable=False),
-)
-
-lock_wait = Table(
-    "lakeward_lock_wait",
-    metadata,
-    Column("table_id", BigInteger, primary_key=True),
-    Column("transaction_id", Text, primary_key=True),
-    Column("mode", Text, nullable=False),
-    Column("since_ms", BigInteger, nullable=False),
-)
-
-input_file = Table(
+lock = _table("lakeward_lock", "table_id* transaction_id:text* mode:text since_ms")
+lock_wait = _table("lakeward_lock_wait", "table_id* transaction_id:text* mode:text since_ms")
+input_file = _table(
     "lakeward_input",
-    metadata,
-    Column("consumer", Text, primary_key=True),
-    Column("source", Text, primary_key=True),
-    Column("path", Text, primary_key=True),
-    Column("size", BigInteger, nullable=False),
-    Column("modified_ms", BigInteger, nullable=False),
-    Column("checksum", Text, nullable=False),
-    Column("transaction_id", Text, nullable=False),
+    "consumer:text* source:text* path:text* size modified_ms checksum:text transaction_id:text",
 )
-
-cursor = Table(
+cursor = _table(
     "lakeward_cursor",
-    metadata,
-    Column("consumer", Text, primary_key=True),
-    Column("source", Text, primary_key=True),
-    Column("table_id", BigInteger, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("transaction_id", Text, nullable=False),
-    Column("reader", Text),
+    "consumer:text* source:text* table_id version transaction_id:text reader:text?",
 )
-
-run = Table(
+run = _table(
     "lakeward_run",
-    metadata,
-    Column("run_id", Text, primary_key=True),
-    Column("pipeline", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("started_ms", BigInteger, nullable=False),
-    Column("ended_ms", BigInteger, nullable=False),
-    Column("bundle", Text, nullable=False),
+    "run_id:text* pipeline:text state:text started_ms ended_ms bundle:text",
 )
-
-writer = Table(
+writer = _table(
     "lakeward_writer",
-    metadata,
-    Column("table_id", BigInteger, primary_key=True),
-    Column("writer_id", Text, primary_key=True),
-    Column("instance", Text, nullable=False),
-    Column("generation", BigInteger, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("opened_ms", BigInteger, nullable=False),
-    Column("epoch", BigInteger),
-    Column("transaction_id", Text),
-    Column("progress", Text),
+    "table_id* writer_id:text* instance:text generation actor:text opened_ms epoch?"
+    " transaction_id:text? progress:text?",
 )
-
-iceberg_table = Table(
+iceberg_table = _table(
     "iceberg_tables",
-    metadata,
-    Column("catalog_name", Text, primary_key=True),
-    Column("table_namespace", Text, primary_key=True),
-    Column("table_name", Text, primary_key=True),
-    Column("metadata_location", Text),
-    Column("previous_metadata_location", Text),
-    Column("iceberg_type", Text),
+    "catalog_name:text* table_namespace:text* table_name:text* metadata_location:text?"
+    " previous_metadata_location:text? iceberg_type:text?",
 )
-
-iceberg_namespace = Table(
+iceberg_namespace = _table(
     "iceberg_namespace_properties",
-    metadata,
-    Column("catalog_name", Text, primary_key=True),
-    Column("namespace", Text, primary_key=True),
-    Column("property_key", Text, primary_key=True),
-    Column("property_value", Text, nullable=False),
+    "catalog_name:text* namespace:text* property_key:text* property_value:text",
 )
 
 ALL: tuple[sa.Table, ...] = tuple(metadata.sorted_tables)

@@ -1,8 +1,7 @@
-"""Registered transactions with their leases: who writes, and whose staged files are not garbage.
+"""Registered transactions with their leases, which also protect their staged files.
 
-A transaction is open until it is ratified, rolled back or expired, and goes through that door once:
-the row's state is what makes committing one id twice commit once, and what keeps a writer that lost
-its lease from committing after all.
+A transaction is open until it is ratified, rolled back or expired, and leaves that state once. So
+committing one id twice commits once, and a writer that lost its lease cannot commit.
 """
 
 from __future__ import annotations
@@ -17,17 +16,13 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from lakeward.log.database import Database, Session
-from lakeward.log.statement import Statement
+from lakeward.log.statement import Statement, equal, insertion
 from lakeward.log.tables import transaction
 from lakeward.model.commit import TransactionState
 
 LEASE_MS: Final = 60_000
 
-_INSERT = Statement(
-    f"""INSERT INTO lakeward_transaction ({", ".join(c.name for c in transaction.c)})
-    VALUES ({", ".join(f":{c.name}" for c in transaction.c)})
-    ON CONFLICT DO NOTHING"""  # noqa: S608  column names of our own
-)
+_INSERT = insertion(transaction)
 _END = Statement(
     sa.update(transaction)
     .where(
@@ -36,25 +31,21 @@ _END = Statement(
     )
     .values(state=bindparam("state"), ended_ms=bindparam("ended_ms"))
 )
-_FOUND = Statement(
+_RATIFY = Statement(
     sa.update(transaction)
     .where(transaction.c.transaction_id == bindparam("id"))
     .values(state=bindparam("state"), ended_ms=bindparam("ended_ms"))
 )
 _COLUMNS = list(transaction.c)
-_GET = Statement(
-    sa.select(*_COLUMNS).where(transaction.c.transaction_id == bindparam("transaction_id"))
-)
+_GET = Statement(sa.select(*_COLUMNS).where(*equal(transaction, "transaction_id")))
 _LOCK = Statement(
-    sa.select(transaction.c.state)
-    .where(transaction.c.transaction_id == bindparam("transaction_id"))
-    .with_for_update()
+    sa.select(transaction.c.state).where(*equal(transaction, "transaction_id")).with_for_update()
 )
 _NEWEST_FIRST = (transaction.c.opened_ms.desc(), transaction.c.transaction_id.desc())
 _LIST = Statement(sa.select(*_COLUMNS).order_by(*_NEWEST_FIRST).limit(bindparam("limit")))
 _LIST_STATE = Statement(
     sa.select(*_COLUMNS)
-    .where(transaction.c.state == bindparam("state"))
+    .where(*equal(transaction, "state"))
     .order_by(*_NEWEST_FIRST)
     .limit(bindparam("limit"))
 )
@@ -107,7 +98,7 @@ def register(
     isolation: str,
     message: str | None,
 ) -> bool:
-    """Register an open transaction; False when there is one of its id."""
+    """Register an open transaction; False when its id is taken."""
     inserted = session.run(
         _INSERT,
         {
@@ -126,14 +117,14 @@ def register(
 
 
 def register_ratified(session: Session, ids: Iterable[str], actor: str, now: int) -> None:
-    """Register transactions of which it is known that they were ratified."""
+    """Register transactions that were ratified, when a store is rebuilt."""
     columns = [c.name for c in transaction.c]
     rows = ((i, "ratified", actor, "snapshot", None, "", now, now, now) for i in ids)
     session.bulk(transaction.name, columns, rows)
 
 
 def reopen(session: Session, transaction_id: str, now: int) -> bool:
-    """Open a transaction again that ended without having happened; False when there is none."""
+    """Open a rolled back or expired transaction again; False when there is none of this id."""
     until = now + LEASE_MS
     return session.run(_REOPEN, {"id": transaction_id, "until": until}) == 1
 
@@ -145,13 +136,12 @@ def end(session: Session, transaction_id: str, state: TransactionState, now: int
 
 
 def found_published(session: Session, transaction_id: str, now: int) -> bool:
-    """Close a transaction as ratified because its file decides that; False when it is none of ours.
+    """Close a transaction as ratified because its published file exists; False if it is not ours.
 
-    Only for tables that are not guarded: there the published file is the commit, even where
-    everybody took its writer for dead.
+    Only for unguarded tables: there the published file is the commit, even of an expired writer.
     """
     params = {"id": transaction_id, "state": TransactionState.RATIFIED.value, "ended_ms": now}
-    return session.run(_FOUND, params) == 1
+    return session.run(_RATIFY, params) == 1
 
 
 def get(session: Session, transaction_id: str) -> Registration | None:
@@ -161,7 +151,7 @@ def get(session: Session, transaction_id: str) -> Registration | None:
 
 
 def lock(session: Session, transaction_id: str) -> TransactionState | None:
-    """A transaction's state, waiting for whoever is just changing it."""
+    """A transaction's state, with a lock on its row."""
     row = session.row(_LOCK, {"transaction_id": transaction_id})
     return TransactionState(row[0]) if row else None
 

@@ -1,8 +1,8 @@
-"""Writers of streams: which instance of each may commit to a table, and how far it came.
+"""Writers of streams: the instance that may commit to a table, and its last epoch.
 
-An instance takes a generation when it opens; the one before is fenced off from then on. Taking one
-and committing an epoch lock the same row, so whoever takes a generation sees every epoch that was
-committed under an older one, and none is committed under an older one after that.
+An instance takes a new generation when it opens, which fences off the one before. Taking one and
+committing an epoch lock the same row, so a new instance sees every epoch of the older ones, and
+none is committed by an older one afterwards.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy import bindparam
 
 from lakeward.log.codec import dumps, loads
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement
+from lakeward.log.statement import Statement, equal
 from lakeward.log.tables import app_transaction, writer
 
 _TAKE = Statement(
@@ -28,9 +28,7 @@ _TAKE = Statement(
 )
 _COLUMNS = ("generation", "instance", "actor", "epoch", "transaction_id", "progress")
 _GET = Statement(
-    sa.select(*(writer.c[n] for n in _COLUMNS)).where(
-        writer.c.table_id == bindparam("table_id"), writer.c.writer_id == bindparam("writer_id")
-    )
+    sa.select(*(writer.c[n] for n in _COLUMNS)).where(*equal(writer, "table_id", "writer_id"))
 )
 _ADVANCE = Statement(
     """UPDATE lakeward_writer
@@ -62,29 +60,24 @@ _VERSION = Statement(
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A writer's row.
-
-    Attributes:
-        generation: How many instances there were, this one included.
-        instance: The one that may commit.
-        actor: Who opened it.
-        epoch: The last one that was committed, and by which transaction.
-        transaction_id: That transaction.
-        progress: What the writer had recorded with it.
-    """
+    """A writer's row."""
 
     generation: int
+    """The number of instances so far."""
     instance: str
+    """The one that may commit."""
     actor: str
     epoch: int | None
+    """The last one that was committed, by the transaction of `transaction_id`."""
     transaction_id: str | None
     progress: Any
+    """The source's position that was committed with the epoch."""
 
 
 def take(
     session: Session, table_id: int, writer_id: str, *, instance: str, actor: str, now: int
 ) -> Writer:
-    """Let an instance be the one that may commit, after whoever is just committing."""
+    """Make an instance the one that may commit; waits for a commit of the one before."""
     own = {"table_id": table_id, "writer_id": writer_id}
     session.run(_TAKE, {**own, "instance": instance, "actor": actor, "opened_ms": now})
     found = get(session, table_id, writer_id)
@@ -111,7 +104,7 @@ def advance(
     transaction_id: str,
     progress: Any,
 ) -> bool:
-    """Record an epoch; False where the instance may not commit any more, or the epoch is there."""
+    """Record an epoch; False if the instance is fenced off, or the epoch was committed."""
     params = {
         "table_id": table_id,
         "writer_id": writer_id,
@@ -127,19 +120,19 @@ def advance(
 def align(
     session: Session, table_id: int, writer_id: str, *, epoch: int | None, progress: Any
 ) -> None:
-    """Let a writer's row say what the table's log says of its last epoch."""
+    """Set a writer's last epoch to what the table's log says."""
     text = None if progress is None else dumps(progress)
     own = {"table_id": table_id, "writer_id": writer_id}
     session.run(_ALIGN, {**own, "epoch": epoch, "progress": text})
 
 
 def last_epoch(session: Session, table_id: int, writer_id: str) -> int | None:
-    """The number that was committed last as the writer's application transaction."""
+    """The newest epoch among the table's application transactions."""
     row = session.row(_LAST, {"table_id": table_id, "writer_id": writer_id})
     return None if row is None else row[0]
 
 
 def version_of(session: Session, table_id: int, writer_id: str, epoch: int) -> int | None:
-    """The version that an epoch was committed as, while the log has it."""
+    """The version of an epoch, while the log has it."""
     row = session.row(_VERSION, {"table_id": table_id, "writer_id": writer_id, "epoch": epoch})
     return None if row is None else row[0]

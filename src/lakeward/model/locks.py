@@ -83,7 +83,7 @@ class Claims:
     held: tuple[Claim, ...] = ()
     waiting: tuple[Claim, ...] = ()
 
-    def in_the_way(self, wanted: Claim) -> list[Claim]:
+    def blocking(self, wanted: Claim) -> list[Claim]:
         """Whom a claim must wait for: who holds the table, then who asked for it before.
 
         Who holds the table already waits for the others that hold it and for nobody else: whoever
@@ -109,7 +109,7 @@ class Claims:
         steps = {
             (wait.transaction_id, other.transaction_id): (wait, other)
             for wait in self.waiting
-            for other in self.in_the_way(wait)
+            for other in self.blocking(wait)
         }
         ahead = _reached(steps, transaction_id)
         behind = _reached([(to, start) for start, to in steps], transaction_id)

@@ -28,18 +28,18 @@ def names(found: list[Claim]) -> list[str]:
 
 def test_who_asked_before_comes_first_and_who_asked_later_is_in_nobodys_way() -> None:
     claims = Claims((holds("a", 1),), (wants("b", 1, since=5), wants("c", 1, since=7)))
-    assert names(claims.in_the_way(wants("d", 1, since=6))) == ["a", "b"]
+    assert names(claims.blocking(wants("d", 1, since=6))) == ["a", "b"]
 
 
 def test_readers_who_wait_are_not_in_each_others_way() -> None:
     claims = Claims((), (wants("b", 1, READ),))
-    assert claims.in_the_way(wants("c", 1, READ, since=2)) == []
-    assert names(claims.in_the_way(wants("c", 1, WRITE, since=2))) == ["b"]
+    assert claims.blocking(wants("c", 1, READ, since=2)) == []
+    assert names(claims.blocking(wants("c", 1, WRITE, since=2))) == ["b"]
 
 
 def test_a_holder_waits_for_holders_and_not_for_the_queue() -> None:
     claims = Claims((holds("a", 1, READ), holds("b", 1, READ)), (wants("c", 1),))
-    assert names(claims.in_the_way(wants("a", 1, WRITE, since=9))) == ["b"]
+    assert names(claims.blocking(wants("a", 1, WRITE, since=9))) == ["b"]
 
 
 def test_a_chain_is_no_circle() -> None:
@@ -96,7 +96,7 @@ def test_a_circle_is_found_exactly_by_those_who_wait_for_themselves(
         tuple(wants(who, table, *rest) for (who, table), rest in waiting.items()),
     )
     waits = {
-        (w.transaction_id, o.transaction_id) for w in claims.waiting for o in claims.in_the_way(w)
+        (w.transaction_id, o.transaction_id) for w in claims.waiting for o in claims.blocking(w)
     }
     for _ in range(6):
         waits |= {(a, d) for a, b in waits for c, d in waits if b == c}

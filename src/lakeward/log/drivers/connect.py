@@ -1,4 +1,4 @@
-"""From what a user names to a database that is up to date."""
+"""Opens a store by the name that a user gave."""
 
 from __future__ import annotations
 
@@ -16,14 +16,9 @@ STORE_FILE: Final = "lakeward.db"
 
 
 def connect(target: str | Path, *, create: bool = True) -> Database:
-    """Open the store of a lake and bring its schema up to date.
+    """Open the store in a directory (SQLite) or at a PostgreSQL URL, and migrate its schema.
 
-    Args:
-        target: A directory that holds, or shall hold, a SQLite store; or a PostgreSQL URL.
-        create: Make the store when it is missing.
-
-    Raises:
-        LakeNotFound: There is no store, and it was not to be made. Nothing was written.
+    Without `create`, a missing store is `LakeNotFound`, and nothing is written.
     """
     database: Database
     text = str(target)

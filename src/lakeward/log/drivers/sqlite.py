@@ -39,15 +39,7 @@ _NORMAL: Final = "PRAGMA synchronous = NORMAL"
 
 
 class SqliteDatabase(Database):
-    """A SQLite file.
-
-    Args:
-        path: The file.
-        create: Make it when it is missing.
-
-    Raises:
-        LakeNotFound: The file is missing and was not to be made.
-    """
+    """A SQLite file, made when it is missing and `create` is set."""
 
     dialect = "sqlite"
     patience_seconds = 2.0
@@ -75,7 +67,7 @@ class SqliteDatabase(Database):
 
     @property
     def jdbc(self) -> dict[str, str] | None:
-        """The file; writers wait for each other as long as those of this process do."""
+        """The file, with the same busy timeout as in this process."""
         busy_ms = round(_BUSY_SECONDS * 1000)
         return {"uri": f"jdbc:sqlite:{self.path}", "jdbc.busy_timeout": str(busy_ms)}
 
@@ -89,12 +81,12 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def turn(self, table_id: int) -> Generator[None]:
-        """Hold the turn to publish a table, among the processes of this host."""
+        """Hold the lock to publish a table, among the processes of this host."""
         with self._locked(f"turn-{table_id % _TURNS}.lock"):
             yield
 
     def clock_ms(self, session: Session) -> int:  # noqa: ARG002  the file lives on this host
-        """This host's clock: whoever shares the file shares the host."""
+        """This host's clock: all users of the file are on this host."""
         return now_ms()
 
     def place(self, session: Session) -> str:  # noqa: ARG002  the file is the database
@@ -108,23 +100,23 @@ class SqliteDatabase(Database):
             return session.row(statement, {"name": name}) is not None
 
     def lock_schema(self, session: Session) -> None:
-        """A write session is alone already."""
+        """Do nothing: there is only one write session at a time."""
 
     def after_import(self, session: Session) -> None:
-        """SQLite takes the next free id by itself."""
+        """Do nothing: SQLite takes the next free id by itself."""
 
     def dialect_ddl(self, statement: str) -> str:
-        """A migration's statement in SQLite's words."""
+        """A migration's statement in SQLite's dialect."""
         return statement.format(identity="INTEGER PRIMARY KEY", clustered=" WITHOUT ROWID")
 
     def check(self) -> list[str]:
-        """What SQLite's integrity check finds wrong."""
+        """The problems that SQLite's integrity check finds."""
         with self._translated(), self._connection() as connection:
             found = [row[0] for row in connection.execute("PRAGMA integrity_check(20)")]
         return [] if found == ["ok"] else found
 
     def copy_to(self, target: Path) -> None:
-        """Copy the whole file while others go on writing."""
+        """Copy the whole file while others write."""
         with self._translated(), self._connection() as connection:
             copy = sqlite3.connect(target)
             try:
@@ -138,11 +130,11 @@ class SqliteDatabase(Database):
         _close(self._idle, self._handles, self._pid)
 
     def _watch(self) -> None:
-        """Close idle connections also when nobody closes this object before it is collected."""
+        """Close idle connections when this object is collected, too."""
         self._finalizer = weakref.finalize(self, _close, self._idle, self._handles, self._pid)
 
     def _forget_parent(self) -> None:
-        """A forked child must not touch its parent's connections and locks, not even to close."""
+        """Drop a parent's connections and locks in a forked child, which must not close them."""
         if self._pid != os.getpid():
             self._finalizer.detach()
             self._forked.append((self._idle, self._handles))
@@ -171,7 +163,7 @@ class SqliteDatabase(Database):
             return self._connect()
 
     def give_back(self, connection: Connection, error: BaseException | None) -> None:
-        """Keep a connection for the next session, unless it may be to blame for an error."""
+        """Keep a connection for the next session, unless it may have caused an error."""
         if isinstance(error, sqlite3.Error | OutcomeUnknown):
             connection.close()
         else:
@@ -203,7 +195,7 @@ class SqliteDatabase(Database):
             self.unlock(name, handle)
 
     def lock(self, name: str) -> int:
-        """Queue for a lock among the processes of this host; the handle that holds it."""
+        """Wait for a lock among the processes of this host; the handle that holds it."""
         self._forget_parent()
         idle = self._handles.setdefault(name, deque())
         try:
@@ -213,13 +205,13 @@ class SqliteDatabase(Database):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
         except BaseException:
-            # Nobody knows whether the lock was taken; closing the file gives it back.
+            # The lock may have been taken; closing the file releases it.
             os.close(handle)
             raise
         return handle
 
     def unlock(self, name: str, handle: int) -> None:
-        """Give a lock back."""
+        """Release a lock."""
         fcntl.flock(handle, fcntl.LOCK_UN)
         self._handles.setdefault(name, deque()).append(handle)
 
@@ -336,7 +328,7 @@ class _Writing:
         self._raise(error)
 
     def _raise(self, error: BaseException | None) -> None:
-        """Errors of the driver leave as errors of our own."""
+        """Raise an error of the driver as one of our own."""
         if isinstance(error, sqlite3.Error):
             raise translate(error, self._database.label) from error
 

@@ -15,12 +15,12 @@ _CHUNK: Final = 10_000
 
 
 class Connection(sqlite3.Connection):
-    """One that notices what others write."""
+    """A connection that notices writes of others."""
 
     _seen: int | None = None
 
     def has_changed(self) -> bool:
-        """Whether another connection has written since this was asked last, or ever."""
+        """Whether another connection has written since the last call; False on the first."""
         (found,) = self.execute("PRAGMA data_version").fetchone()
         before, self._seen = self._seen, found
         return before is not None and before != found

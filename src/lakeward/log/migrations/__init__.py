@@ -1,6 +1,6 @@
-"""Numbered, forward-only changes of the store's schema.
+"""Numbered, forward-only changes of the store's schema, and the store's own settings.
 
-Opening an older store runs what it lacks in one transaction; opening a newer one is refused.
+Opening an older store runs the missing ones in one transaction; opening a newer one is refused.
 """
 
 from __future__ import annotations
@@ -51,12 +51,7 @@ _INSERT = Statement(sa.insert(tables.store))
 
 
 def migrate(database: Database) -> None:
-    """Bring the store up to date; a store that is so already is only read.
-
-    Raises:
-        StoreTooNew: A newer Lakeward wrote the store. Nothing was changed.
-        StoreCorrupt: The store's version cannot be read.
-    """
+    """Run the migrations that a store lacks; a store of the current version is only read."""
     if _version(database) == CURRENT:
         return
     with database.write() as session:
@@ -72,13 +67,13 @@ def migrate(database: Database) -> None:
 
 
 def get_fact(session: Session, key: str) -> str | None:
-    """One of the store's own facts, or None where it has none of this name."""
+    """A setting of the store itself, or None."""
     row = session.row(_GET, {"key": key})
     return row[0] if row else None
 
 
 def put(session: Session, key: str, value: str) -> None:
-    """Set one of the store's own facts."""
+    """Set a setting of the store itself."""
     session.run(_DELETE, {"k": key})
     session.run(_INSERT, {"key": key, "value": value})
 

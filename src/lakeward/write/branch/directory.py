@@ -15,7 +15,7 @@ from typing import Final
 from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
 from lakeward.formats.delta.vectors import vector_file
-from lakeward.log import branches, catalog, change_files, commits, files, heads, transactions
+from lakeward.log import branches, catalog, commits, files, heads, transactions
 from lakeward.log.branches import LoggedBranch
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
@@ -115,7 +115,7 @@ def _kept(session: Session, head: Head, branch: LoggedBranch) -> list[str]:
     for _, table_id, version in commits.members(session, branch.owner):
         if table_id == branch.table_id:
             added = [f.file for f in files.added_at(session, table_id, version)]
-            changes = change_files.of(session, table_id, version)
+            changes = commits.change_files(session, table_id, version)
             return needed(head, branch.directory, added, changes)
     return []
 

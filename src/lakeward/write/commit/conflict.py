@@ -148,7 +148,7 @@ def check_locks(
     held = [c for c in locks.claims(session).held if c.transaction_id != by]
     for head, mode in needs:
         others = [c for c in held if c.table_id == head.table_id and c.mode.excludes(mode)]
-        left = locks.close_the_dead(session, others, now)
+        left = locks.close_expired(session, others, now)
         if left:
             raise locked(head.name, mode, left, now)
 

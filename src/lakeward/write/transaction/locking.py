@@ -146,7 +146,7 @@ class _Request:
         with database.read() as session:
             now = database.clock_ms(session)
             claims = locks.claims(session)
-        in_the_way = claims.in_the_way(noted)
+        in_the_way = claims.blocking(noted)
         if (
             not in_the_way
             or any(c.lease_until_ms < now for c in in_the_way)
