@@ -1,1 +1,1 @@
-"""Frozen nouns and pure functions; no I/O."""
+"""Frozen records and pure functions: names, types, values, expressions, files, commits, locks."""

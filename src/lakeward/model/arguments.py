@@ -1,7 +1,4 @@
-"""What callers hand in, checked before anything is done with it.
-
-A value of the wrong kind is an `InvalidInput` that names the parameter, not a failure deep inside.
-"""
+"""Checks of arguments: a value of the wrong kind is an `InvalidInput` that names the parameter."""
 
 from __future__ import annotations
 
@@ -18,66 +15,42 @@ _SHOWN: Final = 60
 
 
 def text(value: object, parameter: str) -> str:
-    """Text that is not empty and that any store can hold.
-
-    Raises:
-        InvalidInput: It is something else.
-    """
+    """Text that is not empty and has no NUL, which PostgreSQL refuses."""
     if not isinstance(value, str) or not value or "\0" in value:
         raise _wrong(value, parameter, "must be text, not empty and without NUL characters")
     return value
 
 
 def optional_text(value: object, parameter: str) -> str | None:
-    """Text that any store can hold, or None.
-
-    Raises:
-        InvalidInput: It is something else.
-    """
+    """Text without NUL, or None."""
     if value is not None and (not isinstance(value, str) or "\0" in value):
         raise _wrong(value, parameter, "must be text without NUL characters")
     return value
 
 
 def whole(value: object, parameter: str, *, least: int = 0) -> int:
-    """A whole number that any store can hold.
-
-    Raises:
-        InvalidInput: It is something else, too small or too large.
-    """
+    """A whole number of at most 64 bits."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST:
         raise _wrong(value, parameter, f"must be a whole number from {least} on")
     return value
 
 
 def number(value: object, parameter: str) -> float:
-    """A number that is not negative.
-
-    Raises:
-        InvalidInput: It is something else.
-    """
+    """A number that is not negative."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise _wrong(value, parameter, "must be a number that is not negative")
     return float(value)
 
 
 def flag(value: object, parameter: str) -> bool:
-    """True or False.
-
-    Raises:
-        InvalidInput: It is something else.
-    """
+    """True or False."""
     if not isinstance(value, bool):
         raise _wrong(value, parameter, "must be True or False")
     return value
 
 
 def choice(value: object, kind: type[Choice], parameter: str) -> Choice:
-    """One of a few words, in small letters or capitals.
-
-    Raises:
-        InvalidInput: It is something else.
-    """
+    """A member of an enumeration, by its value in any case."""
     for one in kind:
         if isinstance(value, str) and value.lower() == one.value:
             return one
@@ -86,11 +59,7 @@ def choice(value: object, kind: type[Choice], parameter: str) -> Choice:
 
 
 def mapping(value: object, parameter: str) -> dict[str, Any]:
-    """A mapping with names for keys; None is an empty one.
-
-    Raises:
-        InvalidInput: It is something else.
-    """
+    """A mapping with text keys; None is an empty one."""
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
@@ -99,11 +68,7 @@ def mapping(value: object, parameter: str) -> dict[str, Any]:
 
 
 def texts(value: object, parameter: str) -> list[str]:
-    """Several texts.
-
-    Raises:
-        InvalidInput: It is something else; one text alone, too.
-    """
+    """A list of texts; one text alone is refused."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         hint = f"Write {parameter}=[{value!r}]." if isinstance(value, str) else None
         raise _wrong(value, parameter, "must be a list of names", hint)
@@ -115,11 +80,7 @@ def texts(value: object, parameter: str) -> list[str]:
 
 
 def place(value: object, parameter: str) -> str:
-    """A path or an address.
-
-    Raises:
-        InvalidInput: It is something else.
-    """
+    """A path or an address."""
     if isinstance(value, Path):
         value = str(value)
     return text(value, parameter)

@@ -1,4 +1,8 @@
-"""Which of a number of buckets a value falls into, for Iceberg and for Spark."""
+"""The bucket of a value, and 32-bit Murmur3, for Iceberg and for Spark.
+
+Iceberg uses the published algorithm with seed 0. Spark's `hash` starts from 42 and takes trailing
+bytes one by one, each as a word, so that only values of whole words hash as published.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +10,83 @@ import base64
 import decimal
 from typing import Final
 
-from lakeward.model.murmur3 import SPARK_SEED, murmur3, spark_murmur3
 from lakeward.model.types import Decimal, Primitive, Type
 from lakeward.model.values import Value
 
+SPARK_SEED: Final = 42
+MASK: Final = 0xFFFFFFFF
+WORD_FACTORS: Final = (0xCC9E2D51, 0x1B873593)
+MIX_FACTOR: Final = 5
+MIX_TERM: Final = 0xE6546B64
+FINAL_FACTORS: Final = (0x85EBCA6B, 0xC2B2AE35)
+
+
+def murmur3(data: bytes) -> int:
+    """The published hash with seed 0, as a signed number."""
+    whole = len(data) & ~3
+    state = _words(data, whole, 0)
+    if whole < len(data):
+        state ^= _scrambled(int.from_bytes(data[whole:], "little"))
+    return _finished(state, len(data))
+
+
+def spark_murmur3(data: bytes, seed: int = SPARK_SEED) -> int:
+    """Spark's `hash` of text, bytes, or the little-endian bytes of a number."""
+    whole = len(data) & ~3
+    state = _words(data, whole, seed)
+    for byte in data[whole:]:
+        state = _mixed(state, _scrambled((byte ^ 0x80) - 0x80 & MASK))
+    return _finished(state, len(data))
+
+
+def _words(data: bytes, end: int, state: int) -> int:
+    for start in range(0, end, 4):
+        state = _mixed(state, _scrambled(int.from_bytes(data[start : start + 4], "little")))
+    return state
+
+
+def _scrambled(word: int) -> int:
+    word = word * WORD_FACTORS[0] & MASK
+    word = (word << 15 | word >> 17) & MASK
+    return word * WORD_FACTORS[1] & MASK
+
+
+def _mixed(state: int, word: int) -> int:
+    state ^= word
+    state = (state << 13 | state >> 19) & MASK
+    return state * MIX_FACTOR + MIX_TERM & MASK
+
+
+def _finished(state: int, length: int) -> int:
+    state ^= length
+    state = (state ^ state >> 16) * FINAL_FACTORS[0] & MASK
+    state = (state ^ state >> 13) * FINAL_FACTORS[1] & MASK
+    state ^= state >> 16
+    return state - (1 << 32) if state >> 31 else state
+
+
 POSITIVE: Final = 2**31 - 1
 SHORT: Final = frozenset({"int8", "int16", "int32", "date"})
-"""Types that are a word of four bytes to Spark; other numbers and times are two."""
+"""Types that Spark hashes as four bytes; other numbers and times are eight."""
 LONG_DIGITS: Final = 18
-"""Decimals of no more digits are a long to Spark."""
+"""Decimals of at most so many digits are longs in Spark."""
 _WIDE: Final = decimal.Context(prec=100)
 
 
 def iceberg_bucket(source: Type, value: Value, buckets: int) -> int | None:
-    """The bucket of `bucket[N]`; a missing value has none."""
+    """The bucket of Iceberg's `bucket[N]`; None for null."""
     if value is None:
         return None
     if isinstance(source, Decimal):
         data = _big_endian(unscaled(source, value))
     else:
-        # Whole numbers, dates and timestamps all hash as longs, so that widening changes nothing.
+        # Integers, dates and timestamps all hash as longs, so that widening changes nothing.
         data = _bytes(source, value, 8)
     return (murmur3(data) & POSITIVE) % buckets
 
 
 def spark_bucket(source: Type, value: Value, buckets: int) -> int:
-    """The value of `pmod(hash(x), N)`; the hash of a missing value is its seed."""
+    """The value of Spark's `pmod(hash(x), N)`; the hash of null is the seed."""
     if value is None:
         return SPARK_SEED % buckets
     if isinstance(source, Decimal):

@@ -1,4 +1,4 @@
-"""Time as the log keeps it: whole milliseconds since 1970, UTC."""
+"""Time in the log: whole milliseconds since 1970, UTC."""
 
 from __future__ import annotations
 
@@ -23,14 +23,7 @@ def to_datetime(milliseconds: int) -> datetime:
 
 
 def to_ms(moment: datetime | str | int) -> int:
-    """A moment given by a user, in milliseconds.
-
-    Args:
-        moment: A datetime (without zone it means UTC), ISO 8601 text, or milliseconds.
-
-    Raises:
-        InvalidInput: It is no moment, or none of the years 1 to 9999.
-    """
+    """A user's datetime (UTC if it has no zone), ISO 8601 text or milliseconds, as milliseconds."""
     if isinstance(moment, bool):
         what = f"{moment!r} is not a moment."
         raise InvalidInput(what, hint="Use a datetime or ISO 8601 text.")

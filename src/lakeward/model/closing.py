@@ -1,4 +1,4 @@
-"""What `with` does for things that are closed at the end, however the block ended."""
+"""Base classes whose objects `with` and `async with` close at the end of the block."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Self
 
 
 class Closing:
-    """Is itself inside `with`, and closed after it."""
+    """A context manager that closes itself."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -26,10 +26,10 @@ class Closing:
 
 
 class AsyncClosing:
-    """Is itself inside `async with`, and closed after it."""
+    """An asynchronous context manager that closes itself."""
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         raise NotImplementedError
 
     async def __aenter__(self) -> Self:

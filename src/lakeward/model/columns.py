@@ -1,6 +1,6 @@
-"""Columns and types as people write them: `id int64 not null, tags list<string>`.
+"""Parses columns and types as users write them: `id int64 not null, tags list<string>`.
 
-The types are spelled as `lakeward show` prints them. Names that are not plain words stand in double
+Types have the names that `lakeward show` prints. Names that are not plain words are in double
 quotes or backticks.
 """
 
@@ -23,11 +23,7 @@ _DEEPEST: Final = 32
 
 
 def parse_columns(text: str) -> pa.Schema:
-    """The schema of a list of columns.
-
-    Raises:
-        InvalidInput: The text is no list of columns.
-    """
+    """The schema of a list of columns."""
     reader = _Reader(text)
     fields = [reader.column()]
     while reader.take(","):
@@ -37,11 +33,7 @@ def parse_columns(text: str) -> pa.Schema:
 
 
 def parse_type(text: str) -> pa.DataType:
-    """The type of a text such as `decimal(10,2)` or `list<string>`.
-
-    Raises:
-        InvalidInput: The text is no type.
-    """
+    """The type of a text such as `decimal(10,2)` or `list<string>`."""
     reader = _Reader(text)
     found = reader.type()
     reader.end()

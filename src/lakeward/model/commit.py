@@ -1,4 +1,4 @@
-"""Commits: what a transaction did to one table, and the nouns around it."""
+"""Commits: the changes of a transaction to one table; heads, and states of transactions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from lakeward.model.names import TableName
 
 
 class Isolation(StrEnum):
-    """What a transaction may see of others, and what must still hold when it is ratified.
+    """What a transaction sees of others, and what must be unchanged when it is ratified.
 
-    `read_committed`: each operation sees the newest committed version; changes apply to whatever is
+    `read_committed`: each operation sees the newest committed version, and changes apply to the
     newest at ratification. `snapshot`: one cut over all tables; what is replaced or removed must be
     unchanged since. `serializable`: the same cut; what was read must be unchanged, too.
     """
@@ -28,7 +28,7 @@ class Isolation(StrEnum):
 
 
 class TransactionState(StrEnum):
-    """Where a transaction is. Only an open one can be ratified."""
+    """The state of a transaction. Only an open one can be ratified."""
 
     OPEN = "open"
     RATIFIED = "ratified"
@@ -55,12 +55,9 @@ class Publication:
 class Head:
     """A table's current state: the row that every commit locks.
 
-    Attributes:
-        guarded: Writers that do not go through the lake are kept out.
-        drift: `adopt` or `refuse` the commits of others, on a table that is not guarded.
-        published: A version up to which everything is surely published.
-        pointer: The metadata document that the newest version stands for, on formats that have
-            a catalog for it.
+    `drift` is `adopt` or `refuse`, for commits of others to an unguarded table. Every version up to
+    `published` is published and synced. `pointer` is the catalog's metadata document of the newest
+    version, for formats that have one.
     """
 
     table_id: int
@@ -84,7 +81,7 @@ class Head:
         return (Publication(self.format, self.pointer, self.published),)
 
     def advanced(self, version: int, timestamp_ms: int, definition_id: int) -> Head:
-        """The head after a commit. Written out, because every commit waits for it."""
+        """The head after a commit; without `replace`, which is slower, for the hot path."""
         return Head(
             self.table_id,
             self.uuid,
@@ -105,7 +102,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class AppTransaction:
-    """How far an application got: its own id and its own ever-growing number."""
+    """The progress of an application: its id, and a number that only grows."""
 
     app_id: str
     version: int
@@ -114,22 +111,11 @@ class AppTransaction:
 
 @dataclass(frozen=True, slots=True)
 class CommitInfo:
-    """What is told of a commit, beside its actions.
+    """Everything about a commit beside its actions.
 
-    Attributes:
-        transaction_id: Shared by all members of the transaction.
-        operation: `CREATE`, `WRITE`, `OVERWRITE`, `REMOVE`, …
-        parameters: Of the operation, for people.
-        metrics: What it did, in numbers.
-        actor: Who.
-        engine: What program.
-        message: Why.
-        members: How many tables the transaction changed.
-        attempts: How often it was tried before it was ratified.
-        blind: It only added rows, without looking at the table.
-        data_change: False where rows only moved (compaction).
-        adopted: The commit was taken from published files, whose bytes are not ours.
-        extra: What an adopted commit said of itself.
+    All members of a transaction share its id. The engine is the program that wrote it. `blind`: it
+    only added rows, without reading. `data_change` is False where rows only moved (compaction).
+    `adopted`: it was read from published files, and `extra` has what it said of itself.
     """
 
     transaction_id: str
@@ -149,20 +135,11 @@ class CommitInfo:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One version of one table, with its actions: all that its publication is made of.
+    """One version of one table, with all actions that its publication consists of.
 
-    Attributes:
-        version: Of the table.
-        timestamp_ms: Later than the version before.
-        info: What is told of it.
-        added: Its files, in order; a file of the version before may come again under its path,
-            with another deletion vector.
-        removed: Files that end here.
-        definition: The new one, where it changes.
-        app_transactions: How far applications got.
-        change_files: The rows that it inserted, updated and deleted, each with the kind of its
-            change. Where there are some, they alone tell of the change; where there are none, the
-            rows of added and removed files do.
+    A file of the version before may be added again under its path, with another deletion vector.
+    Change files have the rows that were inserted, updated and deleted; where there are none, the
+    rows of added and removed files are the change.
     """
 
     version: int
@@ -176,5 +153,5 @@ class Commit:
 
 
 def new_transaction_id() -> str:
-    """An id that no other transaction has; ids made later sort later, by and large."""
+    """A unique id; ids sort by time, to the millisecond."""
     return f"{now_ms():012x}{secrets.token_hex(10)}"

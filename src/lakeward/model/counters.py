@@ -1,4 +1,4 @@
-"""How often things happened in this process, counted by whoever does them."""
+"""Counters of events in this process."""
 
 from __future__ import annotations
 

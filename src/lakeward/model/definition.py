@@ -1,4 +1,4 @@
-"""What a table is, apart from its rows: schema, partitioning, properties, constraints, protocol."""
+"""A table's definition: schema, partitioning, properties, constraints and protocol."""
 
 from __future__ import annotations
 
@@ -16,30 +16,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Definition:
-    """One version range of a table's definition.
-
-    Attributes:
-        schema: The columns.
-        partition_by: Ids of the partition values, in order: a column's, or one in `derived`.
-        properties: What users set.
-        constraints: Check expressions by name.
-        protocol: What the format demands of readers and writers, in its own spelling.
-        created_ms: When the table was made.
-        comment: For people.
-        derived: By id, values that follow from a column: generated columns (positive ids, columns
-            of the schema) and hidden partition values (negative ids, no columns).
-        whole_files: Data files hold the partition columns too.
-    """
+    """The definition of a table in a range of versions."""
 
     schema: Schema
     partition_by: tuple[int, ...] = ()
+    """Ids of the partition values, in order: of columns, or of `derived`."""
     properties: Mapping[str, str] = field(default_factory=dict)
     constraints: Mapping[str, str] = field(default_factory=dict)
+    """Check expressions by name."""
     protocol: Mapping[str, Any] = field(default_factory=dict)
+    """What the format demands of readers and writers, by its own names."""
     created_ms: int | None = None
     comment: str | None = None
     derived: Mapping[int, Derived] = field(default_factory=dict)
+    """By id: generated columns (positive ids) and hidden partition values (negative ids)."""
     whole_files: bool = False
+    """Whether data files contain the partition columns."""
     _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -49,22 +41,22 @@ class Definition:
 
     @property
     def partitioning(self) -> list[str]:
-        """What the table is partitioned by as users write it, in order: `day(ts)`, `region`."""
+        """The partitioning as users write it, in order: `day(ts)`, `region`."""
         return [self._term(i) for i in self.partition_by]
 
     @cached_property
     def partition_fields(self) -> tuple[Field, ...]:
-        """The partition values, in order: columns, and fields that stand for hidden values."""
+        """The fields of the partition values, in order."""
         return tuple(self.field(i) for i in self.partition_by)
 
     @cached_property
     def indexed(self) -> tuple[Field, ...]:
-        """What has rows in the statistics index: columns, and hidden partition values."""
+        """The fields in the statistics index: columns, and hidden partition values."""
         hidden = (self.field(i) for i in self.derived if i < 0)
         return (*self.schema.indexed, *(f for f in hidden if f.indexed))
 
     def field(self, own_id: int) -> Field:
-        """The column of an id, or a field that stands for the hidden value of one."""
+        """The column of an id, or a field made for a hidden partition value."""
         if own_id > 0:
             return self.schema.by_id[own_id]
         found = self.derived[own_id]
@@ -96,7 +88,7 @@ class Definition:
 
     @classmethod
     def from_json(cls, source: dict[str, Any]) -> Definition:
-        """The definition that `to_json` spelled."""
+        """The definition from the values of `to_json`."""
         return cls(
             schema=Schema.from_json(source["schema"]),
             partition_by=tuple(source["partition_by"]),
@@ -113,7 +105,7 @@ class Definition:
 
 
 def known(definition: Definition, find: Callable[[Definition], T]) -> T:
-    """What a function finds in a definition: it never changes, so it is looked for once."""
+    """The result of a function of a definition, computed once."""
     try:
         found: T = definition._known[find]
     except KeyError:

@@ -10,30 +10,24 @@ from lakeward.model.transform import Rules, Transform
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """How the values under one id follow from a column.
+    """How partition values under one id follow from a column.
 
-    The id, which a definition keeps beside it, tells the two kinds apart. A positive one is a
-    column of the schema, as Delta has it, whose values anybody can read. A negative one is hidden:
-    no column, the negated id of an Iceberg partition field.
-
-    Attributes:
-        source: The id of the column.
-        transform: From its values to these.
-        name: What the values are called, in directories and in the format's own metadata.
-        indexed: Whether every file of the table has a row for the id in the statistics index; for
-            hidden values alone, as columns say it of themselves.
-        utc: Whether all values were surely found in UTC. Where others wrote, they may have looked
-            at the moments in any zone.
+    A positive id is a generated column of the schema. A negative one is a hidden partition value:
+    the negated id of an Iceberg partition field.
     """
 
     source: int
+    """The id of the column."""
     transform: Transform
     name: str
+    """The name of the values, in directories and in the format's metadata."""
     indexed: bool = False
+    """Whether every file has a row in the statistics index; only for hidden values."""
     utc: bool = True
+    """Whether all values were computed in UTC; other engines may have used another time zone."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; what is usual is left out."""
+        """The record as JSON values, without defaults."""
         out: dict[str, Any] = {
             "source": self.source,
             "transform": str(self.transform),
@@ -47,7 +41,7 @@ class Derived:
 
     @classmethod
     def from_json(cls, own_id: int, source: dict[str, Any]) -> Derived:
-        """What `to_json` spelled of the values under an id."""
+        """The record from the values of `to_json`."""
         rules = Rules.ICEBERG if own_id < 0 else Rules.SPARK
         return cls(
             source=source["source"],

@@ -1,8 +1,7 @@
 """Whether a file's derived partition value agrees with the statistics of its source column.
 
-Reads skip a file whose derived partition value rules a condition on the source column out. So a
-value that is not the one of the rows hides them. Statistics often settle the question without a
-look at the rows: the bounds of a column that is partitioned by day lie on one day.
+Reads skip files by derived partition values, so a wrong value hides rows. Statistics often prove
+the value without reading rows: the bounds of a column that is partitioned by day lie on one day.
 """
 
 from __future__ import annotations
@@ -20,12 +19,9 @@ from lakeward.model.values import Value
 
 
 def agrees(file: DataFile, own_id: int, definition: Definition) -> bool | None:
-    """Whether a file's derived partition value is right; None where statistics do not tell.
+    """Whether a file's partition value under an id of `derived` is right; None if unknown.
 
-    Args:
-        file: A file that has a partition value under the id.
-        own_id: In `definition.derived`.
-        definition: Of the table at the version that added the file.
+    The definition is that of the version that added the file.
     """
     derived = definition.derived[own_id]
     source, target = definition.schema.by_id[derived.source], definition.field(own_id)

@@ -1,4 +1,4 @@
-"""Data files and what is known of their contents."""
+"""Data files with their statistics."""
 
 from __future__ import annotations
 
@@ -10,23 +10,18 @@ from typing import Any, Final, NamedTuple
 from lakeward.model.values import Value
 
 LINE_SEPARATOR: Final = "\x1f"
-"""Between the values of a file told in a line. Only the path, which is first, can have it."""
+"""Separates the values of a file's line; only the path, which is first, can contain it."""
 
 
 class Lines(NamedTuple):
-    """Files told in a line each.
-
-    Attributes:
-        text: The lines. A path may have a line's end in it, and no other value can.
-        files: How many they tell of.
-    """
+    """The lines of some files; only a path can contain a line break."""
 
     text: str
     files: int
 
 
 LIVE: Final = 2**63 - 1
-"""The removed-version of a file that nobody has removed: later than every version."""
+"""The removed version of a live file: later than every version."""
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -45,7 +40,7 @@ class FileStats:
     tight: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, keyed by field id as text."""
+        """The statistics as JSON values, by field id."""
         out: dict[str, Any] = {
             "min": {str(k): v for k, v in self.minimum.items()},
             "max": {str(k): v for k, v in self.maximum.items()},
@@ -57,7 +52,7 @@ class FileStats:
 
     @classmethod
     def from_json(cls, source: dict[str, Any]) -> FileStats:
-        """The statistics that `to_json` spelled."""
+        """The statistics from the values of `to_json`."""
         return cls(
             {int(k): v for k, v in source["min"].items()},
             {int(k): v for k, v in source["max"].items()},
@@ -70,15 +65,9 @@ class FileStats:
 class DataFile:
     """A file of rows.
 
-    Attributes:
-        path: Below the table's location with `/` between parts, or absolute for a file outside it.
-        size: In bytes.
-        rows: Rows in the file, deleted ones too; None where an adopted log does not say.
-        modified_ms: When it was written.
-        partition: Neutral values by field id.
-        stats: Bounds, where known.
-        deletion_vector: The format's descriptor of rows deleted in place.
-        extra: What the format keeps beside a file and the lake passes on unread.
+    The path is below the table's location, or absolute. `rows` counts deleted rows, too, and is
+    None where an adopted log has no count. Partition values are neutral, by field id. The deletion
+    vector and `extra` are the format's own, and stored as they are.
     """
 
     path: str
@@ -92,15 +81,15 @@ class DataFile:
 
     @property
     def live_rows(self) -> int | None:
-        """Rows without those that are deleted in place; None where the log does not say."""
+        """Rows without those of the deletion vector; None where the log has no count."""
         if self.deletion_vector is None or self.rows is None:
             return self.rows
-        gone = self.deletion_vector.get("cardinality")
-        return None if gone is None else self.rows - int(gone)
+        deleted = self.deletion_vector.get("cardinality")
+        return None if deleted is None else self.rows - int(deleted)
 
     @property
     def logged_rows(self) -> int:
-        """`live_rows` as far as the log knows: all rows where it does not count the deleted."""
+        """The live rows where they are known, otherwise all rows."""
         live = self.live_rows
         return (self.rows or 0) if live is None else live
 
@@ -116,7 +105,7 @@ class LoggedFile:
 
     @property
     def path(self) -> str:
-        """Where the file is, below the table's location."""
+        """The path below the table's location."""
         return self.file.path
 
     @property
@@ -136,5 +125,5 @@ class LoggedFile:
 
 
 def is_full(path: str) -> bool:
-    """Whether a path names a place by itself, and is not one below a root."""
+    """Whether a path is absolute or a URI, and not relative to a root."""
     return path.startswith("/") or _SCHEME.match(path) is not None

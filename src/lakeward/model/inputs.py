@@ -1,4 +1,4 @@
-"""What somebody took in: files of a landing directory, versions of a table."""
+"""Inputs that were consumed: files of a landing directory, versions of a table."""
 
 from __future__ import annotations
 
@@ -7,33 +7,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file outside the lake.
-
-    Attributes:
-        path: Its full name.
-        size: In bytes.
-        modified_ms: When it was written.
-        checksum: Of its bytes, with the name of the function before a colon.
-    """
+    """A file outside the lake, by its full name."""
 
     path: str
     size: int
     modified_ms: int
     checksum: str
+    """The name of the hash function, a colon, and the hash."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a table or a stream was read.
-
-    Attributes:
-        table_id: The table; 0 for a stream.
-        version: The version that was read, or the batch; what came later is new.
-        transaction_id: The transaction that read it, whose own changes are not new either.
-        reader: Of a stream, the id of the Spark query that numbers the batches, if it is known.
-    """
+    """The position up to which a table or a stream was read."""
 
     table_id: int
+    """0 for a stream."""
     version: int
+    """The last version, or batch, that was read."""
     transaction_id: str
+    """The transaction that read it, whose own changes are not new either."""
     reader: str | None = None
+    """The id of the Spark query that numbers a stream's batches, if it is known."""

@@ -1,4 +1,4 @@
-"""Conditions that find the rows which may have one of some keys."""
+"""Conditions for the rows that may have certain keys."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lakeward.model.types import Field
 from lakeward.model.values import Value
 
 _FILES: Final = 1000
-"""Beyond so many files, what a condition by file saves is not worth its size."""
+"""With more files than that, a condition for each of them costs more than it saves."""
 
 
 def keys_of(files: Sequence[DataFile], key: Sequence[Field]) -> Expression | None:
-    """A condition for all rows that may have a key of these files; None stands for every row."""
+    """A condition for all rows that may have a key of these files; None for every row."""
     if len(files) > _FILES:
         return None
     each = [between({f: _bounds(file, f) for f in key}) for file in files]
@@ -26,7 +26,7 @@ def keys_of(files: Sequence[DataFile], key: Sequence[Field]) -> Expression | Non
 
 
 def between(bounds: Mapping[Field, tuple[Value, Value] | None]) -> Expression | None:
-    """Between the bounds of every field for which they are known; None stands for every row."""
+    """A condition that fields are between their known bounds; None for every row."""
     terms: list[Expression] = []
     for field, known in bounds.items():
         if known is not None:

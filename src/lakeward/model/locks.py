@@ -1,7 +1,7 @@
-"""Locks on tables: who excludes whom, who waits for whom, and who waits in a circle.
+"""Locks on tables: which modes exclude each other, the queue, and deadlocks.
 
-Everything here is decided from one picture of who holds and who waits, so that all who look at the
-same picture come to the same answer: the same queue, the same circle, the same one to give way.
+Everything is computed from one list of holders and waiters, so that all processes that see the same
+list agree on the queue, the deadlock and its victim.
 """
 
 from __future__ import annotations
@@ -18,18 +18,14 @@ from lakeward.model.clock import to_datetime
 
 
 class LockMode(StrEnum):
-    """How a table is held: by many for reading, or by one alone for writing."""
+    """Shared for reading, exclusive for writing."""
 
     READ = "read"
     WRITE = "write"
 
     @classmethod
     def of(cls, text: object) -> LockMode:
-        """The mode of this name.
-
-        Raises:
-            InvalidInput: There is none.
-        """
+        """The mode of this name."""
         try:
             return cls(str(text).lower())
         except ValueError as error:
@@ -41,20 +37,13 @@ class LockMode(StrEnum):
         return LockMode.WRITE in (self, other)
 
     def covers(self, other: LockMode) -> bool:
-        """Whether who holds the table in this mode needs not ask for the other."""
+        """Whether a holder of this mode has the rights of the other, too."""
         return self is LockMode.WRITE or other is LockMode.READ
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A lock that is held or waited for.
-
-    Attributes:
-        is_held: Whether it is held; else it is waited for.
-        since_ms: Since when; whoever waits longer comes first.
-        opened_ms: When the transaction began.
-        lease_until_ms: Until when the transaction counts as alive.
-    """
+    """A lock that is held or waited for; the lease is its transaction's."""
 
     table_id: int
     table: str
@@ -68,26 +57,26 @@ class Claim:
     lease_until_ms: int
 
     def is_before(self, other: Claim) -> bool:
-        """Whether it comes first in the queue."""
+        """Whether it comes before another in the queue."""
         return (self.since_ms, self.transaction_id) < (other.since_ms, other.transaction_id)
 
 
 Circle = tuple[tuple[Claim, Claim], ...]
-"""Who waits, and for whom; the last one waits for the first one."""
+"""Pairs of a waiting claim and one that blocks it; the last waits for the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Who holds and who waits, at one moment."""
+    """All held and waiting claims at one moment."""
 
     held: tuple[Claim, ...] = ()
     waiting: tuple[Claim, ...] = ()
 
     def blocking(self, wanted: Claim) -> list[Claim]:
-        """Whom a claim must wait for: who holds the table, then who asked for it before.
+        """The claims that block one: holders of the table, and earlier waiters.
 
-        Who holds the table already waits for the others that hold it and for nobody else: whoever
-        queues for the table waits for it.
+        A transaction that holds the table already waits only for other holders, because the waiters
+        wait for it.
         """
         others = [h for h in self.held if h.table_id == wanted.table_id]
         is_holder = any(h.transaction_id == wanted.transaction_id for h in others)
@@ -102,10 +91,7 @@ class Claims:
         ]
 
     def circle(self, transaction_id: str) -> Circle:
-        """Transactions that wait for each other in a circle, of those tangled up with this one.
-
-        Empty when this one's turn will come.
-        """
+        """A deadlock that a transaction is part of; empty if there is none."""
         steps = {
             (wait.transaction_id, other.transaction_id): (wait, other)
             for wait in self.waiting
@@ -121,7 +107,7 @@ class Claims:
         try:
             TopologicalSorter(graph).prepare()
         except CycleError as error:
-            # Each is waited for by the next, and the last is the first.
+            # Each blocks the next, and the last is the first.
             around: list[str] = error.args[1][::-1]
             return tuple(steps[pair] for pair in pairwise(around))
         return ()
@@ -129,7 +115,7 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class LockWait:
-    """Somebody who waits for a locked table."""
+    """A transaction that waits for a locked table."""
 
     transaction_id: str
     mode: LockMode
@@ -140,18 +126,7 @@ class LockWait:
 
 @dataclass(frozen=True, slots=True)
 class TableLock:
-    """A table that somebody holds.
-
-    Attributes:
-        table: Its name.
-        mode: Held by many for reading, or by one for writing.
-        transaction_id: Who holds it.
-        actor: Whose transaction that is.
-        process: Its host and process id.
-        since: Since when.
-        lease_left: How long it stays held if the process is gone; a live one renews it.
-        waiters: Who waits for the table, first come first.
-    """
+    """A locked table: its holder, the time left of the holder's lease, and the queue."""
 
     table: str
     mode: LockMode
@@ -164,12 +139,12 @@ class TableLock:
 
 
 def gives_way(circle: Circle) -> str:
-    """Of those who wait in a circle, the transaction that began last: it has the least to lose."""
+    """The victim of a deadlock: the transaction that began last, which has the least to lose."""
     return max((w.opened_ms, w.transaction_id) for w, _ in circle)[1]
 
 
 def table_locks(claims: Claims, now: int) -> list[TableLock]:
-    """What the living hold, by the names of the tables, each with the living who wait for it."""
+    """The locks of transactions with a valid lease, by table, with those that wait for them."""
     waiting = [w for w in claims.waiting if w.lease_until_ms >= now]
     held = [h for h in claims.held if h.lease_until_ms >= now]
     return [
@@ -192,7 +167,7 @@ def table_locks(claims: Claims, now: int) -> list[TableLock]:
 
 
 def _reached(steps: Iterable[tuple[str, str]], start: str) -> set[str]:
-    """Whatever can be reached from a node by one step or more."""
+    """The nodes that can be reached from a node in one step or more."""
     after: dict[str, set[str]] = {}
     for node, to in steps:
         after.setdefault(node, set()).add(to)

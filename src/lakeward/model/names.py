@@ -10,7 +10,7 @@ from lakeward.errors import InvalidName
 
 _PART: Final = re.compile(r"[^\W_][\w-]{0,127}|_[\w-]{1,127}", re.UNICODE)
 
-# Directories that mean something else inside the directory of a table.
+# Directories with another meaning inside the directory of a table.
 _RESERVED: Final = frozenset({"_delta_log", "_change_data"})
 
 
@@ -23,12 +23,7 @@ class TableName:
 
     @classmethod
     def parse(cls, text: str) -> TableName:
-        """Split and check a name.
-
-        Raises:
-            InvalidName: It has other than one or two parts, or a character that is not a letter,
-                a digit, `_` or `-`.
-        """
+        """Split and check a name."""
         if isinstance(text, TableName):
             return text
         given: object = text

@@ -1,4 +1,4 @@
-"""A table's schema: fields with ids, and what Arrow makes of them."""
+"""A table's schema: fields with ids, to and from Arrow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakeward.errors import InvalidInput
-from lakeward.model.civil import DAY
+from lakeward.model.calendar import DAY
 from lakeward.model.columns import parse_columns, parse_type
 from lakeward.model.types import (
     PRIMITIVES,
@@ -31,10 +31,10 @@ from lakeward.model.types import (
 from lakeward.model.values import Value
 
 WIDENED_FROM: Final = "lakeward.widenedFrom"
-"""Beside a column of timestamps: the id that it had as a column of dates."""
+"""Metadata of a timestamp column: the id that it had as a date column."""
 MAX_FIELDS: Final = 10_000
 INDEXED_FIELDS: Final = 32
-"""How many leading columns get rows in the statistics index unless the table says otherwise."""
+"""How many leading columns are in the statistics index by default."""
 
 
 @dataclass(frozen=True)
@@ -46,21 +46,14 @@ class Schema:
 
     @classmethod
     def from_arrow(cls, source: pa.Schema, *, indexed: int = INDEXED_FIELDS) -> Schema:
-        """A new schema with fresh ids; refuses what no format can hold.
-
-        Raises:
-            InvalidInput: Empty, duplicate or too many columns, or a type that cannot be kept.
-        """
+        """A new schema with fresh ids; refuses what no format can hold."""
         ids = Ids()
         fields = [field_from_arrow(f, ids) for f in source]
         return cls(_with_index(_checked(fields), indexed), ids.last)
 
     @classmethod
     def of(cls, source: Any) -> Schema:
-        """A schema from what a user may give.
-
-        Arrow, a mapping of names to types, text as `id int64 not null, …`, or a `Schema`.
-        """
+        """A schema from Arrow, names and types, text as `id int64 not null, …`, or a `Schema`."""
         if isinstance(source, Schema):
             return source
         if isinstance(source, pa.Schema):
@@ -114,10 +107,9 @@ class Schema:
         return {int(f.metadata[WIDENED_FROM]): f.id for f in marked}
 
     def current_values(self, values: Mapping[int, Value]) -> Mapping[int, Value]:
-        """Partition values as columns of this schema have them.
+        """Partition values by the current ids.
 
-        A column of dates that became one of timestamps is another field since then, and older
-        files have their values under the id that it had.
+        A date column that became a timestamp column has a new id; older files have the old one.
         """
         found = self._widened
         if not found or not found.keys() & values.keys():
@@ -128,11 +120,7 @@ class Schema:
         }
 
     def field(self, name: str) -> Field:
-        """The top-level field of this name.
-
-        Raises:
-            KeyError: There is none.
-        """
+        """The top-level field of this name."""
         return self.by_name[name]
 
     def walk(self) -> Iterator[Field]:
@@ -174,7 +162,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, source: dict[str, Any]) -> Schema:
-        """The schema that `to_json` spelled."""
+        """The schema from the values of `to_json`."""
         return cls(tuple(field_from_json(f) for f in source["fields"]), source["last_id"])
 
 

@@ -1,7 +1,6 @@
-"""The named steps of a commit, announced as they are reached.
+"""The named steps of a commit, reported as they are reached, so that crash tests can kill there.
 
-Between any two of them the process may die; the crash tests kill it at each. An observer is set by
-tests and by tracing; nobody observes by default and then `reach` costs nothing worth measuring.
+Tests and tracing set an observer; without one `reach` costs almost nothing.
 """
 
 from __future__ import annotations

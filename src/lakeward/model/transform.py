@@ -1,13 +1,12 @@
-"""Partition transforms: from a column's value to the value that its row is filed under.
+"""Partition transforms: from a column's value to the partition value of its row.
 
-One transform has two readings. Iceberg's specification says what is stored in a hidden partition
-field: numbers counted from 1970, and its own hash. Delta has no transforms; there a partition value
-is a generated column, whose value is what Spark's expression for it gives: calendar years, texts
-such as `2026-01`, and Spark's hash. `Rules` says which reading a transform has; both keep the order
-of what they are applied to wherever `is_ordered` says so.
+There are two sets of rules. Iceberg's hidden partition fields are numbers counted from 1970, and
+its own hash. Delta partitions by generated columns, whose values are those of Spark's expressions:
+calendar years, texts such as `2026-01`, and Spark's hash. Both preserve the order of values where
+`is_ordered` is true.
 
-Values are in the neutral spelling of `lakeward.model.values`. Moments with a zone are looked at in
-UTC, those without one as they are.
+Values are in the neutral form of `lakeward.model.values`. Moments with a zone are taken in UTC,
+those without one as they are.
 """
 
 from __future__ import annotations
@@ -20,8 +19,17 @@ from typing import Final, cast
 
 from lakeward.errors import InvalidInput
 from lakeward.model.bucket import iceberg_bucket, scaled, spark_bucket, unscaled
-from lakeward.model.civil import DAY, EPOCH_YEAR, FIRST_DAY, HOUR, LAST_DAY, civil, year_month
-from lakeward.model.dates import day_text, moment_text
+from lakeward.model.calendar import (
+    DAY,
+    EPOCH_YEAR,
+    FIRST_DAY,
+    HOUR,
+    LAST_DAY,
+    civil,
+    day_text,
+    moment_text,
+    year_month,
+)
 from lakeward.model.types import Decimal, Primitive, Type
 from lakeward.model.values import Value, from_neutral
 
@@ -36,7 +44,7 @@ SUFFIXES: Final = {
     "truncate": "_trunc",
     "void": "_null",
 }
-"""How each transform's value is named after its column, as Iceberg's writers do."""
+"""The suffix of a partition value's name, as Iceberg's writers have it."""
 
 TIMES: Final = frozenset({"year", "month", "day", "hour"})
 WIDTHS: Final = frozenset({"bucket", "truncate"})
@@ -52,7 +60,7 @@ _INTEGERS: Final = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
 class Rules(Enum):
-    """Whose reading of a transform holds."""
+    """The rules that a transform follows."""
 
     ICEBERG = "iceberg"
     SPARK = "spark"
@@ -62,12 +70,8 @@ class Rules(Enum):
 class Transform:
     """A function from the values of a column to partition values.
 
-    Attributes:
-        name: `identity`, `year`, `month`, `day`, `hour`, `bucket`, `truncate`; `void` where an
-            Iceberg table gave a partition field up.
-        width: Of `bucket` (how many) and `truncate` (to multiples of what, or to how many
-            characters); None for the others.
-        rules: Whose reading holds.
+    `void` is an Iceberg partition field that was dropped. The width is the number of buckets, or
+    what `truncate` truncates to: multiples, or characters.
     """
 
     name: str
@@ -79,11 +83,7 @@ class Transform:
 
     @classmethod
     def parse(cls, text: str, rules: Rules = Rules.ICEBERG) -> Transform:
-        """The transform that `str` spelled, which is how Iceberg's metadata spells it.
-
-        Raises:
-            InvalidInput: It is none.
-        """
+        """The transform from its `str`, which is also its text in Iceberg's metadata."""
         found = _ICEBERG.fullmatch(text)
         name = found[1] if found else ""
         width = int(found[2]) if found and found[2] else None
@@ -105,15 +105,7 @@ class Transform:
         return self.name not in ("bucket", "void")
 
     def check(self, source: Type, column: str) -> None:
-        """Refuse a column that a table of ours is not partitioned by in this way.
-
-        Args:
-            source: The column's type.
-            column: Its name, for the error.
-
-        Raises:
-            InvalidInput: The transform has no exact meaning for the type.
-        """
+        """Raise `InvalidInput` if the transform has no exact meaning for a column's type."""
         if self._takes(source):
             return
         if self.name == "identity":
@@ -131,15 +123,10 @@ class Transform:
         return INT32 if self.name in TIMES or self.name == "bucket" else source
 
     def apply(self, source: Type, value: Value) -> Value:
-        """The partition value of a value.
+        """The partition value of a column's neutral value.
 
-        Args:
-            source: The column's type.
-            value: One of its values, in the neutral spelling.
-
-        Raises:
-            ValueError: There is none: truncation leaves the type, or a year has more digits than
-                four where the partition value is a text.
+        A ValueError if there is none: truncation leaves the type, or a year in a text has more than
+        four digits.
         """
         if self.name == "bucket":
             bucket = iceberg_bucket if self.rules is Rules.ICEBERG else spark_bucket
@@ -209,11 +196,7 @@ class Term:
 
 
 def parse_term(text: str) -> Term:
-    """A transform of a column, such as `day(ts)` or `bucket(16, id)`, or the name of a column.
-
-    Raises:
-        InvalidInput: It looks like a transform and is none.
-    """
+    """A transform of a column, such as `day(ts)` or `bucket(16, id)`, or the name of a column."""
     found = _CALL.fullmatch(text)
     if found is None:
         return Term("identity", None, text)

@@ -34,10 +34,7 @@ READ_ONLY: Final[dict[str, pa.DataType]] = {
     "ns_timestamp": pa.timestamp("ns", "UTC"),
     "ns_timestamp_ntz": pa.timestamp("ns"),
 }
-"""Types of columns that others made: they are read, and no table of ours is made with them.
-
-Their neutral values are integers: microseconds of a day, nanoseconds since 1970.
-"""
+"""Types that only other engines create; neutral values are integers: microseconds, nanoseconds."""
 _PRIMITIVE_OF: Final[dict[pa.DataType, str]] = {v: k for k, v in PRIMITIVES.items()}
 _MAX_NESTING: Final = 64
 
@@ -99,17 +96,11 @@ Type: TypeAlias = Primitive | Decimal | Struct | ListOf | MapOf
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A named, typed column or part of one.
+    """A column or a part of one.
 
-    Attributes:
-        id: Never changes, never reused within a table.
-        name: What users see.
-        type: Its type.
-        nullable: Whether a value may be missing.
-        comment: For people.
-        default: Written where data lacks the column; in the neutral JSON spelling of values.
-        indexed: Whether every file of the table has a row for this field in the statistics index.
-        metadata: What the format keeps beside the field and the lake passes on unread.
+    The id never changes and is never reused. The default is written where data lacks the column.
+    `indexed` fields have a row for every file in the statistics index. `metadata` is the format's
+    own, stored as it is.
     """
 
     id: int
@@ -161,7 +152,7 @@ def _stored_field(source: pa.Field) -> pa.Field:
 
 
 def arrow_field(source: Field) -> pa.Field:
-    """The Arrow field, with the field id where Parquet looks for it."""
+    """The Arrow field, with the field id in the metadata that Parquet uses."""
     metadata = {b"PARQUET:field_id": str(source.id).encode()}
     if source.comment:
         metadata[b"comment"] = source.comment.encode()
@@ -169,7 +160,7 @@ def arrow_field(source: Field) -> pa.Field:
 
 
 class Ids:
-    """Gives out field ids, each once."""
+    """A sequence of field ids."""
 
     def __init__(self, last: int = 0) -> None:
         self.last = last
@@ -181,11 +172,7 @@ class Ids:
 
 
 def type_from_arrow(source: pa.DataType, ids: Ids, *, where: str, depth: int = 0) -> Type:
-    """The neutral type of an Arrow type.
-
-    Raises:
-        UnsupportedFeature: No lake format can hold the type.
-    """
+    """The neutral type of an Arrow type."""
     if depth > _MAX_NESTING:
         what = f"Column {where} is nested deeper than {_MAX_NESTING} levels."
         raise UnsupportedFeature(what, column=where)
@@ -281,7 +268,7 @@ def type_to_json(kind: Type) -> Any:
 
 
 def type_from_json(source: Any) -> Type:
-    """The type that `type_to_json` spelled."""
+    """The type from the values of `type_to_json`."""
     if isinstance(source, str):
         return Primitive(source)
     ((kind, parts),) = source.items()
@@ -297,7 +284,7 @@ def type_from_json(source: Any) -> Type:
 
 
 def field_to_json(source: Field) -> dict[str, Any]:
-    """The field as plain JSON values; what is usual is left out."""
+    """The field as JSON values, without defaults."""
     out: dict[str, Any] = {
         "id": source.id,
         "name": source.name,
@@ -317,7 +304,7 @@ def field_to_json(source: Field) -> dict[str, Any]:
 
 
 def field_from_json(source: dict[str, Any]) -> Field:
-    """The field that `field_to_json` spelled."""
+    """The field from the values of `field_to_json`."""
     return Field(
         id=source["id"],
         name=source["name"],

@@ -1,10 +1,9 @@
-"""Values in the log: one neutral JSON spelling, and keys that keep their order.
+"""Values in the log: a neutral JSON form, and order-preserving keys.
 
-A date is days and a timestamp microseconds since 1970 (both integers), a decimal is a string,
-bytes are base64; everything else is itself. `order_key` maps a value to a signed 64-bit integer
-that never reverses an order: `a <= b` implies `order_key(a) <= order_key(b)`. Strings keep their
-first eight bytes, so different values may share a key, which can only make a plan read more, never
-less.
+A date is days and a timestamp microseconds since 1970, a decimal is a string, bytes are base64;
+everything else is itself. `a <= b` implies `order_key(a) <= order_key(b)`, a signed 64-bit integer.
+Strings keep their first eight bytes, so different values may share a key, which can only make a
+plan read more files.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def to_neutral(kind: Type, value: Any) -> Value:
-    """The neutral spelling of a Python value of this type."""
+    """The neutral form of a Python value of this type."""
     if value is None:
         return None
     if isinstance(kind, Decimal):
-        # Never with an exponent, which not every reader of partition values takes.
+        # Never with an exponent, which some readers of partition values refuse.
         return f"{value:f}"
     name = kind.name if isinstance(kind, Primitive) else ""
     if name == "date":
@@ -49,7 +48,7 @@ def to_neutral(kind: Type, value: Any) -> Value:
 
 
 def from_neutral(kind: Type, value: Value) -> Any:
-    """The Python value that `to_neutral` spelled."""
+    """The Python value of a neutral form."""
     if value is None:
         return None
     if isinstance(kind, Decimal):
@@ -66,14 +65,14 @@ def from_neutral(kind: Type, value: Value) -> Any:
 
 
 def to_json(value: Value) -> Any:
-    """A neutral value as JSON holds it; JSON has no number for NaN and the infinities."""
+    """A neutral value as JSON, which has no NaN and no infinities."""
     if isinstance(value, float) and not math.isfinite(value):
         return {_NOT_FINITE: float_text(value)}
     return value
 
 
 def from_json(source: Any) -> Value:
-    """The neutral value that `to_json` spelled."""
+    """The neutral value from the form of `to_json`."""
     if isinstance(source, dict):
         return float(source[_NOT_FINITE])
     value: Value = source
@@ -81,7 +80,7 @@ def from_json(source: Any) -> Value:
 
 
 def float_text(value: float) -> str:
-    """A float as Spark spells it: `1.5`, `NaN`, `Infinity`, `-Infinity`."""
+    """A float as Spark writes it: `1.5`, `NaN`, `Infinity`, `-Infinity`."""
     if math.isnan(value):
         return "NaN"
     return repr(value) if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
@@ -106,7 +105,7 @@ def single_text(value: float) -> str:
 
 
 def order_key(kind: Type, value: Value) -> int:
-    """The order-preserving key of a neutral value that is not missing."""
+    """The order-preserving key of a neutral value that is not null."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(kind, Decimal):

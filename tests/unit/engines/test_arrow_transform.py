@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakeward.engines.arrow import transform as arrow_murmur3
 from lakeward.engines.arrow.transform import transformed
 from lakeward.errors import InvalidInput
-from lakeward.model.murmur3 import murmur3, spark_murmur3
+from lakeward.model.bucket import murmur3, spark_murmur3
 from lakeward.model.transform import Rules, Transform
 from lakeward.model.types import Decimal, Primitive, Type, arrow_type
 from lakeward.model.values import to_neutral

@@ -6,8 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from lakeward.model.civil import DAY
-from lakeward.model.dates import day_text, moment_text, parse_day, parse_moment
+from lakeward.model.calendar import DAY, day_text, moment_text, parse_day, parse_moment
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from lakeward.model.definition import Definition
 from lakeward.model.derived import Derived
 from lakeward.model.expressions import where
-from lakeward.model.expressions.periods import by_ranges
-from lakeward.model.expressions.projection import implied
+from lakeward.model.expressions.projection import by_ranges, implied
 from lakeward.model.expressions.prune import Bounds, key_ranges, may_match
 from lakeward.model.transform import Transform
 from tests.support.expressions import SCHEMA, Row, Texts, evaluate, rows

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.errors import InvalidInput
-from lakeward.model.civil import civil, first_of_year
-from lakeward.model.murmur3 import murmur3, spark_murmur3
+from lakeward.model.bucket import murmur3, spark_murmur3
+from lakeward.model.calendar import civil, first_of_year
 from lakeward.model.transform import Rules, Term, Transform, parse_term
 from lakeward.model.types import Decimal, ListOf, Primitive, Type
 from lakeward.model.types import Field as Part

@@ -19,7 +19,7 @@ from lakeward.engines.arrow.conform import check_required, conform
 from lakeward.engines.arrow.transform import transformed
 from lakeward.engines.arrow.values import neutral_values
 from lakeward.errors import ConstraintViolation, SchemaMismatch
-from lakeward.model.civil import DAY, FIRST_FOUR_DIGITS, LAST_DAY
+from lakeward.model.calendar import DAY, FIRST_FOUR_DIGITS, LAST_DAY
 from lakeward.model.definition import Definition
 from lakeward.model.derived import Derived
 from lakeward.model.schema import Schema

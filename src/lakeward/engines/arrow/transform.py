@@ -12,17 +12,18 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.model.bucket import POSITIVE, SHORT
-from lakeward.model.civil import DAY, EPOCH_YEAR, FIRST_DAY, HOUR, LAST_DAY
-from lakeward.model.murmur3 import (
+from lakeward.model.bucket import (
     FINAL_FACTORS,
     MIX_FACTOR,
     MIX_TERM,
+    POSITIVE,
+    SHORT,
     SPARK_SEED,
     WORD_FACTORS,
     murmur3,
     spark_murmur3,
 )
+from lakeward.model.calendar import DAY, EPOCH_YEAR, FIRST_DAY, HOUR, LAST_DAY
 from lakeward.model.transform import TIMES, Rules, Transform
 from lakeward.model.types import Decimal, Primitive, Type, arrow_type
 from lakeward.model.values import from_neutral, to_neutral

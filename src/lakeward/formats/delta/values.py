@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 import orjson
 
 from lakeward.formats.delta.schema import physical_name
-from lakeward.model.dates import day_text, moment_text, parse_day, parse_moment
+from lakeward.model.calendar import day_text, moment_text, parse_day, parse_moment
 from lakeward.model.file import DataFile
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Field, Primitive

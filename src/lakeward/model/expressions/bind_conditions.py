@@ -1,4 +1,4 @@
-"""Conditions of parsed SQL: comparisons, memberships, patterns, and what joins them."""
+"""Binds conditions of parsed SQL: comparisons, IN, LIKE, IS, and logical operators."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ HANDLERS: Final[dict[str, Handler]] = {
 
 
 def _gathered(terms: list[Expression]) -> list[Expression]:
-    """The alternatives with `x = 1 OR x = 2` as `x IN (1, 2)`, which engines do much faster."""
+    """The terms of an OR with `x = 1 OR x = 2` as `x IN (1, 2)`, which is much faster."""
     values: dict[Expression, dict[Literal, None]] = {}
     order: list[tuple[Expression, bool]] = []
     for term in terms:

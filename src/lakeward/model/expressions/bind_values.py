@@ -1,4 +1,4 @@
-"""Values of parsed SQL: columns, literals, arithmetic, casts, cases and functions."""
+"""Binds values of parsed SQL: columns, literals, arithmetic, casts, cases and functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way through a parsed text: each kind of node has a handler, which binds what stands below."""
+"""The walk through a parsed text: each kind of node has a handler, which binds its children."""
 
 from __future__ import annotations
 
@@ -14,51 +14,38 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 Names: TypeAlias = Callable[[list[str]], Column]
-"""Which column dotted names lead to."""
+"""Finds the column of a dotted name."""
 
 Handler: TypeAlias = "Callable[[Binder, exp.Expr], Expression]"
-"""What a node of one kind means."""
+"""Binds nodes of one kind."""
 
 
 class Binder:
-    """Binds nodes, each by the handler of its kind.
-
-    Args:
-        names: Finds columns.
-        handlers: By the parser's keys; a kind that has none is refused.
-    """
+    """Binds nodes by handlers, by the parser's keys; a kind without a handler is refused."""
 
     def __init__(self, names: Names, handlers: Mapping[str, Handler]) -> None:
         self.names = names
         self._handlers = handlers
 
     def bind(self, node: exp.Expr) -> Expression:
-        """What a node means.
-
-        Raises:
-            InvalidExpression: It uses what is not there or not allowed.
-        """
+        """The expression of a node."""
         handler = self._handlers.get(node.key)
         if handler is None:
             raise parsed.refusal(node)
         return handler(self, node)
 
     def part(self, node: exp.Expr, name: str = "this") -> Expression:
-        """What a part of a node means, which must be there."""
+        """The expression of a required part of a node."""
         return self.bind(parsed.part(node, name))
 
     def parts(self, node: exp.Expr) -> list[Expression]:
-        """The arguments of a function: what stands in `this`, then the rest."""
+        """The arguments of a function: `this`, then the rest."""
         nodes = [parsed.part(node, "this")] if node.args.get("this") is not None else []
         return [self.bind(item) for item in (*nodes, *node.args.get("expressions", ()))]
 
 
 def condition(found: Expression) -> Expression:
-    """The expression, if it is true or false.
-
-    Raises:
-        InvalidExpression: It is a value of another type.
-    """
+    """The expression, if it is boolean."""
     if found.type == VOID:
         return Literal(None, BOOLEAN)
     if found.type != BOOLEAN:

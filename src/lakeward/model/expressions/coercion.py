@@ -1,10 +1,9 @@
-"""How values of different types meet.
+"""Implicit conversions between types.
 
-Numbers meet in the smallest type that holds both exactly, or as doubles when one of them is
-floating; dates and timestamps meet as timestamps; nothing else is converted silently. A literal
-takes the type of what it is compared with. Where it has no place in that type (`id < 2.5`,
-`tiny < 1000`), the comparison is restated with one that has, so that the column keeps its type and
-its statistics stay usable.
+Two numbers become the smallest type that holds both exactly, or doubles when one is floating; dates
+and timestamps become timestamps; nothing else is converted implicitly. A literal takes the type of
+the other side. Where that type cannot hold it (`id < 2.5`, `tiny < 1000`), the comparison is
+replaced by an equivalent one, so that the column keeps its type and its statistics stay usable.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from lakeward.model.expressions.nodes import (
 from lakeward.model.types import READ_ONLY, Decimal, Primitive, Type
 
 VOID: Final = Primitive("void")
-"""The type of a bare NULL until something gives it one."""
+"""The type of a NULL without a type."""
 
 FLOAT: Final = Primitive("float")
 INTEGERS: Final[dict[str, int]] = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
@@ -54,11 +53,7 @@ _MIRRORED: Final[dict[Comparison, Comparison]] = {"<": ">", "<=": ">=", ">": "<"
 
 
 def compare(op: Comparison, left: Expression, right: Expression) -> Expression:
-    """The comparison, with both sides of one type.
-
-    Raises:
-        InvalidExpression: Values of these types cannot be compared.
-    """
+    """The comparison, with both sides of one type."""
     if VOID in (left.type, right.type):
         return _compare_null(op, left, right)
     if isinstance(left, Literal) and (not isinstance(right, Literal) or left.type == STRING):
@@ -72,11 +67,7 @@ def compare(op: Comparison, left: Expression, right: Expression) -> Expression:
 
 
 def compare_literal(op: Comparison, left: Expression, right: Literal) -> Expression:
-    """The comparison with a literal, which takes the type of the other side.
-
-    Raises:
-        InvalidExpression: It cannot be compared with that.
-    """
+    """The comparison with a literal, which takes the type of the other side."""
     kind = left.type
     if right.value is None:
         return IsNull(left) if op == "<=>" else Literal(None, BOOLEAN)
@@ -91,11 +82,7 @@ def compare_literal(op: Comparison, left: Expression, right: Literal) -> Express
 
 
 def member(operand: Expression, values: list[Literal]) -> Expression:
-    """Whether the operand is one of the values, which take its type.
-
-    Raises:
-        InvalidExpression: One of them cannot be compared with it.
-    """
+    """Whether the operand is one of the values, which take its type."""
     if operand.type == VOID:
         return Literal(None, BOOLEAN)
     found: dict[Literal, None] = {}
@@ -121,11 +108,7 @@ def one_of(operand: Expression, values: tuple[Literal, ...]) -> Expression:
 
 
 def calculate(op: Operator, left: Expression, right: Expression) -> Expression:
-    """The calculation, with both sides of one kind.
-
-    Raises:
-        InvalidExpression: The operands are not numbers, or the result has too many digits.
-    """
+    """The calculation, with both sides of one kind."""
     left, right = _typed(left, right)
     if not (is_number(left.type) and is_number(right.type)):
         what = f"{left.type} {op} {right.type} cannot be calculated."
@@ -142,11 +125,7 @@ def calculate(op: Operator, left: Expression, right: Expression) -> Expression:
 
 
 def unify(values: list[Expression]) -> list[Expression]:
-    """The values, all converted to the one type that holds them.
-
-    Raises:
-        InvalidExpression: There is no such type.
-    """
+    """The values, all converted to the one type that holds them."""
     kind: Type = VOID
     for value in values:
         if value.type == VOID:
@@ -235,7 +214,7 @@ def _compare_null(op: Comparison, left: Expression, right: Expression) -> Expres
 
 
 def _read(literal: Literal, other: Expression) -> Literal:
-    """A string beside a date or a timestamp is one."""
+    """A string that is compared with a date or timestamp, as one."""
     if literal.type != STRING or not is_temporal(other.type):
         return literal
     text = str(literal.value)
@@ -291,7 +270,7 @@ def _compare_discrete(op: Comparison, left: Expression, right: Literal) -> Expre
 
 
 def _units(literal: Literal, kind: Type) -> Fraction | float | None:
-    """The literal counted in the steps of the type; None when they have nothing in common."""
+    """The literal in steps of the type; None if the two cannot be compared."""
     value = literal.value
     if is_temporal(kind):
         if not is_temporal(literal.type):
@@ -315,7 +294,7 @@ def _from_units(units: int, kind: Type) -> Literal:
 
 
 def _step(kind: Type) -> int:
-    """Neutral units in one step of the type; a date is counted in days, its steps are long."""
+    """The neutral units in one step of the type."""
     name = str(kind)
     if name == "date":
         return _DAY
@@ -330,13 +309,13 @@ def _limits(kind: Type) -> tuple[int, int]:
 
 
 def _against_limit(op: Comparison, left: Expression, *, above: bool) -> Expression:
-    """The comparison with something above, or below, all values of the type."""
+    """The comparison with a value above, or below, all values of the type."""
     holds = op == "!=" or (op in ("<", "<=") if above else op in (">", ">="))
     return Compare("=", left, left) if holds else _never(op, left)
 
 
 def _never(op: Comparison, left: Expression) -> Expression:
-    """What a comparison with a value outside the type comes to: false, or null for null."""
+    """The comparison with a value that the type does not have: false, or null for null."""
     match op:
         case "!=":
             return Compare("=", left, left)
@@ -362,7 +341,7 @@ def _typed(left: Expression, right: Expression) -> tuple[Expression, Expression]
 
 
 def _divisor(value: Expression) -> Expression:
-    """What is divided by; `nullif(x, 0)` says no more than dividing by x does anyway."""
+    """The divisor; `nullif(x, 0)` becomes `x`, because a division by zero gives null anyway."""
     match value:
         case Case(((Compare("=", subject, Literal(zero, _)), Literal(None, _)),), default):
             return default if subject == default and zero in (0, "0") else value

@@ -1,7 +1,8 @@
-"""The functions that expressions may call, and casts.
+"""Functions that expressions may call, casts, and values for a column.
 
-Only functions whose result depends on nothing but their arguments, and that every engine computes
-alike, are here.
+The result of every function depends on its arguments alone and is the same in every engine. A
+column takes values that its type holds without loss, and whole numbers and decimals of wider types,
+which are checked when they are computed. Everything else needs an explicit CAST.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 from typing import Final, cast
 
 from lakeward.errors import InvalidExpression
-from lakeward.model.expressions import coercion, literals
+from lakeward.model.expressions import coercion, functions, literals
 from lakeward.model.expressions.coercion import (
     FLOAT,
+    INTEGERS,
     VOID,
     is_floating,
     is_integer,
@@ -20,7 +22,7 @@ from lakeward.model.expressions.coercion import (
 )
 from lakeward.model.expressions.literals import DATE, DOUBLE, INT64, STRING
 from lakeward.model.expressions.nodes import BOOLEAN, Call, Cast, Expression, Like, Literal
-from lakeward.model.types import Decimal, Type
+from lakeward.model.types import Decimal, Field, Type
 from lakeward.model.values import single
 
 NAMES: Final = frozenset(
@@ -44,11 +46,7 @@ _PATTERNS: Final = {"startswith": "{}%", "endswith": "%{}", "contains": "%{}%"}
 
 
 def call(name: str, arguments: list[Expression]) -> Expression:
-    """The call, with its arguments checked.
-
-    Raises:
-        InvalidExpression: The function does not take these arguments.
-    """
+    """The call, with its arguments checked."""
     if name == "coalesce":
         return _coalesce(arguments)
     if any(argument.type == VOID for argument in arguments):
@@ -68,11 +66,7 @@ def call(name: str, arguments: list[Expression]) -> Expression:
 
 
 def cast_to(value: Expression, kind: Type) -> Expression:
-    """The value as another type; a literal is converted at once.
-
-    Raises:
-        InvalidExpression: There is no such cast, or the literal does not fit.
-    """
+    """The value as another type; a literal is converted at once."""
     if value.type == kind:
         return value
     if value.type == VOID:
@@ -194,3 +188,57 @@ def _castable(source: Type, target: Type) -> bool:
     if is_temporal(source):
         return is_temporal(target) or (source == DATE and target == STRING)
     return source == BOOLEAN and target == STRING
+
+
+_EXACT: Final[dict[Type, int]] = {FLOAT: 16, DOUBLE: 32}
+"""The bits of the widest integers that a floating type holds exactly."""
+
+
+def assign(value: Expression, field: Field) -> Expression:
+    """The value converted to the type of a column."""
+    kind = field.type
+    if value.type == kind:
+        return value
+    if value.type == VOID:
+        return Literal(None, kind)
+    found = _literal(value, kind) if isinstance(value, Literal) else _converted(value, kind)
+    if found is None:
+        shown = f" {value.value!r}" if isinstance(value, Literal) else ""
+        what = f"Column {field.name} is {kind}, and the value{shown} is {value.type}."
+        hint = f"CAST it AS {_spelled(kind)}."
+        raise InvalidExpression(what, hint=hint, column=field.name)
+    return found
+
+
+def _literal(value: Literal, kind: Type) -> Expression | None:
+    if value.type == STRING:
+        return functions.cast_to(value, kind) if is_temporal(kind) else None
+    return coercion.fit(value, kind)
+
+
+def _converted(value: Expression, kind: Type) -> Expression | None:
+    source = value.type
+    if is_integer(source):
+        if is_integer(kind):
+            return Cast(value, kind)
+        if isinstance(kind, Decimal):
+            return Cast(coercion.convert(value, coercion.as_decimal(source)), kind)
+        return Cast(value, kind) if INTEGERS[str(source)] <= _EXACT.get(kind, 0) else None
+    if isinstance(source, Decimal) and isinstance(kind, Decimal):
+        return Cast(value, kind) if source.scale <= kind.scale else None
+    if source == FLOAT and kind == DOUBLE:
+        return Cast(value, kind)
+    return Cast(value, kind) if _same_moments(source, kind) else None
+
+
+def _same_moments(source: Type, kind: Type) -> bool:
+    """Whether both are timestamps with, or without, a zone; precision is checked when computed."""
+    names = str(source), str(kind)
+    zoned = {name.endswith("ntz") for name in names}
+    return all(name.startswith("timestamp") for name in names) and len(zoned) == 1
+
+
+def _spelled(kind: Type) -> str:
+    return {"int8": "TINYINT", "int16": "SMALLINT", "int32": "INT", "int64": "BIGINT"}.get(
+        str(kind), str(kind).upper()
+    )

@@ -1,8 +1,4 @@
-"""What people write for a value, as a typed literal.
-
-Times are UTC: a timestamp written without an offset is taken as UTC, one with an offset is
-converted to it.
-"""
+"""Typed literals from text. Timestamps without an offset are UTC, others are converted to it."""
 
 from __future__ import annotations
 
@@ -47,11 +43,7 @@ _SPECIAL: Final = {
 
 
 def string(text: str) -> Literal:
-    """A string.
-
-    Raises:
-        InvalidExpression: It has half a surrogate pair, which no engine can hold.
-    """
+    """A string."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -61,11 +53,7 @@ def string(text: str) -> Literal:
 
 
 def number(text: str) -> Literal:
-    """An integer, a decimal, or, when it has an exponent, a double.
-
-    Raises:
-        InvalidExpression: It is no number, or has more digits than a decimal can hold.
-    """
+    """An integer, a decimal, or, when it has an exponent, a double."""
     if not _NUMBER.fullmatch(text):
         what = f"{text[:_SHOWN]!r} is not a number."
         raise InvalidExpression(what)
@@ -78,11 +66,7 @@ def number(text: str) -> Literal:
 
 
 def exact_number(value: decimal.Decimal) -> Literal:
-    """The decimal literal that holds the value with no digit to spare.
-
-    Raises:
-        InvalidExpression: A decimal cannot hold it.
-    """
+    """The decimal literal of a value, with as few digits as possible."""
     _, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         what = f"{value} is not a number that a decimal can hold."
@@ -96,11 +80,7 @@ def exact_number(value: decimal.Decimal) -> Literal:
 
 
 def double(text: str) -> Literal:
-    """A double; accepts `NaN`, `Infinity` and `-Infinity` too.
-
-    Raises:
-        InvalidExpression: It is no number, or too large for a double.
-    """
+    """A double; accepts `NaN`, `Infinity` and `-Infinity` too."""
     special = _SPECIAL.get(text.strip().lower())
     if special is not None:
         return Literal(special, DOUBLE)
@@ -115,7 +95,7 @@ def double(text: str) -> Literal:
 
 
 def negative(literal: Literal) -> Literal:
-    """The number with the other sign."""
+    """The negated number."""
     if isinstance(literal.value, float):
         return Literal(-literal.value, literal.type)
     value = number(f"{-decimal.Decimal(str(literal.value)):f}")
@@ -123,11 +103,7 @@ def negative(literal: Literal) -> Literal:
 
 
 def day(text: str) -> Literal:
-    """A date such as `2026-01-31`.
-
-    Raises:
-        InvalidExpression: It is no date.
-    """
+    """A date such as `2026-01-31`."""
     found = _DATE.fullmatch(text.strip())
     try:
         if found:
@@ -139,11 +115,7 @@ def day(text: str) -> Literal:
 
 
 def instant(text: str, *, zoned: bool = True) -> Literal:
-    """A timestamp such as `2026-01-31 12:00:00.5+02:00`, or a date at midnight.
-
-    Raises:
-        InvalidExpression: It is no timestamp, or finer than a microsecond.
-    """
+    """A timestamp such as `2026-01-31 12:00:00.5+02:00`, or a date at midnight."""
     found = _TIMESTAMP.fullmatch(text.strip())
     try:
         if found:
@@ -155,11 +127,7 @@ def instant(text: str, *, zoned: bool = True) -> Literal:
 
 
 def octets(text: str) -> Literal:
-    """Bytes written as hexadecimal digits.
-
-    Raises:
-        InvalidExpression: They are not.
-    """
+    """Bytes written as hexadecimal digits."""
     try:
         raw = bytes.fromhex(text)
     except ValueError as error:

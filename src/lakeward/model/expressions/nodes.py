@@ -1,11 +1,8 @@
-"""Boolean expressions over a table's columns, bound to the schema.
+"""Expressions over a table's columns, bound to the schema.
 
-A bound expression holds fields, not names, and every node knows its type; both sides of an
-operation have the same type, so that whoever reads the tree needs no rules of its own. Conditions
-follow SQL's three-valued logic: a comparison with a missing value is neither true nor false. A
-filter keeps the rows for which its condition is true.
-
-Floating point compares as in Spark: NaN equals itself and is greater than every other number.
+A bound expression has fields instead of names, every node has a type, and both sides of an
+operation have the same type. Conditions follow SQL's three-valued logic, and a filter keeps the
+rows for which its condition is true. As in Spark, NaN equals itself and is above every number.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ Operator: TypeAlias = Choice["+", "-", "*", "/", "%"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, or the member of a struct that `path` leads to from it."""
+    """A column, or the member of a struct at `path` below it."""
 
     field: Field
     path: tuple[str, ...] = ()
@@ -49,7 +46,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value in the neutral spelling of `lakeward.model.values`; None is a typed null."""
+    """A value in the neutral form of `lakeward.model.values`; None is a typed null."""
 
     value: Value
     type: Type
@@ -128,7 +125,7 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Negate:
-    """The number with the other sign."""
+    """The negated number."""
 
     operand: Expression
 
@@ -140,7 +137,7 @@ class Negate:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One of the functions that every engine computes alike; `bind` knows their names."""
+    """A function of `functions.NAMES`, which every engine computes alike."""
 
     name: str
     arguments: tuple[Expression, ...]
@@ -188,12 +185,7 @@ _NODES: Final = get_args(Expression)
 
 
 def with_columns(expression: Expression, replaced: Callable[[Column], Column]) -> Expression:
-    """The same expression over other columns.
-
-    Args:
-        expression: Any.
-        replaced: The column that takes the place of one.
-    """
+    """The expression with every column replaced."""
 
     def of(value: Any) -> Any:
         if isinstance(value, Column):
@@ -215,7 +207,7 @@ def columns(expression: Expression) -> frozenset[int]:
 
 
 def columns_in(expression: Expression) -> Iterator[Column]:
-    """The columns, and members of columns, that the expression reads; each as often as it does."""
+    """The columns and members that the expression reads, with repetitions."""
     return (node for node in walk(expression) if isinstance(node, Column))
 
 
@@ -227,9 +219,9 @@ def conjuncts(expression: Expression) -> tuple[Expression, ...]:
 
 
 def cost(expression: Expression) -> int:
-    """A bound on the steps that an engine takes for one row.
+    """An upper bound of the steps that an engine takes for one row.
 
-    Some nodes make an engine compute an operand more than once, so that nesting them multiplies.
+    Some nodes compute an operand more than once, so that nesting them multiplies.
     """
     known: dict[int, int] = {}
 

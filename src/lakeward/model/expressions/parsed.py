@@ -1,4 +1,4 @@
-"""Parsed SQL, taken apart: what stands where in the parser's tree, and what is refused in it."""
+"""Access to the parser's tree, and the errors for what is refused in it."""
 
 from __future__ import annotations
 
@@ -40,11 +40,7 @@ _TYPES: Final = {
 
 
 def check_depth(tree: exp.Expr) -> None:
-    """Refuse what an engine could not follow; a chain of operators is one level, however long.
-
-    Raises:
-        InvalidExpression: It is nested too deeply.
-    """
+    """Refuse deep nesting, which engines cannot handle; a chain of operators is one level."""
     stack = [(tree, 0, 0)]
     while stack:
         node, level, depth = stack.pop()
@@ -63,11 +59,7 @@ def check_depth(tree: exp.Expr) -> None:
 
 
 def part(node: exp.Expr, name: str) -> Any:
-    """What the parser put there; it lets some things be left out that are needed.
-
-    Raises:
-        InvalidExpression: It was left out.
-    """
+    """A required part of a node, which the parser may have left out."""
     found = node.args.get(name)
     if found is None:
         what = f"Something is missing in {_shown(node)}."
@@ -76,11 +68,7 @@ def part(node: exp.Expr, name: str) -> Any:
 
 
 def only(node: exp.Expr, *known: str) -> None:
-    """Refuse a construct that says more than is understood.
-
-    Raises:
-        InvalidExpression: It has something that is not among the known.
-    """
+    """Refuse a node that has parts other than the known ones."""
     for name, value in node.args.items():
         if name not in known and value not in (None, False, []):
             raise refusal(node)
@@ -102,11 +90,7 @@ def chain(node: exp.Expr) -> list[exp.Expr]:
 
 
 def names_of(node: exp.Expr) -> list[str]:
-    """`a.b.c`, however the parser took it apart.
-
-    Raises:
-        InvalidExpression: It is no such name.
-    """
+    """The parts of a dotted name such as `a.b.c`."""
     if node.key == "dot":
         last = part(node, "expression")
         if last.key != "identifier":
@@ -123,11 +107,7 @@ def names_of(node: exp.Expr) -> list[str]:
 
 
 def type_of(node: exp.Expr) -> Type:
-    """The type that a CAST names.
-
-    Raises:
-        InvalidExpression: It is none that values can be cast to.
-    """
+    """The type of a CAST."""
     name = str(getattr(part(node, "this"), "value", part(node, "this")))
     parameters = [p.name for p in node.args.get("expressions") or ()]
     if name == "DECIMAL" and all(p.isascii() and p.isdigit() for p in parameters):
@@ -143,7 +123,7 @@ def type_of(node: exp.Expr) -> Type:
 
 
 def refusal(node: exp.Expr) -> InvalidExpression:
-    """The error that a construct which is not understood ends with."""
+    """The error for a construct that is not supported."""
     from sqlglot import exp
 
     shown = _shown(node)
@@ -171,6 +151,6 @@ def _shown(node: exp.Expr) -> str:
 
     try:
         text = node.sql("databricks", comments=False, unsupported_level=ErrorLevel.IGNORE)
-    except Exception:  # noqa: BLE001  a message must not fail for want of a fine example
+    except Exception:  # noqa: BLE001  the message must not fail
         text = node.key.upper()
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -1,23 +1,25 @@
-"""What a condition on a column implies for the values that are derived from it.
+"""The condition on a derived partition value that a condition on its source column implies.
 
-A projection is inclusive: wherever the condition is true of a row, the projection is true of the
-row's derived value. So a file whose derived values cannot satisfy the projection has no matching
-row, whether or not it has statistics of the column itself. Where nothing can be concluded there is
-no projection, which is None.
+A projection is inclusive: where the condition is true of a row, the projection is true of the row's
+derived value. So a file whose derived values cannot satisfy the projection has no matching row. It
+is None where nothing follows. Conditions on the date or year of a moment become ranges first, for
+which statistics and partitions exist: `CAST(ts AS DATE) = '2026-01-01'` is a range of `ts`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lakeward.model.bucket import scaled, unscaled
-from lakeward.model.civil import DAY
+from lakeward.model.calendar import DAY, first_of_year
 from lakeward.model.definition import Definition
 from lakeward.model.derived import Derived
 from lakeward.model.expressions.nodes import (
     And,
+    Call,
+    Cast,
     Column,
     Compare,
     Comparison,
@@ -29,7 +31,6 @@ from lakeward.model.expressions.nodes import (
     Not,
     Or,
 )
-from lakeward.model.expressions.periods import by_ranges
 from lakeward.model.expressions.prune import affirmed, prefix
 from lakeward.model.transform import DATE, STRING, TIMES, Rules
 from lakeward.model.types import Decimal, Field, Primitive
@@ -37,13 +38,13 @@ from lakeward.model.values import Value
 
 _DISCRETE: Final = frozenset({"int8", "int16", "int32", "int64", "date"})
 _DIGITS: Final = ("0", ":")
-"""Texts of years of four digits lie between these two."""
+"""Texts that begin with a digit are between these two."""
 
 
 def implied(where: Expression, definition: Definition) -> Expression:
-    """The condition together with all that it implies for derived values, to prune files by.
+    """The condition and all that it implies for derived values, to prune files by.
 
-    It is true of the same rows as the condition, but some of what it speaks of are no columns.
+    It is true of the same rows, but some of its fields are hidden partition values.
     """
     where = by_ranges(where)
     projections = [_Projection.of(i, d, definition) for i, d in definition.derived.items()]
@@ -52,14 +53,7 @@ def implied(where: Expression, definition: Definition) -> Expression:
 
 
 def project(where: Expression, derived: Derived, source: Field, target: Field) -> Expression | None:
-    """The strictest condition on a derived value that follows from a condition, or None.
-
-    Args:
-        where: A condition, bound to the schema.
-        derived: How the value follows from a column.
-        source: The column.
-        target: The field of the derived value.
-    """
+    """The strictest condition on `target`, derived from column `source`, that `where` implies."""
     return _Projection(derived, source, target).of_condition(where)
 
 
@@ -84,9 +78,9 @@ class _Projection:
             case Literal(value) as literal:
                 return None if value is True else literal
             case Compare(op, Column() as column, Literal(value)) if self._is_source(column):
-                return None if value is None else self._or_strange(self._compared(op, value))
+                return None if value is None else self._or_foreign_text(self._compared(op, value))
             case In(Column() as column, values) if self._is_source(column):
-                return self._or_strange(self._among([v.value for v in values]))
+                return self._or_foreign_text(self._among([v.value for v in values]))
             case Like(Column() as column, pattern, ignore_case) if self._is_source(column):
                 return self._like("" if ignore_case else prefix(pattern))
             case IsNull(Column() as column) if self._is_source(column):
@@ -94,7 +88,7 @@ class _Projection:
             case Not(
                 IsNull(Column() as column) | In(Column() as column) | Like(Column() as column)
             ):
-                return self._there() if self._is_source(column) else None
+                return self._is_not_null() if self._is_source(column) else None
             case _:
                 return None
 
@@ -103,39 +97,39 @@ class _Projection:
 
     def _compared(self, op: Comparison, value: Value) -> Expression:
         if op == "!=":
-            return self._there()
+            return self._is_not_null()
         if op == "=":
             return self._among([value])
         if not self.derived.transform.is_ordered:
-            return self._there()
+            return self._is_not_null()
         if self.derived.transform.name == "identity":
             return self._target(op, value)
         if op == "<" and self._is_short(value):
-            # What is cut is not above what it was cut from, and the bound itself loses nothing.
+            # A truncated value is not above the original, and the bound itself is not truncated.
             return self._target("<", value)
         below = op in ("<", "<=")
         step = {"<": -1, ">": 1}.get(op, 0)
-        return self._bound(value, step, below=below) or self._there()
+        return self._bound(value, step, below=below) or self._is_not_null()
 
     def _among(self, values: list[Value]) -> Expression:
-        """The derived value of one of some values."""
+        """The derived value is that of one of some values."""
         if self._slack():
             low, high = min(values, key=_number), max(values, key=_number)
             bounds = (self._bound(low, 0, below=False), self._bound(high, 0, below=True))
-            return _all(bounds) or self._there()
+            return _all(bounds) or self._is_not_null()
         found: dict[Value, None] = {}
         for value in values:
             try:
                 found[self._derived(value)] = None
             except (ArithmeticError, ValueError):
-                return self._there()
+                return self._is_not_null()
         literals = tuple(Literal(v, self.target.type) for v in found)
         if len(literals) > 1:
             return In(Column(self.target), literals)
         return Compare("=", Column(self.target), literals[0])
 
     def _bound(self, value: Value, step: int, *, below: bool) -> Expression | None:
-        """Not above, or not below, the derived value of the value that is a step away."""
+        """The derived value is not above, or not below, that of the value a step away."""
         slack = self._slack()
         moved = self._moved(value, step + (slack if below else -slack))
         try:
@@ -144,11 +138,11 @@ class _Projection:
             return None
         return self._target("<=" if below else ">=", found)
 
-    def _or_strange(self, condition: Expression) -> Expression:
-        """The condition, or a text of a time as we would never write it.
+    def _or_foreign_text(self, condition: Expression) -> Expression:
+        """The condition, or a text of a time in a form that we never write.
 
-        Spark spells years that have not four digits with a sign, and so out of order; delta-rs
-        reads the pattern of a date differently and writes the pattern itself.
+        Spark writes years without four digits with a sign, which breaks the order; delta-rs writes
+        the pattern of the format itself.
         """
         if self.derived.utc or self.derived.transform.name not in TIMES:
             return condition
@@ -160,7 +154,7 @@ class _Projection:
     def _like(self, start: str) -> Expression:
         transform = self.derived.transform
         if self.source.type != STRING or not transform.is_ordered or not start:
-            return self._there()
+            return self._is_not_null()
         if transform.width is not None and len(start) >= transform.width:
             return self._target("=", start[: transform.width])
         quoted = "".join("\\" + c if c in "%_\\" else c for c in start)
@@ -170,7 +164,7 @@ class _Projection:
         found = self._derived(None)
         return IsNull(Column(self.target)) if found is None else self._target("=", found)
 
-    def _there(self) -> Expression:
+    def _is_not_null(self) -> Expression:
         return Not(IsNull(Column(self.target)))
 
     def _target(self, op: Comparison, value: Value) -> Expression:
@@ -180,7 +174,7 @@ class _Projection:
         return self.derived.transform.apply(self.source.type, value)
 
     def _moved(self, value: Value, steps: int) -> Value:
-        """The value some of its smallest steps away, where it has such; else the value itself."""
+        """The value moved by some of its smallest steps, if its type has such."""
         kind = self.source.type
         if not steps or value is None:
             return value
@@ -194,11 +188,10 @@ class _Projection:
         return isinstance(value, str) and self.source.type == STRING and len(value) <= (width or 0)
 
     def _slack(self) -> int:
-        """How far off a value may be because it was found in some zone other than UTC.
+        """How far off a value may be because it was computed in a zone other than UTC.
 
-        No zone is a day away from UTC, and none ever skipped more than a day. Spark looks at a
-        date or at a moment without a zone as it is, but for the texts, which it makes by way of a
-        moment with one.
+        No zone is more than a day off. Spark takes dates and moments without a zone as they are,
+        except for texts, which it computes from a moment with a zone.
         """
         transform = self.derived.transform
         if self.derived.utc or transform.rules is Rules.ICEBERG or transform.name not in TIMES:
@@ -223,3 +216,58 @@ def _any(terms: list[Expression | None]) -> Expression | None:
 
 def _number(value: Value) -> int:
     return int(value or 0)
+
+
+def by_ranges(expression: Expression) -> Expression:
+    """The condition with dates and years of columns as ranges of the columns."""
+    match expression:
+        case And(terms) | Or(terms):
+            found = tuple(by_ranges(term) for term in terms)
+            same = all(a is b for a, b in zip(found, terms, strict=True))
+            return expression if same else replace(expression, terms=found)
+        case Not(operand):
+            inner = by_ranges(operand)
+            return expression if inner is operand else Not(inner)
+        case Compare(op, left, Literal(value)) if value is not None:
+            return _range(op, left, value) or expression
+        case In(operand, values):
+            ranges = [_range("=", operand, v.value) for v in values]
+            known = [r for r in ranges if r is not None]
+            return Or(tuple(known)) if len(known) == len(values) else expression
+        case _:
+            return expression
+
+
+def _range(op: Comparison, operand: Expression, value: Value) -> Expression | None:
+    match operand:
+        case Cast(Column() as column, kind) if kind == DATE and _is_moment(column):
+            first, after = _start(column, int(value or 0)), _start(column, int(value or 0) + 1)
+        case Call("year", (Column() as column,)) if _is_moment(column) or column.type == DATE:
+            year = int(value or 0)
+            first = _start(column, first_of_year(year))
+            after = _start(column, first_of_year(year + 1))
+        case _:
+            return None
+    match op:
+        case "=":
+            return And((Compare(">=", column, first), Compare("<", column, after)))
+        case "!=":
+            return Or((Compare("<", column, first), Compare(">=", column, after)))
+        case "<":
+            return Compare("<", column, first)
+        case "<=":
+            return Compare("<", column, after)
+        case ">":
+            return Compare(">=", column, after)
+        case ">=":
+            return Compare(">=", column, first)
+        case _:
+            return None
+
+
+def _is_moment(column: Column) -> bool:
+    return isinstance(column.type, Primitive) and column.type.name.startswith("timestamp")
+
+
+def _start(column: Column, day: int) -> Literal:
+    return Literal(day if column.type == DATE else day * DAY, column.type)

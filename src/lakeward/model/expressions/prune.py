@@ -1,8 +1,7 @@
-"""What statistics tell about a file: that no row can match, or that all do.
+"""Whether, by its statistics, no row of a file can match a condition, or all rows do.
 
-Everything here errs on the side of reading. Bounds are outer bounds: no value lies outside, but the
-bounds themselves need not occur (strings are cut, timestamps rounded outward), so nothing is
-concluded from a bound being reached.
+In doubt a file is read. Bounds are outer bounds: no value is outside, but the bounds need not occur
+(strings are truncated, timestamps rounded outward), so a reached bound proves nothing.
 """
 
 from __future__ import annotations
@@ -38,14 +37,7 @@ Range: TypeAlias = tuple[int | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is known of a column's values in a file; None is not known.
-
-    Attributes:
-        minimum: No value is smaller; in the neutral spelling.
-        maximum: No value is larger.
-        nulls: How many values are missing.
-        rows: How many rows the file has.
-    """
+    """Neutral outer bounds and null count of a column in a file, and its rows; None is unknown."""
 
     minimum: Value = None
     maximum: Value = None
@@ -57,12 +49,7 @@ BoundsOf: TypeAlias = Callable[[int], Bounds | None]
 
 
 def may_match(expression: Expression, bounds_of: BoundsOf) -> bool:
-    """Whether a file with these bounds can hold a row for which the expression is true.
-
-    Args:
-        expression: A condition.
-        bounds_of: The bounds of a field, by its id, as far as they are known.
-    """
+    """Whether a file with these bounds, by field id, may have a row where the condition is true."""
     match affirmed(expression):
         case And(terms):
             return all(may_match(term, bounds_of) for term in terms)
@@ -90,12 +77,7 @@ def may_match(expression: Expression, bounds_of: BoundsOf) -> bool:
 
 
 def always_matches(expression: Expression, bounds_of: BoundsOf) -> bool:
-    """Whether the expression is true for every row of a file with these bounds.
-
-    Args:
-        expression: A condition.
-        bounds_of: The bounds of a field, by its id, as far as they are known.
-    """
+    """Whether the condition is true for every row of a file with these bounds, by field id."""
     match affirmed(expression):
         case And(terms):
             return all(always_matches(term, bounds_of) for term in terms)
@@ -123,10 +105,10 @@ def always_matches(expression: Expression, bounds_of: BoundsOf) -> bool:
 
 
 def key_ranges(expression: Expression) -> dict[int, Range]:
-    """Per indexed field, the order keys that a file must reach to hold a matching row.
+    """Per indexed field, the range of order keys that a file with a matching row must meet.
 
-    Every file with a matching row has `min_key <= high` and `max_key >= low`. A range whose low is
-    above its high says that no file has one.
+    Every such file has `min_key <= high` and `max_key >= low`. A range whose low is above its high
+    means that no file has one.
     """
     match affirmed(expression):
         case And(terms):
@@ -155,7 +137,7 @@ def key_ranges(expression: Expression) -> dict[int, Range]:
 
 
 def affirmed(expression: Expression) -> Expression:
-    """An expression that is true for the same rows, with any leading NOT moved inward."""
+    """An expression that is true for the same rows, with a leading NOT moved inward."""
     match expression:
         case Not(Not(operand)):
             return affirmed(operand)
@@ -178,7 +160,7 @@ def affirmed(expression: Expression) -> Expression:
 
 
 def prefix(pattern: str) -> str:
-    """What every string that fits the pattern of a LIKE starts with."""
+    """The common prefix of all strings that match a LIKE pattern."""
     out = []
     characters = iter(pattern)
     for character in characters:
@@ -205,11 +187,11 @@ _WIDENED: Final[dict[str, frozenset[str]]] = {
     "int16": frozenset({"int32", "int64"}),
     "int32": frozenset({"int64"}),
 }
-"""Casts that change neither a value nor its neutral spelling."""
+"""Casts that change neither a value nor its neutral form."""
 
 
 def _column(expression: Expression) -> Column | None:
-    """The column that is compared, seen through casts that change nothing."""
+    """The column of an expression, if it is one, or a cast of one that changes nothing."""
     match expression:
         case Column():
             return expression
@@ -232,7 +214,7 @@ def _known(expression: Expression, bounds_of: BoundsOf) -> Bounds | None:
     if bounds is None or found is None:
         return None
     unordered = _is_nan(bounds.minimum) or _is_nan(bounds.maximum)
-    # Writers disagree whether a member of a missing struct counts as a null.
+    # Writers disagree whether a member of a null struct is a null.
     nulls = None if found.path else bounds.nulls
     return Bounds(
         None if unordered else _ordered(found.type, bounds.minimum),
@@ -293,7 +275,7 @@ def _surely_compares(op: Comparison, known: Bounds, literal: Literal) -> bool:
     value: Any = _ordered(literal.type, literal.value)
     low: Any = known.minimum
     high: Any = known.maximum
-    # Not every writer leaves the bounds out when there is a NaN, which is above all numbers.
+    # Some writers have bounds in spite of a NaN, which is above all numbers.
     capped = high is not None and not isinstance(high, float)
     match op:
         case "<":

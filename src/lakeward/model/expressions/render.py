@@ -1,7 +1,7 @@
-"""Bound expressions as SQL text: for people and Spark, and for DataFusion.
+"""Bound expressions as SQL text, for Spark and for DataFusion.
 
-The text is made of the tree alone, every name and literal quoted, so nothing that a user wrote
-reaches an engine unread. Parsing what `render` gives yields an expression of the same meaning.
+The text is made from the tree, with every name and literal quoted, so that no text of a user
+reaches an engine unparsed. Parsing the text of `render` gives an equivalent expression.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from lakeward.model.values import from_neutral
 
 
 def render(expression: Expression) -> str:
-    """The expression as Spark SQL, for people and for properties of the table."""
+    """The expression as Spark SQL, also for users and table properties."""
     return _SPARK.write(expression)
 
 
 def to_sql(expression: Expression) -> str:
-    """The expression as DataFusion SQL, over columns of the bound names."""
+    """The expression as DataFusion SQL."""
     return _DATAFUSION.write(expression)
 
 
-# How tightly an operator binds; what binds less than its place asks for gets parentheses.
+# Precedence of operators; an operand of lower precedence than required gets parentheses.
 _OR: Final = 1
 _AND: Final = 2
 _NOT: Final = 3
@@ -58,7 +58,7 @@ _SIGNS: Final = {"!=": "<>", "<=>": "="}
 
 
 class _Dialect:
-    """What is the same in every SQL."""
+    """SQL that both dialects share."""
 
     functions: ClassVar[dict[str, str]] = {}
     types: ClassVar[dict[str, str]]
@@ -267,7 +267,7 @@ class _DataFusion(_Dialect):
             case Not(In(_, (Literal(float(), _), *_)) as several):
                 return f"NOT ({self.write(several)})", _NOT
             case Compare("<=>", left, right):
-                # The engine reads all that follows as the right side.
+                # DataFusion takes everything that follows as the right side.
                 text = f"{self.write(left, _SUM)} IS NOT DISTINCT FROM {self.write(right, _SUM)}"
                 return f"({text})", _ATOM
             case Cast(operand, kind) if isinstance(operand.type, Decimal):
@@ -276,14 +276,14 @@ class _DataFusion(_Dialect):
                 return super()._write(expression)
 
     def _rounded(self, operand: Expression, source: Decimal, target: Type) -> str:
-        """A decimal before a cast that drops digits, which the engine moves to the other side."""
+        """A decimal before a cast that drops digits, which DataFusion would reorder."""
         text = self.write(operand)
         if isinstance(target, Decimal):
             return f"round({text}, {target.scale})" if target.scale < source.scale else text
         return f"trunc({text})" if str(target).startswith("int") else text
 
     def _floating(self, op: str, left: Expression, value: float) -> tuple[str, int]:
-        """A comparison that names NaN: statistics leave it out, and the engine trusts them."""
+        """A comparison that handles NaN, which statistics omit although the engine uses them."""
         subject, nan = self.write(left, _SUM), f"isnan({self.write(left)})"
         if math.isnan(value):
             return self._with_nan(op, subject, nan)

@@ -1,4 +1,4 @@
-"""What a merge does with rows: clauses as a user writes them, checked for their shape."""
+"""The clauses of a merge, as users write them, checked."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class When:
 
 ActionOrWhen: TypeAlias = Action | When
 Actions: TypeAlias = ActionOrWhen | Sequence[ActionOrWhen] | None
-"""What becomes of rows: nothing, one action, or several of which the first that holds counts."""
+"""No action, one, or several, of which the first whose condition is true applies."""
 
 
 class Does(StrEnum):
-    """What a clause does to a row."""
+    """The effect of a clause on a row."""
 
     UPDATE = "update"
     INSERT = "insert"
@@ -42,13 +42,7 @@ class Does(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One clause.
-
-    Attributes:
-        does: What it does.
-        condition: For which rows; None for all.
-        values: Expressions by column; None for all columns that the data has.
-    """
+    """One clause; without a condition it applies to all rows, without values to all columns."""
 
     does: Does
     condition: str | None = None
@@ -57,13 +51,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Clauses:
-    """All that a merge does; in each of the three, the first clause that holds counts.
-
-    Attributes:
-        matched: To rows of the table that have a partner in the data.
-        not_matched: With rows of the data that have none in the table.
-        not_matched_by_source: To rows of the table that have none.
-    """
+    """All clauses of a merge; of each kind, the first whose condition is true applies."""
 
     matched: tuple[Clause, ...]
     not_matched: tuple[Clause, ...]
@@ -71,12 +59,7 @@ class Clauses:
 
     @classmethod
     def of(cls, matched: Actions, not_matched: Actions, not_matched_by_source: Actions) -> Clauses:
-        """The clauses that a user means.
-
-        Raises:
-            InvalidInput: An action that there is none of, one that is never reached, or none at
-                all.
-        """
+        """The clauses from a user's arguments, checked."""
         found = cls(
             _clauses("matched", matched),
             _clauses("not_matched", not_matched),
@@ -90,11 +73,7 @@ class Clauses:
 
 
 def key_names(on: str | Sequence[str], known: Collection[str]) -> list[str] | None:
-    """The key's columns, where `on` names some; None where it is a condition.
-
-    Raises:
-        InvalidInput: It names none.
-    """
+    """The key's columns, where `on` names some; None where it is a condition."""
     if isinstance(on, str):
         plain = on in known or not any(c in on for c in "=<>() ")
         return [on] if plain else None

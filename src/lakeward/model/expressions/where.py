@@ -1,7 +1,8 @@
-"""Text to expression: SQL as people write it, parsed, bound to a schema and checked.
+"""SQL text to a bound expression: parsed, bound to a schema and checked.
 
-The text is only ever read. It is never pasted into a statement; engines get what
-`lakeward.model.expressions.render` or the engine itself makes of the bound tree.
+The text never becomes part of a statement: engines get what `render` or the engine makes of the
+bound tree. A construct without a handler is refused, down to options of known ones, so that no part
+of a text is silently dropped.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lakeward.errors import InvalidExpression
-from lakeward.model.expressions.assign import assign
-from lakeward.model.expressions.bind import bind, bind_value
-from lakeward.model.expressions.binder import Names, condition
-from lakeward.model.expressions.nodes import Expression
+from lakeward.model.expressions import bind_conditions, bind_values, parsed
+from lakeward.model.expressions.binder import Binder, Names, condition
+from lakeward.model.expressions.functions import assign
+from lakeward.model.expressions.names import resolve
+from lakeward.model.expressions.nodes import Expression, cost
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.tokenizer_core import Token
 
+MAX_COST: Final = 1_000_000
+_HANDLERS: Final = {**bind_values.HANDLERS, **bind_conditions.HANDLERS}
 MAX_LENGTH: Final = 100_000
 MAX_NESTING: Final = 32
 _SHOWN: Final = 1000
@@ -33,31 +37,36 @@ _PREFIXES: Final = frozenset({"NOT", "DASH", "PLUS", "TILDE"})
 
 
 def parse(text: str, schema: Schema) -> Expression:
-    """The boolean expression that the text means for a table of this schema.
+    """The boolean expression of a text, for a table of this schema.
 
-    Raises:
-        InvalidExpression: It does not parse, names what is not there, or does not fit together;
-            `expression` is the text and `column` the name in question, if there is one.
+    An `InvalidExpression` has the text as `expression`, and the name in question as `column`.
     """
     return _read(text, partial(bind, schema=schema))
 
 
 def parse_condition(text: str, names: Names) -> Expression:
-    """The boolean expression that the text means where columns have these names.
-
-    Raises:
-        InvalidExpression: As `parse` does.
-    """
+    """The boolean expression of a text, with a function that finds columns."""
     return _read(text, lambda tree: condition(bind_value(tree, names)))
 
 
 def parse_value(text: str, names: Names, field: Field) -> Expression:
-    """The expression that gives a column its value, of the column's type.
-
-    Raises:
-        InvalidExpression: As `parse` does, or values of its type do not fit the column.
-    """
+    """The expression of a value for a column, of the column's type."""
     return _read(text, lambda tree: assign(bind_value(tree, names), field))
+
+
+def bind(tree: exp.Expr, schema: Schema) -> Expression:
+    """The boolean expression of a parsed condition."""
+    return condition(bind_value(tree, partial(resolve, schema=schema)))
+
+
+def bind_value(tree: exp.Expr, names: Names) -> Expression:
+    """The expression of a parsed text, of any type."""
+    parsed.check_depth(tree)
+    found = Binder(names, _HANDLERS).bind(tree)
+    if cost(found) > MAX_COST:
+        what = "The expression is too complicated."
+        raise InvalidExpression(what, hint="Use IN or split it.")
+    return found
 
 
 def _read(text: str, bound: Callable[[exp.Expr], Expression]) -> Expression:
@@ -81,7 +90,7 @@ def _tree(text: str) -> exp.Expr:
     if len(text) > MAX_LENGTH:
         what = f"The expression has {len(text)} characters; at most {MAX_LENGTH} are allowed."
         raise InvalidExpression(what)
-    # The parser takes long to import, and most commands never need it.
+    # The parser is slow to import, and most commands do not need it.
     import sqlglot
     from sqlglot import exp
 
@@ -106,7 +115,7 @@ def _tree(text: str) -> exp.Expr:
 
 
 def _with_quotes(tokens: list[Token], text: str) -> list[Token]:
-    """The tokens with `'it''s'` as one string, as standard SQL has it; the dialect sees two."""
+    """The tokens with `'it''s'` as one string, as in standard SQL; the dialect has two."""
     out: list[Token] = []
     for token in tokens:
         last = out[-1] if out else token
@@ -120,7 +129,7 @@ def _with_quotes(tokens: list[Token], text: str) -> list[Token]:
 
 
 def _check_nesting(tokens: list[Token]) -> None:
-    """Stops what would exhaust the parser's stack, which is not always Python's."""
+    """Refuse nesting that would exhaust the parser's native stack."""
     depth = run = 0
     for token in tokens:
         name = token.token_type.name

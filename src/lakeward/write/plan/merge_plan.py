@@ -14,8 +14,8 @@ from lakeward.engines.arrow.keys import KeyIndex, picked
 from lakeward.engines.arrow.values import python_rows
 from lakeward.errors import ConstraintViolation, InvalidExpression, InvalidInput, SchemaMismatch
 from lakeward.model.expressions.coercion import comparable
+from lakeward.model.expressions.names import SOURCE, TARGET, Sides, source_name, sources, targets
 from lakeward.model.expressions.nodes import Column, Compare, Expression, conjuncts
-from lakeward.model.expressions.sides import SOURCE, TARGET, Sides, source_name, sources, targets
 from lakeward.model.expressions.when import Clause, Clauses, Does, key_names
 from lakeward.model.expressions.where import parse_condition
 from lakeward.model.schema import Schema

@@ -18,6 +18,7 @@ from lakeward.engines.arrow.spill import Spill
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments
 from lakeward.model.expressions.coercion import one_of
+from lakeward.model.expressions.names import SOURCE, Sides, source_name, sources, targets
 from lakeward.model.expressions.nodes import (
     And,
     Column,
@@ -27,7 +28,6 @@ from lakeward.model.expressions.nodes import (
     Or,
     conjuncts,
 )
-from lakeward.model.expressions.sides import SOURCE, Sides, source_name, sources, targets
 from lakeward.model.expressions.when import Does
 from lakeward.model.expressions.where import parse, parse_value
 from lakeward.model.file import DataFile

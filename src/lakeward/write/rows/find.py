@@ -13,8 +13,8 @@ from lakeward.engines.arrow.expression import Mask, computed, holds
 from lakeward.engines.arrow.keys import KeyIndex, Pairs, Positions, picked
 from lakeward.engines.arrow.values import python_rows
 from lakeward.errors import ConstraintViolation
+from lakeward.model.expressions.names import source_name, sources, targets
 from lakeward.model.expressions.nodes import Expression
-from lakeward.model.expressions.sides import source_name, sources, targets
 from lakeward.model.expressions.when import Does
 from lakeward.write.plan.row_plan import BoundClause, RowPlan
 

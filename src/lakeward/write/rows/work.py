@@ -21,8 +21,8 @@ from lakeward.engines.arrow.row_groups import POSITION
 from lakeward.errors import UnsupportedFeature
 from lakeward.formats.delta.mapping import needs_engine
 from lakeward.model.definition import Definition
+from lakeward.model.expressions.names import targets
 from lakeward.model.expressions.nodes import Expression, Or
-from lakeward.model.expressions.sides import targets
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.read.plan import file_always_matches
 from lakeward.read.scan import read_files
