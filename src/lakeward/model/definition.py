@@ -16,22 +16,30 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Definition:
-    """The definition of a table in a range of versions."""
+    """The definition of a table in a range of versions.
+
+    Attributes:
+        schema: The columns.
+        partition_by: Ids of the partition values, in order: of columns, or of `derived`.
+        properties: Set by users.
+        constraints: Check expressions by name.
+        protocol: What the format demands of readers and writers, by its own names.
+        created_ms: When the table was created.
+        comment: A description for users.
+        derived: By id, values that are computed from a column: generated columns (positive ids) and
+            hidden partition values (negative ids, no columns).
+        whole_files: Whether data files contain the partition columns, too.
+    """
 
     schema: Schema
     partition_by: tuple[int, ...] = ()
-    """Ids of the partition values, in order: of columns, or of `derived`."""
     properties: Mapping[str, str] = field(default_factory=dict)
     constraints: Mapping[str, str] = field(default_factory=dict)
-    """Check expressions by name."""
     protocol: Mapping[str, Any] = field(default_factory=dict)
-    """What the format demands of readers and writers, by its own names."""
     created_ms: int | None = None
     comment: str | None = None
     derived: Mapping[int, Derived] = field(default_factory=dict)
-    """By id: generated columns (positive ids) and hidden partition values (negative ids)."""
     whole_files: bool = False
-    """Whether data files contain the partition columns."""
     _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

@@ -126,7 +126,18 @@ class LockWait:
 
 @dataclass(frozen=True, slots=True)
 class TableLock:
-    """A locked table: its holder, the time left of the holder's lease, and the queue."""
+    """A locked table.
+
+    Attributes:
+        table: Its name.
+        mode: Shared for reading, or exclusive for writing.
+        transaction_id: The transaction that holds the lock.
+        actor: The user of that transaction.
+        process: Its host and process id.
+        since: When it got the lock.
+        lease_left: How long the lock stays if the process died; a live one renews it.
+        waiters: The transactions that wait for the table, in order.
+    """
 
     table: str
     mode: LockMode

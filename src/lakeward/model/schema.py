@@ -120,7 +120,7 @@ class Schema:
         }
 
     def field(self, name: str) -> Field:
-        """The top-level field of this name."""
+        """The top-level field of this name; a KeyError if there is none."""
         return self.by_name[name]
 
     def walk(self) -> Iterator[Field]:

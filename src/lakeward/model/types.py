@@ -98,9 +98,15 @@ Type: TypeAlias = Primitive | Decimal | Struct | ListOf | MapOf
 class Field:
     """A column or a part of one.
 
-    The id never changes and is never reused. The default is written where data lacks the column.
-    `indexed` fields have a row for every file in the statistics index. `metadata` is the format's
-    own, stored as it is.
+    Attributes:
+        id: Never changes, and is never reused within a table.
+        name: The name that users see.
+        type: Its type.
+        nullable: Whether a value may be null.
+        comment: A description for users.
+        default: Written where data lacks the column; in the neutral JSON form of values.
+        indexed: Whether every file of the table has a row for this field in the statistics index.
+        metadata: The format's own data about the field, stored as it is.
     """
 
     id: int
