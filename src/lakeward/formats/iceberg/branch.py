@@ -46,8 +46,7 @@ def first_document(base: Document, place: str, *, optional: bool) -> Document:
 
     With `optional`, columns that require a value accept nulls.
     """
-    current = base.current
-    number = None if current is None else current["snapshot-id"]
+    current, number = base.current, base.current_id
     metadata = f"{place}/{METADATA_DIRECTORY}"
     own = {"write.data.path": f"{place}/data", "write.metadata.path": metadata}
     refs: dict[str, Any] = {}

@@ -61,6 +61,11 @@ class Document:
         return int(self.body.get("last-sequence-number", 0))
 
     @property
+    def current_id(self) -> int | None:
+        """Id of the current snapshot."""
+        return None if self.current is None else int(self.current["snapshot-id"])
+
+    @property
     def updated_ms(self) -> int:
         """When it was written, by its writer's clock."""
         return int(self.body["last-updated-ms"])

@@ -87,7 +87,7 @@ class MovedTables:
         for key in _PLACES:
             if key in body:
                 body[key] = [self._statistics(s) for s in body[key] or ()]
-        current = None if found.current is None else found.current["snapshot-id"]
+        current = found.current_id
         snapshots = [
             self._snapshot(s, is_current=s["snapshot-id"] == current)
             for s in orjson.loads(b"[%s]" % found.snapshots)

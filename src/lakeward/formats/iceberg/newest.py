@@ -124,7 +124,7 @@ class Candidates:
             return created_of(document).get("transaction_id")
         before = _name(str(orjson.loads(document.metadata_log[-1]).get("metadata-file", "")))
         with suppress(CorruptTable):
-            if _current_id(self.document(before)) == _current_id(document):
+            if self.document(before).current_id == document.current_id:
                 # A lake's commit always brings a snapshot.
                 return None
         return transaction_of(document.current)
@@ -162,10 +162,6 @@ def _following(number: int, names: Collection[str]) -> list[int]:
         out.append(number)
         number += 1
     return out
-
-
-def _current_id(document: Document) -> int | None:
-    return None if document.current is None else int(document.current["snapshot-id"])
 
 
 def _name(location: str) -> str:

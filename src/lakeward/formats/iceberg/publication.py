@@ -65,10 +65,6 @@ class Place:
     read: Callable[[str], bytes]
     entries: Callable[[Any], list[Any]]
 
-    def full(self, file: DataFile) -> str:
-        """A data file's full path, as its manifest has it."""
-        return full_path(file, self.location)
-
 
 def full_path(file: DataFile, location: str) -> str:
     """The full path of a data file of a table, as its manifest has it."""
@@ -147,14 +143,14 @@ class _Writing:
         if self._commit.added:
             spec = specs_of(document.body)[document.body["default-spec-id"]]
             new = [
-                api.data_file(f, self._definition, self._place.full(f), spec)
+                api.data_file(f, self._definition, full_path(f, self._place.location), spec)
                 for f in self._commit.added
             ]
             kept.append(self._put_manifest(added=new))
         self.out.manifests = [api.with_sequence(m, sequence) for m in kept]
         for entries in self.out.entries.values():
             api.with_sequences(entries, sequence)
-        parent = None if document.current is None else document.current["snapshot-id"]
+        parent = document.current_id
         location = f"{self._directory}/snap-{self._id}-{self._commit.info.transaction_id}.avro"
         data = api.list_bytes(
             location,
@@ -178,7 +174,10 @@ class _Writing:
     def _without_removed(
         self, manifests: Sequence[Any], sequences: Mapping[int, int | None]
     ) -> list[Any]:
-        gone = {self._place.full(f.file): sequences.get(f.added) for f in self._commit.removed}
+        gone = {
+            full_path(f.file, self._place.location): sequences.get(f.added)
+            for f in self._commit.removed
+        }
         out: list[Any] = []
         for manifest in manifests:
             if not gone or not is_data(manifest) or not _may_hold(manifest, gone.values()):

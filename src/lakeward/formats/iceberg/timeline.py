@@ -35,7 +35,7 @@ def timeline(document: Document) -> list[Stop]:
     """The states that the document has, oldest first. Raises `CorruptTable`."""
     known = document.all_snapshots()
     logged = [(n, at_ms) for n, at_ms in _logged(document) if n in known]
-    current = _id(document)
+    current = document.current_id
     if not logged or logged[-1][0] != current:
         return [_stop(s) for s in ancestors(document, current)]
     first = [_stop(s) for s in ancestors(document, logged[0][0])]
@@ -50,16 +50,16 @@ def timeline(document: Document) -> list[Stop]:
 def since(document: Document, known: Document) -> list[Stop]:
     """The states after the current one of the document `known`, oldest first."""
     before, after = timeline(known), timeline(document)
-    if _id(document) is None:
-        return [] if _id(known) is None else [Stop(None, document.updated_ms)]
+    if document.current_id is None:
+        return [] if known.current_id is None else [Stop(None, document.updated_ms)]
     left = {_number(s) for s in after}
     # What was expired meanwhile is in neither.
     shared = [_number(s) for s in before if _number(s) in left]
     if [_number(s) for s in after[: len(shared)]] == shared:
         new = after[len(shared) :]
     else:
-        new = after[_behind(after, _id(known)) :]
-    if new or _id(document) == _id(known):
+        new = after[_behind(after, known.current_id) :]
+    if new or document.current_id == known.current_id:
         return _marked(new, before)
     return [Stop(after[-1].snapshot, document.updated_ms, again=True)]
 
@@ -95,10 +95,6 @@ def _stop(snapshot: dict[str, Any]) -> Stop:
 
 def _number(stop: Stop) -> int | None:
     return None if stop.snapshot is None else int(stop.snapshot["snapshot-id"])
-
-
-def _id(document: Document) -> int | None:
-    return None if document.current is None else int(document.current["snapshot-id"])
 
 
 def _logged(document: Document) -> list[tuple[int, int]]:
