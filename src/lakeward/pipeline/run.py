@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
@@ -58,12 +59,13 @@ def run(
         wait=wait_random_exponential(multiplier=0.1, max=5),
         reraise=True,
     )
-    for attempt in patience:
-        with attempt:
-            progress = Progress(pipeline, attempts=attempt.retry_state.attempt_number)
-            return _attempt(progress, lake, spark, landing, observe)
-    message = "unreachable"
-    raise AssertionError(message)
+    numbers = itertools.count(1)
+
+    def once() -> RunResult:
+        progress = Progress(pipeline, attempts=next(numbers))
+        return _attempt(progress, lake, spark, landing, observe)
+
+    return patience(once)
 
 
 def prepare(pipeline: Declaration, lake: LakeLike) -> list[str]:
@@ -83,8 +85,8 @@ def _attempt(
     landing: str | None,
     observe: Observer | None,
 ) -> RunResult:
-    parts, pipeline = context_of(lake), progress.pipeline
-    found = plan(pipeline, parts, landing)
+    context, pipeline = context_of(lake), progress.pipeline
+    found = plan(pipeline, context, landing)
     progress.planned, progress.notices = found.steps, list(found.notices)
     if not progress.planned:
         seconds = time.monotonic() - progress.began
@@ -96,7 +98,7 @@ def _attempt(
     kept: list[Any] = []
     try:
         with tx:
-            _steps(progress, tx, parts, observe, kept)
+            _steps(progress, tx, context, observe, kept)
             reach("pipeline.written")
             bases = dict(tx.bases)
             tx.on_ratify(lambda session: _record(session, progress, tx))
@@ -105,15 +107,15 @@ def _attempt(
         result = tx.commit()
     except BaseException as error:
         if not isinstance(error, Conflict) or progress.attempts == _ATTEMPTS:
-            _failed(parts, progress, engines, error)
+            _failed(context, progress, engines, error)
         raise
     finally:
         for frame in kept:
             frame.unpersist()
     reach("pipeline.committed")
-    full = bundle.completed(known, parts, result.versions, time.monotonic() - progress.began)
+    full = bundle.completed(known, context, result.versions, time.monotonic() - progress.began)
     row = _row(progress, "ratified", full)
-    path = _keep(parts, row)
+    path = _keep(context, row)
     return RunResult(
         pipeline.name,
         tx.transaction_id,

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pyarrow as pa
 
 from lakeward.errors import InvalidInput, StorageError
-from lakeward.stream.source import Portion, ReadOnce, Source
+from lakeward.stream.source import Files, Portion, ReadOnce
 
 _MAGIC: Final = b"ARROW1"
 
 
-class ArrowFiles(Source):
+class ArrowFiles(Files):
     """Batches of Arrow IPC files, of the file or the stream format, known by their full paths."""
-
-    def __init__(self, paths: Sequence[str | Path]) -> None:
-        self._paths = [Path(p).expanduser().absolute() for p in paths]
 
     def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
         """Continue after the batches that were taken."""
         del schema, table  # batches bring their own
-        known = progress.get("batches", {}) if isinstance(progress, Mapping) else {}
-        self._taken: dict[str, int] = dict(known)
+        self._continue(progress, "batches")
 
     def portions(self) -> Iterator[Portion]:
         """One batch each."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
@@ -11,29 +10,24 @@ import pyarrow as pa
 from lakeward.engines.arrow.json_lines import JsonLines
 from lakeward.errors import InvalidInput, StorageError
 from lakeward.stream.changes import CHANGE_TYPE, SEQUENCE
-from lakeward.stream.source import Portion, ReadOnce, Source
+from lakeward.stream.source import Files, Portion, ReadOnce
 
 _BLOCK: Final = 2**20
 
 
-class JsonFiles(Source):
+class JsonFiles(Files):
     """Lines of files, known by their full paths; a file that has grown is read from its old end."""
-
-    def __init__(self, paths: Sequence[str | Path]) -> None:
-        self._paths = [Path(p).expanduser().absolute() for p in paths]
-        self._offsets: dict[str, int] = {}
 
     def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
         """Continue each file at its recorded offset."""
-        known = progress.get("files", {}) if isinstance(progress, Mapping) else {}
-        self._offsets = dict(known)
+        self._continue(progress, "files")
         self._lines = JsonLines(schema, table)
 
     def portions(self) -> Iterator[Portion]:
         """Whole lines of each file."""
         for path in self._paths:
             name = str(path)
-            begun = self._offsets.get(name, 0)
+            begun = self._taken.get(name, 0)
             try:
                 size = path.stat().st_size
                 if size < begun:
@@ -44,8 +38,8 @@ class JsonFiles(Source):
                     file.seek(begun)
                     for block in _blocks(file):
                         rows = self._table(block, name)
-                        self._offsets[name] = self._offsets.get(name, 0) + len(block)
-                        yield Portion(rows, rows.num_rows, {"files": dict(self._offsets)})
+                        self._taken[name] = self._taken.get(name, 0) + len(block)
+                        yield Portion(rows, rows.num_rows, {"files": dict(self._taken)})
             except OSError as error:
                 what = f"{path} cannot be read: {error.strerror}."
                 raise StorageError(what, path=name) from error
@@ -54,7 +48,7 @@ class JsonFiles(Source):
         try:
             return given(self._lines.table(block))
         except InvalidInput as error:
-            start = self._offsets.get(name, 0)
+            start = self._taken.get(name, 0)
             what = f"{name}, behind byte {start}: {error.what}"
             raise InvalidInput(what, hint=error.hint, path=name, line=error.line) from error
 

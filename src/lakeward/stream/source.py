@@ -7,8 +7,9 @@ rows, and the source continues there the next time, so each row is taken once.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -54,6 +55,19 @@ class Source(ABC):
 
     def close(self) -> None:  # noqa: B027  few need it
         """Close files and connections."""
+
+
+class Files(Source):
+    """Files that are read one after the other, and known by their full paths."""
+
+    def __init__(self, paths: Sequence[str | Path]) -> None:
+        self._paths = [Path(p).expanduser().absolute() for p in paths]
+        self._taken: dict[str, int] = {}
+
+    def _continue(self, progress: Any, unit: str) -> None:
+        """Take over how much of each file was committed, by a position that has it in a unit."""
+        known = progress.get(unit, {}) if isinstance(progress, Mapping) else {}
+        self._taken = dict(known)
 
 
 class ReadOnce(Source):
