@@ -142,7 +142,7 @@ def test_a_builder_keeps_its_own_settings(spark: SparkSession, tmp_path: Path) -
 def test_a_running_session_that_lacks_the_formats_is_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    from lakeward.engines.spark.session import check
+    from lakeward.engines.spark.extra import check
 
     class Bare:
         sparkContext = None  # noqa: N815  as pyspark calls it

@@ -1,6 +1,6 @@
 """Where jars and the way to a Java are kept between sessions.
 
-What appears there appears whole: it is made aside and gets its name when it is finished, so that
+A directory appears there complete: it is made under a temporary name and renamed, so that
 two processes never see each other's halves.
 """
 
@@ -42,13 +42,13 @@ def kept(name: str, make: Callable[[Path], None]) -> Path:
     with _turn(cache / f"{name}.lock"):
         if found.is_dir():
             return found
-        aside = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=cache))
+        unfinished = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=cache))
         try:
-            make(aside)
-            aside.chmod(0o755)
-            aside.rename(found)
+            make(unfinished)
+            unfinished.chmod(0o755)
+            unfinished.rename(found)
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
     return found
 
 

@@ -1,12 +1,16 @@
-"""pyspark where it is installed, and the name of the extra where it is not."""
+"""pyspark where it is installed, and whether a session of it can work on the lake."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-from lakeward.errors import MissingExtra
+from lakeward.errors import InvalidInput, MissingExtra
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def pyspark(module: str = "") -> ModuleType:
@@ -21,6 +25,22 @@ def check_installed() -> None:
     """Find out whether pyspark is there, without loading it."""
     if find_spec("pyspark") is None:
         raise _missing()
+
+
+def check(session: SparkSession) -> None:
+    """Pass when a session can work on tables of both formats."""
+    if not hasattr(session, "sparkContext"):
+        what = f"`spark` must be a session of Spark, not {type(session).__name__}."
+        raise InvalidInput(what, hint="Make one with lakeward.spark.session(lake).")
+    extensions = session.conf.get("spark.sql.extensions", "") or ""
+    missing = [name for name in ("delta", "iceberg") if name not in extensions.lower()]
+    if missing:
+        what = f"This Spark session was started without {' and '.join(missing)}."
+        hint = (
+            "Extensions cannot be added to a running one: stop it, and start it with"
+            " lakeward.spark.session, or from a builder that went through lakeward.spark.configure."
+        )
+        raise InvalidInput(what, hint=hint)
 
 
 def _missing() -> MissingExtra:

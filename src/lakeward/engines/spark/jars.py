@@ -1,7 +1,7 @@
 """The jars that Spark needs for the lake, resolved by coordinates once and kept.
 
 Spark's own resolver fetches them, with whatever repositories and settings the user's machine has,
-in a process of its own; its output is told as progress, and explained when it fails. Sessions get
+in a process of its own; its output is shown as progress, and explained when it fails. Sessions get
 the files, so that none but the first reaches for a registry.
 """
 
@@ -36,8 +36,8 @@ def jars(packages: Sequence[str], settings: Mapping[str, str]) -> list[str]:
     name = f"jars-{sha256(repr((packages, EXCLUDES)).encode()).hexdigest()[:12]}"
 
     def make(directory: Path) -> None:
-        with _Progress() as told, tempfile.TemporaryDirectory(prefix="lakeward-ivy-") as ivy:
-            _resolve(packages, {**chosen, "spark.jars.ivy": ivy}, told)
+        with _Progress() as progress, tempfile.TemporaryDirectory(prefix="lakeward-ivy-") as ivy:
+            _resolve(packages, {**chosen, "spark.jars.ivy": ivy}, progress)
             for jar in (Path(ivy) / "jars").glob("*.jar"):
                 # The temporary directory may be on another disk.
                 (directory / jar.name).write_bytes(jar.read_bytes())
@@ -46,7 +46,7 @@ def jars(packages: Sequence[str], settings: Mapping[str, str]) -> list[str]:
 
 
 def _resolve(
-    packages: Sequence[str], settings: Mapping[str, str], told: Callable[[str], None]
+    packages: Sequence[str], settings: Mapping[str, str], progress: Callable[[str], None]
 ) -> None:
     home = str(Path(str(pyspark().__file__)).parent)
     with tempfile.TemporaryDirectory(prefix="lakeward-") as place:
@@ -80,7 +80,7 @@ def _resolve(
                 heard.append(line.strip())
                 fetched = _FETCHED.match(heard[-1])
                 if fetched is not None:
-                    told(fetched[1])
+                    progress(fetched[1])
     if process.returncode != 0:
         raise _failed(heard)
 

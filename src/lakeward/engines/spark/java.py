@@ -1,8 +1,8 @@
 """A Java that Spark runs on: the user's own where it is suitable, else the one of a wheel.
 
 The wheel's Java lacks a module that Spark's launcher always asks for and never needs, so it is
-started through a directory of our own whose `bin/java` drops that argument. There it is also told
-what the machine trusts.
+started through a directory of our own whose `bin/java` drops that argument. There it also gets
+the certificates that the machine trusts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ done
 exec {java} {trusting}"$@"
 """
 _TRUST: Final = "trust.jks"
-# Whoever names another one later in the arguments is heard.
+# A later argument that names another one wins.
 _TRUSTING: Final = (
     f'-Djavax.net.ssl.trustStore="${{0%/bin/java}}/{_TRUST}"'
     f" -Djavax.net.ssl.trustStorePassword={PASSWORD} "
@@ -93,9 +93,9 @@ def look_at(program: str) -> Java | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    told = done.stderr + done.stdout
-    home = re.search(r"^\s*java\.home = (.+?)\s*$", told, re.MULTILINE)
-    version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", told, re.MULTILINE)
+    output = done.stderr + done.stdout
+    home = re.search(r"^\s*java\.home = (.+?)\s*$", output, re.MULTILINE)
+    version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", output, re.MULTILINE)
     if home is None or version is None:
         return None
     return Java(home[1], int(version[1]))

@@ -32,7 +32,7 @@ class Optimize:
     start: int  # where the name begins in the text
     end: int  # where the text goes on behind it
     where: str | None  # which files are rewritten, as it was written
-    columns: tuple[str, ...]  # by which rows shall lie together
+    columns: tuple[str, ...]  # by which rows are clustered
 
 
 def read_optimize(text: str) -> Optimize | None:
@@ -72,7 +72,7 @@ def _ordered(rest: str) -> tuple[str, tuple[str, ...]]:
     from sqlglot.errors import SqlglotError
 
     try:
-        # As tokens, because the words may stand in a text too.
+        # As tokens, because the words may be part of a text too.
         tokens = list(sqlglot.tokenize(rest, dialect="databricks"))
     except SqlglotError as error:
         what = f"What follows the table cannot be understood: {rest}"

@@ -1,4 +1,4 @@
-"""Values and frames put into a statement where `{name}` stands, as `spark.sql` does."""
+"""Values and frames put into a statement in the place of `{name}`, as `spark.sql` does."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ def with_values(
     session: Any, text: str, values: Mapping[str, Any], named: Callable[[Any], str]
 ) -> str:
     """The text of a statement with values in their places."""
-    if not values:
-        return text
     formatter = pyspark("sql.sql_formatter").SQLStringFormatter(session)
     frames = {k: _Frame(v, named) if hasattr(v, "_jdf") else v for k, v in values.items()}
     try:

@@ -24,7 +24,7 @@ _FILES: Final = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 def resolved(session: SparkSession, frame: DataFrame) -> DataFrame:
     """The rows of a frame, of the versions of Delta tables that are the newest now."""
     rows = _frame(session, frame._jdf.queryExecution().optimizedPlan())
-    # The optimiser may leave a column under another spelling of its name.
+    # The optimiser may change the case of a column's name.
     return rows.toDF(*frame.columns)
 
 

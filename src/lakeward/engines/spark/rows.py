@@ -1,4 +1,4 @@
-"""Questions that Spark answers about rows, so that only the answers come to the driver."""
+"""Counts and samples of rows that Spark computes, so that the driver gets no more than these."""
 
 from __future__ import annotations
 

@@ -7,12 +7,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakeward.engines.spark.extra import pyspark
+from lakeward.engines.spark.extra import check, pyspark
 from lakeward.engines.spark.jars import jars
 from lakeward.engines.spark.java import java_home
 from lakeward.engines.spark.settings import LOOPBACK, is_local, settings
 from lakeward.engines.spark.versions import PACKAGES, S3_PACKAGES
-from lakeward.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession as SparkSession
@@ -31,7 +30,7 @@ def configured(
     before: Mapping[str, Any] = getattr(builder, "_options", {})
     wanted = {**{k: str(v) for k, v in before.items()}, **own}
     if not _is_running():
-        # Spark's launcher, in a process that this one starts, goes by it.
+        # Spark's launcher, in a process that this one starts, uses it.
         os.environ["JAVA_HOME"] = java_home()
         if is_local(wanted):
             # Otherwise it warns that it has chosen an address, which it does not listen on then.
@@ -55,22 +54,6 @@ def start(
     return session
 
 
-def check(session: SparkSession) -> None:
-    """Pass when a session can work on tables of both formats."""
-    if not hasattr(session, "sparkContext"):
-        what = f"`spark` must be a session of Spark, not {type(session).__name__}."
-        raise InvalidInput(what, hint="Make one with lakeward.spark.session(lake).")
-    extensions = session.conf.get("spark.sql.extensions", "") or ""
-    missing = [name for name in ("delta", "iceberg") if name not in extensions.lower()]
-    if missing:
-        what = f"This Spark session was started without {' and '.join(missing)}."
-        hint = (
-            "Extensions cannot be added to a running one: stop it, and start it with"
-            " lakeward.spark.session, or from a builder that went through lakeward.spark.configure."
-        )
-        raise InvalidInput(what, hint=hint)
-
-
 def _set_python(wanted: Mapping[str, str]) -> None:
     """Let Python functions of Spark run in the user's Python, where nobody chose one.
 
@@ -81,7 +64,7 @@ def _set_python(wanted: Mapping[str, str]) -> None:
     if chosen is None and is_local(wanted):
         chosen = sys.executable
     if chosen:
-        # pyspark goes by the environment alone when it is not started by spark-submit.
+        # pyspark looks at the environment alone when it is not started by spark-submit.
         os.environ.setdefault("PYSPARK_PYTHON", chosen)
 
 

@@ -18,7 +18,7 @@ from lakeward.engines.spark.versions import (
 )
 
 JOINED: Final = ("spark.jars", "spark.sql.extensions")
-"""Settings that are lists: what the user gives stands beside what the lake needs."""
+"""Settings that are lists: what the user gives is added to what the lake needs."""
 PARAMETERS: Final = "spark.sql.legacy.parameterSubstitution.constantsOnly"
 """Binds parameters of statements when they are analysed, not when they are parsed."""
 TIME_ZONE: Final = "spark.sql.session.timeZone"
@@ -106,7 +106,7 @@ def _small_machine() -> dict[str, str]:
 
 
 def _with_log(options: str) -> str:
-    """Options of Java with what is told on standard error, unless somebody has seen to that."""
+    """Options of Java with the lake's logging settings, unless the user has chosen some."""
     if "log4j" in options or {"SPARK_HOME", "SPARK_CONF_DIR"} & os.environ.keys():
         return options
     return f"{options} -Dlog4j2.configurationFile={_LOG.as_uri()}".strip()

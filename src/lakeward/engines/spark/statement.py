@@ -2,7 +2,7 @@
 
 A statement may go into a transaction when everything that it can change is a table of the
 transaction. What is not known to be so is refused, with the reason. The text itself reaches Spark
-as it was written, but for the names of tables, which are replaced where they stand.
+as it was written, but for the names of tables, which are replaced in place.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableRef:
-    """A table's name where it stands in a statement."""
+    """A table's name in a statement, with its position."""
 
     parts: tuple[str, ...]  # catalog, namespace and name, as far as they are given
     start: int  # where the name begins in the text
@@ -125,7 +125,7 @@ class Statement:
     # of an UPDATE or DELETE: which rows it is about; of an OPTIMIZE: which files
     where: str | None = None
     created: Created | None = None  # of a CREATE TABLE
-    zorder: tuple[str, ...] = ()  # of an OPTIMIZE: the columns by which rows shall lie together
+    zorder: tuple[str, ...] = ()  # of an OPTIMIZE: the columns by which rows are clustered
     # of an UPDATE or DELETE: whether its condition or its new values have a subquery
     asks: bool = False
 
@@ -156,9 +156,10 @@ def read_statement(text: str) -> Statement:
     if not isinstance(given, str) or not given.strip():
         what = "A statement must be text."
         raise InvalidInput(what, hint='Write it as SQL, such as "SELECT * FROM sales.orders".')
-    optimize = read_optimize(text)
-    if optimize is not None:
-        return _optimize(text, optimize)
+    if text.split(maxsplit=1)[0].lower() == "optimize":
+        optimize = read_optimize(text)
+        if optimize is not None:
+            return _optimize(text, optimize)
     from sqlglot import exp
 
     _check_words(text)
@@ -250,8 +251,8 @@ def _change(text: str, tree: exp.Update | exp.Delete | exp.Merge, kind: Kind) ->
     where = tree.args.get("where")
     found = _statement(text, tree, kind, tree.this, reads=True)
     asks = kind is not Kind.MERGE and tree.find(exp.Query) is not None
-    spelled = None if where is None else where.this.sql(dialect=DIALECT)
-    return replace(found, where=spelled, asks=asks)
+    condition = None if where is None else where.this.sql(dialect=DIALECT)
+    return replace(found, where=condition, asks=asks)
 
 
 def _create(text: str, tree: exp.Create) -> Statement:

@@ -46,8 +46,8 @@ def as_merge(text: str, *, target: str, columns: Sequence[str], floats: Sequence
     on = " AND ".join(f"{pair} <=> {_SOURCE}.k{n}" for n, pair in enumerate(pairs))
     does = "DELETE"
     if assigned:
-        spelled = [f"{_SOURCE}.n{n}" if n in values else "DEFAULT" for n in range(len(assigned))]
-        new = zip((path for path, _ in assigned), spelled, strict=True)
+        values_sql = [f"{_SOURCE}.n{n}" if n in values else "DEFAULT" for n in range(len(assigned))]
+        new = zip((path for path, _ in assigned), values_sql, strict=True)
         does = "UPDATE SET " + ", ".join(f"{_TARGET}.{path} = {value}" for path, value in new)
     begun = f"MERGE INTO {target} AS {_TARGET} USING ({source}) AS {_SOURCE} ON {on}"
     return f"{begun} WHEN MATCHED THEN {does}"

@@ -27,7 +27,7 @@ _CERTIFICATE: Final = re.compile(
 
 
 def authorities() -> list[bytes]:
-    """The certificates that the machine trusts; none where nothing tells which.
+    """The certificates that the machine trusts; none where no list is found.
 
     `SSL_CERT_FILE` comes first, then where systems keep them.
     """
@@ -48,7 +48,7 @@ def key_store(certificates: list[bytes]) -> bytes:
         # An entry to trust, its name, when it was made, its kind, and itself.
         body += struct.pack(">I", 2) + _text(f"authority-{number}") + struct.pack(">Q", 0)
         body += _text("X.509") + struct.pack(">I", len(certificate)) + certificate
-    # That is how the format is sealed; it tells damage, and is no secret.
+    # That is how the format is sealed; it detects damage, and is no secret.
     seal = sha1(PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body)  # noqa: S324
     return body + seal.digest()
 

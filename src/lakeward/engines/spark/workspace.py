@@ -20,12 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.engines.spark import plans
-from lakeward.engines.spark.extra import pyspark
+from lakeward.engines.spark.extra import check, pyspark
 from lakeward.engines.spark.failures import NotRun, analysis_error, first_line, was_not_run
-from lakeward.engines.spark.session import check
 from lakeward.engines.spark.settings import PARAMETERS, TIME_ZONE, UTC, iceberg_catalog
 from lakeward.engines.spark.types import foreign_types
-from lakeward.engines.spark.views import Views, take
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.model.quoting import identifier, literal
 
@@ -76,7 +74,7 @@ class Workspace:
         self._show(namespace, name, rows)
 
     def enter_delta(self, namespace: str, name: str, location: str) -> None:
-        """Enter a Delta table, to be written and read; a version that was entered gives way."""
+        """Enter a Delta table, to be written and read; it replaces a version that was entered."""
         self._make_database(self.database(namespace, written=True))
         table = self.delta_name(namespace, name, written=True)
         self.session.sql(f"CREATE TABLE {table} USING delta LOCATION {literal(location)}")
@@ -84,7 +82,7 @@ class Workspace:
         self._show(namespace, name, f"SELECT * FROM {table}")
 
     def enter_iceberg(self, namespace: str, name: str, document: str) -> None:
-        """Enter an Iceberg table as a metadata document has it; another state gives way."""
+        """Enter an Iceberg table as a metadata document has it, in place of another state."""
         own = self.iceberg_name(namespace, name)
         if own in self._entered:
             self.session.sql(f"DROP TABLE {own}")
@@ -204,7 +202,7 @@ class Workspace:
         self.session.conf.set(TIME_ZONE, UTC)
 
     def frame(self, sql: str, args: Any = None) -> DataFrame:
-        """Run a statement as it stands."""
+        """Run a statement as it is written."""
         self.set_utc()
         try:
             return self.session.sql(sql, args)
@@ -215,7 +213,7 @@ class Workspace:
             raise
 
     def close(self) -> None:
-        """Forget every table; what they name stays as it is."""
+        """Forget every table; their files stay."""
         for database in self._databases:
             self.session.sql(f"DROP DATABASE IF EXISTS {identifier(database)} CASCADE")
         self._databases.clear()
@@ -279,6 +277,56 @@ class Workspace:
         for key in self._shared:
             self._own.conf.unset(key)
         self._shared = {}
+
+
+class Views:
+    """The temporary views of a transaction's session: the user's own, newer ones too, and its own.
+
+    The session begins as a copy of the user's. Views that the user makes or replaces later are
+    taken over when a statement names them; a view that the transaction made hides the user's.
+    """
+
+    def __init__(self, user: SparkSession, session: SparkSession) -> None:
+        self._user = user
+        self._session = session
+        # Of each view that was taken over: the user's when that was done, and what it became.
+        self._taken: dict[str, tuple[Any, Any]] = {}
+        self._copied = _view_catalog(session).tempViews().clone()
+
+    def has(self, name: str) -> bool:
+        """Whether statements see a temporary view of this name; the user's newest is taken over."""
+        theirs = _view_catalog(self._user).getRawTempView(name)
+        ours = _view_catalog(self._session).getRawTempView(name)
+        if theirs.isDefined() and self._is_older(name, theirs.get(), ours):
+            take(self._session, self._user.table(identifier(name)), name)
+            now = _view_catalog(self._session).getRawTempView(name).get()
+            self._taken[name.lower()] = (theirs.get(), now)
+            return True
+        return bool(ours.isDefined())
+
+    def _is_older(self, name: str, theirs: Any, ours: Any) -> bool:
+        """Whether the user made or replaced the view since it was taken over."""
+        if not ours.isDefined():
+            return True
+        copied = self._copied.get(name.lower())
+        both = (copied.get(), copied.get()) if copied.isDefined() else (None, None)
+        was, became = self._taken.get(name.lower(), both)
+        if became is None or not ours.get().equals(became):
+            # It was made in the transaction.
+            return False
+        return not theirs.equals(was)
+
+
+def take(session: SparkSession, frame: DataFrame, name: str) -> None:
+    """Give the rows of a frame, of any session of the same Spark, a name in a session."""
+    jvm: Any = session._jvm
+    plan = frame._jdf.queryExecution().analyzed()
+    rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
+    rows.createOrReplaceTempView(name)
+
+
+def _view_catalog(session: SparkSession) -> Any:
+    return session._jsparkSession.sessionState().catalog()
 
 
 def _arrow_schema(schema: Any) -> Any:

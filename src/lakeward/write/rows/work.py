@@ -18,7 +18,7 @@ from lakeward.engines.arrow.expression import Mask, computed
 from lakeward.engines.arrow.keys import KeyIndex, Pairs, Positions, picked
 from lakeward.engines.arrow.partition import completed
 from lakeward.engines.arrow.row_groups import POSITION
-from lakeward.errors import UnsupportedFeature
+from lakeward.engines.base import ARROW, Capability, unsupported
 from lakeward.formats.delta.mapping import needs_engine
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.names import targets
@@ -238,8 +238,9 @@ def check_readable(change: Change) -> None:
     """Raise `UnsupportedFeature` if reading the rows of the table needs another engine."""
     if needs_engine(change.definition):
         what = f"Table {change.head.name} has columns that are mapped by ids."
-        hint = "Change its rows with Spark, or replace whole partitions."
-        raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
+        hint = "Whole partitions can be replaced without it."
+        table = str(change.head.name)
+        raise unsupported(ARROW, Capability.READ_MAPPED_IDS, what, hint=hint, table=table)
 
 
 def _scope(scopes: Sequence[Expression | None], file: LoggedFile) -> Expression | None:

@@ -31,9 +31,8 @@ from lakeward.write.commit.new_table import creation_parameters
 from lakeward.write.plan.change import Operation, RowChanges, merge_parameters
 from lakeward.write.spark.frames import frame_of
 from lakeward.write.spark.merge import merge_sql, update_sql
-from lakeward.write.spark.names import created_name
 from lakeward.write.spark.sources import Found, Reader
-from lakeward.write.spark.sql import found_tables, spelled
+from lakeward.write.spark.sql import created_name, found_tables, rewritten
 from lakeward.write.spark.tables import SparkTables
 from lakeward.write.spark.validate import refuse
 from lakeward.write.tables.create import define
@@ -68,8 +67,9 @@ class SparkExecutor:
 
     def statement(self, text: str, values: Mapping[str, Any]) -> Statement:
         """Read a statement, with values in the place of `{name}`."""
-        workspace = self.tables.workspace
-        text = with_values(self.session, text, values, lambda f: identifier(workspace.named(f)))
+        if values:
+            named = self.tables.workspace.named
+            text = with_values(self.session, text, values, lambda f: identifier(named(f)))
         return read_statement(text)
 
     def nothing(self) -> DataFrame:
@@ -84,11 +84,11 @@ class SparkExecutor:
         if statement.kind is Kind.CREATE:
             return self._make(statement, found, args)
         with self._running(str(found.get(statement.target.start)) if statement.target else ""):
-            done = self._do(spelled(self.tables, self._reader, statement, found), args)
+            done = self._do(rewritten(self.tables, self._reader, statement, found), args)
             if statement.kind is Kind.VIEW:
                 self._reader.note_view(statement, found, args)
             if statement.asks and _CHANGED in done.columns:
-                # It may have run as a MERGE, which tells more.
+                # It may have run as a MERGE, which counts more.
                 return done.select(_CHANGED)
             return done
 
@@ -210,7 +210,7 @@ class SparkExecutor:
         rows = None
         if created.is_filled:
             with self._running(str(name)):
-                query = spelled(self.tables, self._reader, statement, found)
+                query = rewritten(self.tables, self._reader, statement, found)
                 rows = self._do(query_of(query), args)
         format_ = created.format or "delta"
         with _unchanged():
@@ -276,10 +276,10 @@ class SparkExecutor:
 
 
 def append_once(tx: Transaction, name: str, data: DataFrame) -> DataFrame | None:
-    """Add rows, and give them as they were written, which reads them and computes nothing.
+    """Add rows; the same rows as they were written, which are read and not computed again.
 
-    None, and nothing is added, where they could not be told from other rows: of Iceberg tables,
-    and of tables that the transaction has used before.
+    None, and nothing is added, where the branch will have other rows too: of Iceberg tables, and of
+    tables that the transaction has used before.
     """
     executor, table = cast(SparkExecutor, tx._executor), TableName.parse(name)
     if tx._is_replay() or not executor.tables.is_untouched(table):
@@ -310,9 +310,9 @@ def _predicate(where: str | None) -> dict[str, str]:
     return {} if where is None else {"predicate": where}
 
 
-def _counted(told: DataFrame) -> RowChanges:
+def _counted(answer: DataFrame) -> RowChanges:
     """The numbers of rows that Spark answers a statement with, as far as it does."""
-    row = told.first()
+    row = answer.first()
     found = {} if row is None else row.asDict()
     changed = found.get(_CHANGED)
     return RowChanges(

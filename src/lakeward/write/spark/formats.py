@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class Relation:
     """A table in a statement."""
 
-    sql: str  # what stands for it in FROM, or where it is written
-    # what it is called before a column; None for a view that goes by an alias
+    sql: str  # what replaces it in FROM, or where it is written
+    # what it is called before a column; None for a view that has an alias
     qualifier: str | None
 
 
@@ -81,7 +81,7 @@ class SparkFormat(ABC):
         """The net effect of what was done on a branch."""
 
     def added(self, branch: Branch) -> DataFrame | None:  # noqa: ARG002  of use to Delta
-        """The rows on a branch without the table's files; None where they cannot be told."""
+        """The rows on a branch without the table's files; None where that is unknown."""
         return None
 
     def may_have_vectors(self, definition: Definition) -> bool:  # noqa: ARG002  of use to Delta
@@ -181,7 +181,7 @@ class IcebergInSpark(SparkFormat):
         return Relation(self._workspace.iceberg_name(name.namespace, name.name), own)
 
     def to_write(self, name: TableName) -> Relation:
-        """The same table; its columns go by the name in the statement."""
+        """The same table; its columns keep their qualifiers."""
         return Relation(self._workspace.iceberg_name(name.namespace, name.name), None)
 
     def enter_version(self, head: Head) -> None:

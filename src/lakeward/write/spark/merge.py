@@ -34,16 +34,16 @@ def merge_sql(
         pairs = [f"target.{identifier(c)} = source.{identifier(c)}" for c in keys]
         condition = " AND ".join(pairs)
     rest = [c for c in given if c not in keys]
-    spelled = [
-        *(_spelled("WHEN MATCHED", c, schema, table, rest or given) for c in clauses.matched),
-        *(_spelled("WHEN NOT MATCHED", c, schema, table, given) for c in clauses.not_matched),
+    written = [
+        *(_clause_sql("WHEN MATCHED", c, schema, table, rest or given) for c in clauses.matched),
+        *(_clause_sql("WHEN NOT MATCHED", c, schema, table, given) for c in clauses.not_matched),
         *(
-            _spelled("WHEN NOT MATCHED BY SOURCE", c, schema, table, ())
+            _clause_sql("WHEN NOT MATCHED BY SOURCE", c, schema, table, ())
             for c in clauses.not_matched_by_source
         ),
     ]
     begun = f"MERGE INTO {target} AS target USING {source} AS source ON {condition}"
-    return " ".join([begun, *spelled])
+    return " ".join([begun, *written])
 
 
 def update_sql(
@@ -60,7 +60,7 @@ def update_sql(
     return f"UPDATE {target} SET {pairs}{condition}"
 
 
-def _spelled(
+def _clause_sql(
     when: str, clause: Clause, schema: Schema, table: str, everything: Sequence[str]
 ) -> str:
     condition = ""

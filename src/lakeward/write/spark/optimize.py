@@ -85,7 +85,7 @@ def _condition(definition: Definition, text: str, table: str) -> Expression:
 
 
 def _chooses_files(node: Expression) -> bool:
-    """Whether Iceberg can tell from a file's statistics that no row of it matches."""
+    """Whether Iceberg can see from a file's statistics that no row of it matches."""
     if isinstance(node, And | Or):
         return all(map(_chooses_files, node.terms))
     if isinstance(node, Not):

@@ -1,4 +1,4 @@
-"""What stands in a statement for the tables and views that it reads.
+"""What replaces the names of the tables and views that a statement reads.
 
 - A statement that runs at once reads tables as they are then, by their names.
 - A query becomes a frame, which may be run at any time, and shows the tables as they were when it
@@ -38,11 +38,11 @@ class Use(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What stands for the names of a statement that reads tables and views."""
+    """What replaces the names of a statement that reads tables and views."""
 
     statement: Statement  # the statement
     relations: Mapping[int, Relation]  # by where the names begin; names that stay are not there
-    aliases: Mapping[int, str]  # of those that do not go by the table's own name
+    aliases: Mapping[int, str]  # of those that are not called by the table's own name
 
     def text(self, target: Relation | None) -> str:
         """The statement, with other names for what it reads, and for what it writes."""
@@ -80,14 +80,14 @@ class _View:
 
 
 class Reader:
-    """Finds what stands for the names in statements of a transaction."""
+    """Finds what replaces the names in statements of a transaction."""
 
     def __init__(self, tables: SparkTables) -> None:
         self._tables = tables
         self._views: dict[str, _View] = {}
 
     def sources(self, statement: Statement, found: Found, use: Use) -> Sources:
-        """What stands for the names of a statement."""
+        """What replaces the names of a statement."""
         relations = {}
         for ref in statement.tables:
             relation = None if ref.writes else self._relation(ref, found.get(ref.start), use)
@@ -102,7 +102,7 @@ class Reader:
         return Sources(statement, relations, aliases)
 
     def frame_of(self, table: TableName) -> str:
-        """What stands for a table in FROM where a frame is made of it."""
+        """What replaces a table in FROM where a frame is made of it."""
         return self._resolved(table, self._tables.pinned(table)).sql
 
     def note_view(self, statement: Statement, found: Found, args: Any) -> None:
@@ -113,7 +113,7 @@ class Reader:
             self._views[name] = _View(statement, found, args, text)
 
     def _relation(self, ref: TableRef, table: TableName | None, use: Use) -> Relation | None:
-        """What stands for a name; None where it stays."""
+        """What replaces a name; None where it stays."""
         if table is not None:
             if use is Use.NOW:
                 return self._tables.live(table)

@@ -41,7 +41,7 @@ class _Written:
 
     member: Member  # its part of the transaction
     branch: Branch  # where statements work
-    operations: list[Operation]  # what was asked for, of formats whose branches do not tell
+    operations: list[Operation]  # what was run, for formats whose branches do not record it
     net: Net | None = None  # what it came to, once that is known
     made: Operation | None = None  # what made the table, where the transaction did
     is_entered: bool = False  # whether Spark knows it by name
@@ -90,7 +90,7 @@ class SparkTables:
         return self.format(name).to_append(written.branch, is_entered=written.is_entered)
 
     def is_untouched(self, name: TableName) -> bool:
-        """Whether rows that are added to a table next can be told from all others by its branch."""
+        """Whether rows that are added to a table next will be the only ones on its branch."""
         self.join(name)
         used = name in self._written or name in self._pinned
         return not used and not self.format(name).begins_whole
@@ -109,7 +109,7 @@ class SparkTables:
         definition: Definition,
         operation: Operation,
     ) -> str:
-        """Make a table that nobody else sees before the commit; what it is called to be written."""
+        """Make a table that others see after the commit; the name by which it is written."""
         with self._context.database.read() as session:
             head = new_head(self._context, session, name, format, guard=True)
         member = self._view.make(head, replace(definition, created_ms=now_ms()))

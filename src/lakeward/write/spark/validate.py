@@ -4,7 +4,7 @@ Besides a table's checks and its required columns, partition values that are der
 are compared with the rows: a session in another zone computes other days than the lake reads by.
 
 Only the rows that the transaction adds are looked at, in one pass over the columns that the checks
-name. What comes to the driver is how many rows violate each check, and a few of them. What the
+name. The driver gets how many rows violate each check, and a few of them. What the
 statistics of the new files already prove, as that no value is below zero, is not looked at.
 """
 
@@ -111,14 +111,14 @@ def _derived(definition: Definition, new: Sequence[DataFile], table: str) -> dic
         if found is None or not found.utc:
             # Others may have filed rows of such a table in any zone, and reads allow for it.
             continue
-        told = {agrees(file, own_id, definition) for file in new if own_id in file.partition}
+        found_right = {agrees(file, own_id, definition) for file in new if own_id in file.partition}
         source, name = definition.schema.by_id[found.source], found.name
         term = found.transform.of(source.name)
         if own_id < 0:
-            if False in told:
+            if False in found_right:
                 what = f"Files of {table} are in partitions of {term} that their rows are not in."
                 raise ConstraintViolation(what, hint="Nothing was committed.", table=table)
-        elif told - {True}:
+        elif found_right - {True}:
             sql = f"({expression(found.transform, source)}) <=> {identifier(name)}"
             out[f"{name} = {term}"] = _Check(term, sql, name, is_generated=True)
     return out

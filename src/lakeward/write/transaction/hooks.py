@@ -40,7 +40,7 @@ class StagedTable:
             others of their file go.
         removed: Files to be removed.
         definition: Schema, partitioning, properties and constraints.
-        new_definition: What they shall become, if they change.
+        new_definition: What they become, if they change.
     """
 
     name: str
@@ -153,7 +153,7 @@ class Hooks:
 
 
 class Pending(Protocol):
-    """What is told of the transaction itself."""
+    """The facts of a transaction that hooks see."""
 
     transaction_id: str
     isolation: Isolation
@@ -164,7 +164,7 @@ class Pending(Protocol):
 def staged_commit(
     transaction: Pending, actor: str, members: Mapping[TableName, Member]
 ) -> StagedCommit:
-    """A transaction as it stands."""
+    """A transaction as it would be committed now."""
     return StagedCommit(
         transaction.transaction_id,
         transaction.isolation,

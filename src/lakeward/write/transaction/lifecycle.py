@@ -12,7 +12,6 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Final, Generic, TypeVar
 
 from lakeward.context import LakeContext
-from lakeward.engines.base import Capability, Engine, unsupported
 from lakeward.errors import (
     Conflict,
     LakewardError,
@@ -65,12 +64,12 @@ class CommitResult:
     """A committed transaction.
 
     Attributes:
-        transaction_id: By which it can be asked for ever after.
+        transaction_id: By which `lake.outcome` and history know it.
         versions: The new version of each table it changed.
         timestamp: When, the same for all its tables.
         attempts: How often it was tried.
-        published: False where a table's files could not be written yet; the commit stands, and
-            whoever opens the lake next writes them.
+        published: False where a table's files could not be written yet. The commit is valid, and
+            the files are written when the lake is opened next.
     """
 
     transaction_id: str
@@ -95,15 +94,7 @@ def commit_event(result: CommitResult, ratified: Sequence[Ratified]) -> CommitEv
 
 
 class Lifecycle:
-    """One transaction from its first operation to the end: open, then ratified or rolled back.
-
-    Attributes:
-        state: Where it is.
-        result: Of the commit, once there is one.
-        failure: What an operation raised that ended it.
-        attempts: How often it was tried, this time included.
-        on_ratify: What else is recorded in the database transaction that ratifies it.
-    """
+    """The state of one transaction: open, then ratified or rolled back."""
 
     def __init__(
         self,
@@ -123,7 +114,7 @@ class Lifecycle:
         **options: Any,
     ) -> None:
         own = self.transaction_id = checked_id(transaction_id)
-        level = self.isolation = checked_isolation(isolation)
+        level = self.isolation = checked_isolation(isolation, executor.engine)
         self.message = arguments.optional_text(message, "message")
         self.context = context
         self.attempts = attempts
@@ -139,7 +130,6 @@ class Lifecycle:
         self._background = background
         self._hooks = hooks
         self._has_chosen_id = transaction_id is not None
-        _check_isolation(level, executor.engine)
         self.executor = executor(self.view, **options)
 
     @property
@@ -158,7 +148,7 @@ class Lifecycle:
         )
 
     def is_replay(self) -> bool:
-        """Whether a transaction of this, self-chosen, id was ratified before: then all is done."""
+        """Whether a transaction of this id, which the user chose, was ratified before."""
         if not self._has_chosen_id or self.registered.is_registered:
             return False
         if self.result is None:
@@ -184,7 +174,7 @@ class Lifecycle:
         return Operating(self, member)
 
     def running(self) -> Operating[None]:
-        """The same for an operation that names its tables itself."""
+        """The same for a statement, which names its tables itself."""
         self.check_open()
         return Operating(self, None)
 
@@ -287,7 +277,7 @@ class Lifecycle:
                 self.attempts += 1
 
     def _discard_unused(self, ratified: Sequence[Ratified]) -> None:
-        """Delete staged files that were replaced later, or by another holder of the same id."""
+        """Delete staged files that no commit names: replaced later, or by a replay of the id."""
         used = {
             f"{m.head.location}/{path}"
             for m in ratified
@@ -351,7 +341,7 @@ class Lifecycle:
             try:
                 return ratify_surely(self.context, intent, way)
             except Locked as error:
-                # In the queue it comes to its turn, however busy the table is.
+                # A place in the queue, however busy the table is.
                 left = max(0.0, deadline - time.monotonic())
                 name, mode = TableName.parse(error.table), LockMode.of(error.mode)
                 self._table_locks().queue(name, mode, left)
@@ -363,17 +353,10 @@ class Lifecycle:
         return self.locks
 
     def _looked_at(self, members: Mapping[TableName, Member]) -> dict[TableName, Member]:
-        """The tables that were only read, as far as that matters."""
+        """The tables that were only read, which only a serializable transaction depends on."""
         if self.isolation is not Isolation.SERIALIZABLE:
             return {}
         return {n: m for n, m in self.view.members.items() if n not in members and m.change.reads}
-
-
-def _check_isolation(level: Isolation, engine: Engine) -> None:
-    if level is Isolation.READ_COMMITTED and Capability.READ_NEWEST not in engine.can:
-        what = f"A transaction on {engine.name} sees one cut over all tables."
-        hint = "Or use isolation='snapshot' or 'serializable'."
-        raise unsupported(engine, Capability.READ_NEWEST, what, hint=hint)
 
 
 class Operating(Generic[M]):

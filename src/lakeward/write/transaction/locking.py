@@ -1,9 +1,9 @@
 """A transaction's locks, asked for and waited for.
 
-A lock is taken in one short session. Where somebody is in the way, the wait is noted in the store,
+A lock is taken in one short session. Where another lock prevents it, the wait is recorded there,
 and this process looks again, after pauses that grow and are never the same, until it is its turn or
-its patience ends. Whoever waits also looks for a circle of transactions that wait for each other.
-All see the same circle and know which of them gives way: that one alone ends, with `Deadlock`.
+its timeout ends. All who wait look for cycles of transactions that wait for each other. They find
+the same cycle and choose the same victim, the youngest: that one alone ends, with `Deadlock`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ class TableLocks:
         self._asked_for = False
 
     def take(self, name: TableName, mode: LockMode, timeout: float) -> Head | None:
-        """Hold a table until the transaction ends, waiting for those who are in the way."""
+        """Lock a table until the transaction ends, waiting while others hold it.
+
+        Its head; None where the transaction has the lock already.
+        """
         self._asked_for = True
         held = self._held.get(name)
         if held is not None and held.covers(mode):
@@ -57,7 +60,7 @@ class TableLocks:
         return self._take(name, mode, timeout)
 
     def queue(self, name: TableName, mode: LockMode, timeout: float) -> None:
-        """Take a lock that nobody asked for, so that a commit comes to its turn."""
+        """Take a lock that the user did not ask for, so that a commit gets its turn."""
         try:
             self._take(name, mode, timeout)
         except Deadlock:
@@ -84,7 +87,7 @@ class TableLocks:
             answer: _Answer = looking(lambda: patiently(self._context, request.answer))
             if answer.head is None:
                 waited = time.monotonic() - started
-                raise locked(name, mode, answer.in_the_way, answer.now, waited)
+                raise locked(name, mode, answer.blocking, answer.now, waited)
         except BaseException:
             with suppress(LakewardError):
                 patiently(self._context, request.withdraw)
@@ -100,18 +103,18 @@ class TableLocks:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The table's head, where the lock was given; otherwise who is in the way."""
+    """The table's head, where the lock was given; otherwise the locks that prevent it."""
 
     head: Head | None
-    in_the_way: list[Claim]
+    blocking: list[Claim]
     now: int
 
 
 class _Request:
-    """A request for a lock, which may be made again and again.
+    """A request for a lock, made again until it is answered.
 
-    Once it is noted, a look comes before asking again, and writes nothing: those who wait do not
-    keep those from working whom they wait for.
+    Once it is recorded in the store, a read decides whether to ask again, so that those who wait
+    do not keep those from working whom they wait for.
     """
 
     def __init__(
@@ -128,33 +131,33 @@ class _Request:
         self._name = name
         self._mode = mode
         self._may_wait = may_wait
-        self._noted: Claim | None = None
+        self._recorded: Claim | None = None
 
     def answer(self) -> _Answer:
         """What is answered now."""
-        return (self._noted and self._look(self._noted)) or self._ask()
+        return (self._recorded and self._look(self._recorded)) or self._ask()
 
     def withdraw(self) -> None:
         """Stop waiting."""
-        if self._noted is not None:
+        if self._recorded is not None:
             with self._context.database.write(durable=False) as session:
-                locks.withdraw(session, self._noted.table_id, self._transaction_id)
+                locks.withdraw(session, self._recorded.table_id, self._transaction_id)
 
-    def _look(self, noted: Claim) -> _Answer | None:
-        """Who is in the way; None when it is worth asking."""
+    def _look(self, recorded: Claim) -> _Answer | None:
+        """The locks that prevent this one; None when it is worth asking."""
         database = self._context.database
         with database.read() as session:
             now = database.clock_ms(session)
             claims = locks.claims(session)
-        in_the_way = claims.blocking(noted)
+        blocking = claims.blocking(recorded)
         if (
-            not in_the_way
-            or any(c.lease_until_ms < now for c in in_the_way)
+            not blocking
+            or any(c.lease_until_ms < now for c in blocking)
             or not any(w.transaction_id == self._transaction_id for w in claims.waiting)
-            or self._must_give_way(claims)
+            or self._cycle_to_break(claims)
         ):
             return None
-        return _Answer(None, in_the_way, now)
+        return _Answer(None, blocking, now)
 
     def _ask(self) -> _Answer:
         database = self._context.database
@@ -164,22 +167,22 @@ class _Request:
             head = heads.lock(session, found.table_id, self._name)
             now = database.clock_ms(session)
             wanted = self._claim(session, head, now)
-            in_the_way = locks.acquire(session, wanted, now)
-            if not in_the_way:
+            blocking = locks.acquire(session, wanted, now)
+            if not blocking:
                 return _Answer(head, [], now)
             circle: Circle = ()
             if self._may_wait:
                 locks.wait(session, wanted)
-                circle = self._must_give_way(locks.claims(session))
+                circle = self._cycle_to_break(locks.claims(session))
             if circle:
                 locks.withdraw(session, wanted.table_id, self._transaction_id)
         if circle:
             raise _deadlock(self._transaction_id, circle)
         if self._may_wait:
-            self._noted = wanted
-        return _Answer(None, in_the_way, now)
+            self._recorded = wanted
+        return _Answer(None, blocking, now)
 
-    def _must_give_way(self, claims: Claims) -> Circle:
+    def _cycle_to_break(self, claims: Claims) -> Circle:
         """The circle that opens when this transaction ends, if it is the one to do so."""
         circle = claims.circle(self._transaction_id)
         return circle if circle and gives_way(circle) == self._transaction_id else ()
@@ -192,8 +195,8 @@ class _Request:
             raise TransactionClosed(
                 what, hint="Begin a new one.", transaction_id=self._transaction_id, state=state
             )
-        if self._noted is not None:
-            return replace(self._noted, table_id=head.table_id)
+        if self._recorded is not None:
+            return replace(self._recorded, table_id=head.table_id)
         return Claim(
             table_id=head.table_id,
             table=str(head.name),
@@ -211,7 +214,7 @@ class _Request:
 def _pause(state: tenacity.RetryCallState) -> float:
     """Seconds until the next look; never the same for two, so that they do not look together."""
     answer: _Answer | None = state.outcome.result() if state.outcome is not None else None
-    share = _NEXT if answer is not None and len(answer.in_the_way) == 1 else _BEHIND
+    share = _NEXT if answer is not None and len(answer.blocking) == 1 else _BEHIND
     longest = share * (state.seconds_since_start or 0.0)
     longest = min(max(longest, _SHORTEST_PAUSE), _LONGEST_PAUSE)
     return random.uniform(0, longest)  # noqa: S311  no secret depends on it

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput, UnsupportedFeature
-from lakeward.formats.delta.mapping import needs_engine
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
@@ -34,7 +33,7 @@ from lakeward.write.plan.change import (
 from lakeward.write.plan.row_plan import RowPlan, delete_keys_plan, delete_plan
 from lakeward.write.rows import feed
 from lakeward.write.rows.apply import Done, carried_out
-from lakeward.write.rows.work import RowWork
+from lakeward.write.rows.work import RowWork, check_readable
 from lakeward.write.stage import added_files
 from lakeward.write.stage.checks import Checks, check_deletable, check_writable
 from lakeward.write.stage.stager import Stager, parquet_options
@@ -45,12 +44,12 @@ class Member:
     """One table's part of a transaction."""
 
     context: LakeContext  # the lake's
-    change: Change  # what shall become of the table
+    change: Change  # what the transaction does to the table
     stager: Stager  # writes its files
     # called before a file is written, so that it is known whose it is
     before_writing: Callable[[], None]
-    key: tuple[Field, ...] = ()  # tells rows apart, where the last writer of a key wins
-    # the keys that were written or removed, once a conflict had to be settled by them
+    key: tuple[Field, ...] = ()  # identifies rows, where the last writer of a key wins
+    # the keys that were written or removed, once a conflict was resolved by them
     touched: pa.Table | None = None
     # files that are younger than this version are left alone when rows are removed
     known: int = LIVE
@@ -132,7 +131,7 @@ class Member:
         self.change.operations.append(Operation("REMOVE FILES", {"files": str(len(paths))}))
 
     def move(self, head: Head) -> None:
-        """See the table at another version, on which the change can be made as it is."""
+        """See the table at another version, to which the change applies unchanged."""
         self.change.head = head
         self._all = None
 
@@ -196,28 +195,13 @@ class Member:
     def read(self, columns: Sequence[str] | None, scope: Expression | None) -> pa.Table:
         """The rows as the transaction sees them, its own changes included."""
         change = self.change
-        base = self.files(scope)
-        if needs_engine(change.definition):
-            what = f"Table {change.head.name} has columns that are mapped by ids."
-            hint = "Read it outside the transaction, with table.to_arrow()."
-            raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
-        may_match = self._matcher(scope)
-        staged = [
-            LoggedFile(f, change.head.version + 1, n)
-            for n, f in enumerate(change.added)
-            if may_match(f)
-        ]
-        return read_files(
-            self.context.storage,
-            change.head,
-            change.definition,
-            [*base, *staged],
-            columns=columns,
-            where=scope,
-        ).read_all()
+        check_readable(change)
+        files = [*self.files(scope), *self._staged(self._matcher(scope))]
+        head, definition, storage = change.head, change.definition, self.context.storage
+        return read_files(storage, head, definition, files, columns=columns, where=scope).read_all()
 
     def _carry_out_operation(self, plan: RowPlan, place: int) -> RowChanges:
-        """Carry out the plan of an update or a merge, and note its metrics."""
+        """Carry out the plan of an update or a merge, and record its metrics."""
         change = self.change
         if self.key:
             what = f"Rows of {change.head.name} are merged, and its last writer shall win."
@@ -242,8 +226,7 @@ class Member:
         change.steps.append(step)
         found = {(f.added, f.ordinal): f for scope in plan.scopes for f in self.files(scope)}
         may_match = [self._matcher(scope) for scope in plan.scopes]
-        staged = (f for f in change.added if any(may(f) for may in may_match))
-        own = [LoggedFile(f, change.head.version + 1, n) for n, f in enumerate(staged)]
+        own = self._staged(lambda f: any(may(f) for may in may_match))
         # What deletions change, `feed.finish` reads from the removed files, if it must.
         recorder = None if step.operation is None else feed.Feed.of(self.stager)
         with closing(RowWork(self.context.storage, self.stager, change, plan, recorder)) as work:
@@ -257,6 +240,11 @@ class Member:
         change.added.extend(done.added)
         change.recorded_change_files.extend(done.change_files)
         return done
+
+    def _staged(self, may_match: Callable[[DataFile], bool]) -> list[LoggedFile]:
+        """The transaction's own files, numbered like those of the next version."""
+        found = filter(may_match, self.change.added)
+        return [LoggedFile(f, self.change.head.version + 1, n) for n, f in enumerate(found)]
 
     def _base(self) -> TableSnapshot:
         """The table at the base version."""
@@ -276,10 +264,10 @@ class Member:
             feed.finish(self.context.storage, self.stager, self.change)
 
     def check_replayable(self, head: Head) -> None:
-        """Refuse to make a change again whose steps do not tell all that it did.
+        """Refuse to make a change again whose steps are not all that it did.
 
         Its rows would be missing from what is committed. Callers look at `Change.is_replayable`
-        first and let the conflict stand.
+        first and raise the conflict.
         """
         if self.change.is_replayable:
             return

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from lakeward.context import LakeContext
+from lakeward.engines.base import ARROW, Capability, Engine, unsupported
 from lakeward.errors import InvalidInput, LakewardError, TransactionClosed
 from lakeward.log import locks, pins, transactions
 from lakeward.log.database import Database, Session
@@ -182,13 +183,18 @@ def _at_nothing(_: Session) -> None:
     pass
 
 
-def checked_isolation(text: str) -> Isolation:
-    """The isolation level of this name, in small letters or capitals."""
+def checked_isolation(text: str, engine: Engine = ARROW) -> Isolation:
+    """The isolation level of this name, where an engine supports it."""
     try:
-        return Isolation(str(text).lower())
+        level = Isolation(str(text).lower())
     except ValueError as error:
         what = f"{text!r} is not an isolation level."
         raise InvalidInput(what, hint=f"Use one of {_ISOLATIONS}.") from error
+    if level is Isolation.READ_COMMITTED and Capability.READ_NEWEST not in engine.can:
+        what = f"A transaction on {engine.name} sees one cut over all tables."
+        hint = "Or use isolation='snapshot' or 'serializable'."
+        raise unsupported(engine, Capability.READ_NEWEST, what, hint=hint)
+    return level
 
 
 def checked_id(text: object) -> str:

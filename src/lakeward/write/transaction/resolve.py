@@ -34,7 +34,7 @@ _RESOLVABLE: Final = frozenset({Kind.ADDED, Kind.REMOVED})
 
 
 def resolve(error: Conflict, view: View, strategies: Strategies) -> bool:
-    """Make the table's change fit the newest version; False when the conflict stands.
+    """Make the table's change fit the newest version; False when the conflict is to be raised.
 
     A function of the user that answers `fail` or `retry` leaves its answer on the error.
     """

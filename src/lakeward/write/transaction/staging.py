@@ -111,7 +111,7 @@ def _partition(values: Sequence[Value], definition: Definition) -> Expression:
 
 
 def _check_whole(member: Member, scope: Expression | None) -> None:
-    """Pass when every file lies in one partition, or its rows can be told apart by columns."""
+    """Pass when every file lies in one partition, or a column says which of its rows are meant."""
     if scope is None or all(i > 0 for i in member.change.definition.partition_by):
         return
     for file in member.files(scope):

@@ -1,14 +1,11 @@
-"""What a transaction does when others were faster: the strategies, and which ones make sense.
+"""What a transaction does when others were faster: the strategies, and where each is allowed.
 
-``fail`` raises the conflict. ``retry`` has `lake.run` run the function again. `LastWriterWins` and
-functions of the user settle the conflict in the table where it arose and keep the rest of the
-transaction. They decide on less than the transaction saw, so they go with ``snapshot`` only:
-``read_committed`` settles by itself, and ``serializable`` promises that nothing is decided on what
-has changed since.
-
-They settle by making the change again on the newest version. A transaction on Spark cannot do that:
-its statements ran in Spark, and the lake has only the files that they wrote. So it takes ``fail``
-and ``retry`` alone, and refuses the others when it begins.
+``fail`` raises the conflict; ``retry`` has `lake.run` run the function again. `LastWriterWins` and
+functions of the user resolve the conflict in its table and keep the rest of the transaction. They
+make the change again on the newest version, with less than the transaction saw, so they go with
+``snapshot`` only: ``read_committed`` resolves conflicts by itself, and ``serializable`` promises
+that no decision rests on what has changed since. Engines that cannot make changes again, such as
+Spark, take ``fail`` and ``retry`` alone.
 """
 
 from __future__ import annotations
@@ -46,13 +43,13 @@ _NO_KEYS: Final = frozenset({"float", "double"})
 
 @dataclass(frozen=True, slots=True)
 class LastWriterWins:
-    """Settle conflicts key by key: whoever commits last has the say over the keys it touched.
+    """Resolve conflicts key by key: the last commit decides over the keys that it touched.
 
     A key that the transaction wrote or removed is as the transaction left it; every other key is as
     others left it. Rows whose key has a null in it are nobody's: they replace nothing.
 
     Attributes:
-        key: The columns that tell rows apart: whole numbers, text, dates, times, decimals, booleans
+        key: The columns that identify rows: whole numbers, text, dates, times, decimals, booleans
             or binaries.
     """
 
@@ -69,7 +66,7 @@ class LastWriterWins:
         """Refuse a table without the key.
 
         Raises:
-            InvalidInput: A column is not there, or its values cannot tell rows apart.
+            InvalidInput: A column is not there, or its values cannot identify rows.
         """
         for name in self.key:
             found = schema.by_name.get(name)
@@ -78,7 +75,7 @@ class LastWriterWins:
                 hint = "Give on_conflict a strategy per table: {table: strategy}."
                 raise InvalidInput(what, hint=hint, table=table, column=name)
             if not isinstance(found.type, Primitive | Decimal) or str(found.type) in _NO_KEYS:
-                what = f"Column {name} of {table} is {found.type}, which tells no rows apart."
+                what = f"Column {name} of {table} is {found.type}, which cannot identify rows."
                 hint = "Use columns of exact values."
                 raise InvalidInput(what, hint=hint, table=table, column=name)
 
@@ -199,7 +196,7 @@ class Strategies:
         return self.named.get(name, self.default) if self.named else self.default
 
     def rerun(self, error: Conflict) -> bool:
-        """Whether the transaction's function shall be run again after a conflict."""
+        """Whether the transaction's function is to be run again after a conflict."""
         if not self.reruns:
             return False
         if "answer" in error.facts:
@@ -250,7 +247,7 @@ def _checked(wanted: object, isolation: Isolation, *, reruns: bool) -> Strategy:
             hint = "Use isolation='snapshot', or on_conflict='fail' or 'retry'."
             raise InvalidInput(what, hint=hint, parameter="on_conflict")
         return wanted
-    what = f"{wanted!r:.60} is not a way to settle a conflict."
+    what = f"{wanted!r:.60} is not a way to resolve a conflict."
     hint = "Use 'fail', 'retry' (in lake.run), lakeward.LastWriterWins(key=...) or a function."
     raise InvalidInput(what, hint=hint, parameter="on_conflict")
 
