@@ -18,8 +18,9 @@ import pytest
 import lakeward as lw
 from lakeward.cli.output import text_form, words
 from lakeward.cli.output.base import Failure
-from lakeward.cli.output.json_form import JsonOutput, plain
+from lakeward.cli.output.json_form import JsonOutput
 from lakeward.cli.output.text_form import TextOutput
+from lakeward.model.records import to_json
 from tests.cli.console import ask, tell
 
 
@@ -53,8 +54,8 @@ class _Colour(Enum):
     ],
 )
 def test_values_become_what_json_has(value: Any, expected: Any) -> None:
-    assert plain(value) == expected
-    orjson.dumps(plain(value))
+    assert to_json(value) == expected
+    orjson.dumps(to_json(value))
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,10 @@ def complete_table(ctx: Any, incomplete: str) -> list[str]:
 
     It only reads: a lake is neither made nor repaired, and whatever fails completes nothing.
     """
-    from contextlib import closing
-
-    from lakeward.log import heads
-    from lakeward.log.drivers.connect import connect
+    from lakeward.lake.opening import table_names
 
     try:
-        with closing(connect(_target(ctx), create=False)) as database, database.read() as session:
-            names = [str(head.name) for head in heads.all_heads(session)]
+        names = table_names(_target(ctx))
     except Exception:  # noqa: BLE001  a shell that is completing has no place for errors
         return []
     return [name for name in names if name.startswith(incomplete)]

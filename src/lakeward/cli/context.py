@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.cli.masking import Mask
-from lakeward.cli.output.base import Output, View
+from lakeward.cli.output.base import Answer, Output, View
 from lakeward.storage.object_store.settings import environment_secrets
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from lakeward.lake.lake import Lake
 
 DEFAULT_LAKE: Final = "./lake"
@@ -58,6 +60,17 @@ class Cli:
     def show(self, view: View) -> None:
         """Print the answer."""
         self.output.show(view)
+
+    def answer(self, record: Any, text: Iterable[RenderableType]) -> None:
+        """Print a record: its JSON form, or the text that was made of it."""
+        self.show(Answer(record, text))
+
+    def say(self, sentence: str, facts: Any, then: str | None = None) -> None:
+        """Print what was done: a sentence for people, with advice below; facts for programs."""
+        from lakeward.cli.output import words
+
+        advice = [words.line(then, "dim")] if then else []
+        self.answer(facts, [words.line(sentence), *advice])
 
     @contextmanager
     def lake(

@@ -84,10 +84,8 @@ def _root(
     cli: Cli = ctx.obj
     cli.take(lake=lake, warehouse=warehouse, json=json)
     if version:
-        from lakeward.cli.views.answers import Done
-
         number = metadata.version("lakeward")
-        cli.show(Done(f"lakeward {number}", {"version": number}))
+        cli.say(f"lakeward {number}", {"version": number})
         raise typer.Exit
     if ctx.invoked_subcommand is None:
         if json:

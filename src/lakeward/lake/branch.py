@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -24,6 +25,24 @@ from lakeward.write.branch.named import BranchDiff, NamedBranch
 if TYPE_CHECKING:
     from lakeward.write.transaction.lifecycle import CommitResult
     from lakeward.write.transaction.transaction import Transaction
+
+
+class BranchTableInfo(NamedTuple):
+    """A table of a branch: the version that it was made from, and where engines find it."""
+
+    table: str
+    base_version: int
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class BranchInfo:
+    """A branch with its tables."""
+
+    branch: str
+    actor: str
+    created: datetime
+    tables: tuple[BranchTableInfo, ...]
 
 
 class BranchTable:
@@ -145,6 +164,11 @@ class Branch:
         return [
             BranchTable(self._context, self._found.tables[n]) for n in sorted(self._found.tables)
         ]
+
+    def info(self) -> BranchInfo:
+        """The branch as a record."""
+        tables = (BranchTableInfo(t.name, t.base_version, t.location) for t in self.tables())
+        return BranchInfo(self.name, self.actor, self.created, tuple(tables))
 
     def diff(self) -> list[BranchDiff]:
         """What publishing would do to each table, and what others did that stands in its way."""

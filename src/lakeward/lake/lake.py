@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -12,29 +11,15 @@ from typing import Any, TypeVar, overload
 from lakeward.errors import LakewardError
 from lakeward.formats.background import BackgroundWorker
 from lakeward.lake import opening
-from lakeward.lake.branch import Branch, branch_of, branches_of
-from lakeward.lake.snapshot import LakeSnapshot
-from lakeward.lake.table import Table
+from lakeward.lake.inquiries import Inquiries
+from lakeward.lake.tables import Tables
 from lakeward.lake.transactions import Transactions
-from lakeward.log import heads, locks
-from lakeward.maintain import backup
-from lakeward.maintain.backup import StoreCopy
-from lakeward.maintain.rebuild import Rebuilt, rebuild
-from lakeward.model import arguments
+from lakeward.lake.upkeep import Upkeep
 from lakeward.model.closing import Closing
-from lakeward.model.commit import TransactionState
-from lakeward.model.locks import TableLock, table_locks
-from lakeward.model.names import TableName
-from lakeward.read.history import Stats, TransactionRecord, record, records, stats
 from lakeward.stream.opening import opened_sink
 from lakeward.stream.queue import Limits
 from lakeward.stream.sink import Sink, SinkGroup
-from lakeward.write.commit.outcome import Outcome, outcome
-from lakeward.write.commit.publish import publish_owed
 from lakeward.write.plan.retry import Retry
-from lakeward.write.tables import create as tables
-from lakeward.write.tables.adopt import adopt
-from lakeward.write.tables.clone import clone
 from lakeward.write.transaction.hooks import Hooks
 from lakeward.write.transaction.lifecycle import CommitResult
 from lakeward.write.transaction.locking import PATIENCE_SECONDS
@@ -46,7 +31,7 @@ F = TypeVar("F", bound=Callable[[Any], object])
 T = TypeVar("T")
 
 
-class Lake(Closing):
+class Lake(Tables, Inquiries, Upkeep, Closing):
     """A log store plus a warehouse location. Use `lakeward.open` to get one.
 
     With `repair=False` nothing that an earlier process left undone is done, neither when it is
@@ -94,6 +79,11 @@ class Lake(Closing):
         return f"Lake({self._context.database.label!r}, warehouse={self.warehouse!r})"
 
     @property
+    def label(self) -> str:
+        """The lake's store, as people know it: a path, or an address without its password."""
+        return self._context.database.label
+
+    @property
     def warehouse(self) -> str:
         """Where the tables' files are."""
         return self._context.storage.root
@@ -109,127 +99,6 @@ class Lake(Closing):
                 pyiceberg; `spark` for the settings of a session.
         """
         return self._context.storage.options_for(engine)
-
-    def create(
-        self,
-        name: str,
-        schema: Any,
-        *,
-        format: str = "delta",  # noqa: A002  the name users know
-        partition_by: Sequence[str] = (),
-        properties: Mapping[str, str] | None = None,
-        policy: Mapping[str, Any] | None = None,
-        constraints: Mapping[str, str] | None = None,
-        comment: str | None = None,
-        guard: bool = True,
-    ) -> Table:
-        """Make an empty table.
-
-        Args:
-            name: `name` or `namespace.name`.
-            schema: A `pyarrow.Schema`, a mapping of names to types, or text such as
-                `id int64 not null, price decimal(10,2)`.
-            format: `delta` or `iceberg`.
-            partition_by: Columns whose values split the table into directories, and transforms of
-                columns: `day(ts)`, `bucket(16, id)`, `truncate(4, name)`.
-            properties: Table properties, as the format names them.
-            policy: `target_file_size`, `compression`, `append_only`, …
-            constraints: Checks by name, each a SQL boolean expression that every row must satisfy.
-            comment: For people.
-            guard: Keep writers out that do not go through the lake. Iceberg tables are always
-                written through the lake's catalog, by whoever opens it.
-
-        Raises:
-            InvalidInput: Something asked for makes no sense, or not for this format. Nothing was
-                made.
-            AlreadyExists: The name is taken, or a table lies where this one would.
-            MissingExtra: Iceberg tables need `lakeward[iceberg]`.
-        """
-        parsed = TableName.parse(name)
-        tables.create(
-            self._context,
-            parsed,
-            schema,
-            format=format,
-            partition_by=partition_by,
-            properties=properties,
-            policy=policy,
-            constraints=constraints,
-            comment=comment,
-            guard=guard,
-        )
-        return Table(self._context, parsed)
-
-    def adopt(
-        self,
-        name: str,
-        location: str | Path,
-        *,
-        guard: bool = True,
-        drift: str = "adopt",
-        take_over: bool = False,
-        format: str | None = None,  # noqa: A002  the name users know
-        catalog: Mapping[str, str] | str | None = None,
-    ) -> Table:
-        """Take an existing Delta or Iceberg table into the lake, with its history, where it lies.
-
-        Args:
-            name: What the lake shall call it.
-            location: Its directory; of an Iceberg table a metadata file, too, or with `catalog` its
-                name there.
-            guard: Keep other writers out of a Delta table from now on. An open table (False) takes
-                part in no transaction with others.
-            drift: On a table that others can write, `adopt` what they commit, or `refuse` it.
-            take_over: Take a table that another lake keeps, because that lake is gone.
-            format: `delta` or `iceberg`, where both lie at the location.
-            catalog: The Iceberg catalog that has the table, by properties as pyiceberg takes them:
-                `{"type": "sql", "uri": ...}`. It is only read, and not told. `"lakeward"` is the
-                lake's own, for a table that others made there.
-
-        Raises:
-            TableNotFound: There is no table.
-            AlreadyExists: The lake has it already, or another lake keeps it.
-            CorruptTable: Its log or metadata cannot be understood. Nothing was changed.
-            UnsupportedFeature: It has what the lake cannot read. Nothing was changed.
-        """
-        parsed = TableName.parse(name)
-        place = arguments.place(location, "location")
-        adopt(
-            self._context,
-            parsed,
-            place,
-            guard=arguments.flag(guard, "guard"),
-            drift=drift,
-            take_over=arguments.flag(take_over, "take_over"),
-            format=arguments.optional_text(format, "format"),
-            catalog=catalog,
-        )
-        return Table(self._context, parsed)
-
-    def table(self, name: str) -> Table:
-        """The table of this name.
-
-        Raises:
-            TableNotFound: There is none.
-        """
-        parsed = TableName.parse(name)
-        with self._context.database.read() as session:
-            heads.get(session, parsed)
-        return Table(self._context, parsed)
-
-    def tables(self) -> list[Table]:
-        """All tables, by name."""
-        with self._context.database.read() as session:
-            return [Table(self._context, h.name) for h in heads.all_heads(session)]
-
-    def drop(self, name: str) -> None:
-        """Take a table out of the lake. Its files stay until they are vacuumed.
-
-        Raises:
-            TableNotFound: There is no such table.
-            Locked: A transaction holds it.
-        """
-        tables.drop(self._context, TableName.parse(name))
 
     def transaction(
         self,
@@ -400,129 +269,6 @@ class Lake(Closing):
         """
         return SinkGroup(list(sinks))
 
-    def clone(
-        self,
-        source: str,
-        name: str,
-        *,
-        version: int | None = None,
-        timestamp: datetime | str | None = None,
-    ) -> Table:
-        """Make a table of another one's files, as they are now or were: nothing is copied.
-
-        The two then go their own ways. Files that a clone stands on are safe from any cleaning of
-        the source, until the clone is dropped.
-
-        Args:
-            source: The table whose files are taken.
-            name: What the new table is called.
-            version: The source's version; the newest unless given.
-            timestamp: A moment, instead of a version.
-
-        Raises:
-            TableNotFound: There is no such source.
-            VersionNotFound: It has no such version.
-            AlreadyExists: The name is taken.
-            UnsupportedFeature: The source uses what a clone could not keep right.
-        """
-        chosen = TableName.parse(name)
-        found = self.table(source).at(version=version, timestamp=timestamp)
-        clone(self._context, found, chosen)
-        return Table(self._context, chosen)
-
-    def branch(self, name: str, *, tables: Sequence[str] | None = None) -> Branch:
-        """A zero-copy working copy of tables, for any engine, until it is published or dropped.
-
-        Args:
-            name: What it is called.
-            tables: Makes a new branch of these tables, as they are now; None for one that exists.
-
-        Raises:
-            NotFound: There is no branch of this name.
-            AlreadyExists: There is one, and tables were given.
-            UnsupportedFeature: One of the tables cannot be branched.
-        """
-        return branch_of(self._context, self._transactions.begin, name, tables)
-
-    def branches(self) -> list[Branch]:
-        """The named branches, by name."""
-        return branches_of(self._context, self._transactions.begin)
-
-    def snapshot(self, *, at: datetime | str | int | None = None) -> LakeSnapshot:
-        """One consistent cut over all tables: every transaction is in it as a whole or not at all.
-
-        Args:
-            at: None for now. A datetime, ISO 8601 text or milliseconds: every table at its newest
-                version that is not newer. A transaction's id: the same at that transaction's time,
-                so it is in the cut itself. Tables that were dropped since are in it as well.
-
-        Raises:
-            TransactionNotFound: It is neither a moment nor a committed transaction of this lake.
-        """
-        return LakeSnapshot(self._context, self._keeper, at)
-
-    def outcome(self, transaction_id: str) -> Outcome:
-        """What became of a transaction, by its id."""
-        return outcome(self._context, arguments.text(transaction_id, "transaction_id"))
-
-    def transactions(
-        self, *, state: str | None = None, limit: int = 100
-    ) -> list[TransactionRecord]:
-        """The newest transactions, open ones too, newest first.
-
-        Args:
-            state: Only those that are `open`, `ratified`, `rolled_back` or `expired`.
-            limit: At most so many.
-        """
-        limit = arguments.whole(limit, "limit")
-        wanted = None if state is None else arguments.choice(state, TransactionState, "state")
-        with self._context.database.read() as session:
-            return records(session, limit, wanted)
-
-    def transaction_record(self, transaction_id: str) -> TransactionRecord:
-        """What the log knows of a transaction, by its id.
-
-        Raises:
-            TransactionNotFound: No transaction of that id was ever registered.
-        """
-        arguments.text(transaction_id, "transaction_id")
-        with self._context.database.read() as session:
-            return record(session, transaction_id)
-
-    def locks(self) -> list[TableLock]:
-        """Which tables are locked, by whom, and who waits for them; by name."""
-        with self._context.database.read() as session:
-            now = self._context.database.clock_ms(session)
-            return table_locks(locks.claims(session), now)
-
-    def publish(self) -> dict[str, int]:
-        """Publish what is owed; how many versions of each table were looked at.
-
-        Checkpoints that commits left to the background worker are written too when this returns.
-
-        Raises:
-            ForeignCommit: Somebody else's file is in the way.
-        """
-        self._background.wait()
-        return publish_owed(self._context)
-
-    def backup(self, target: str | Path) -> StoreCopy:
-        """Copy the store while others go on writing; a file that exists is left alone."""
-        return backup.backup(self._context.database, _path(target, "target"))
-
-    def export_store(self, target: str | Path) -> StoreCopy:
-        """Export the store as a zip of Parquet files, for either database."""
-        return backup.export(self._context.database, _path(target, "target"))
-
-    def import_store(self, source: str | Path) -> StoreCopy:
-        """Fill this lake's empty store from an export."""
-        context = self._context
-        return backup.import_into(context.database, context.storage, _path(source, "source"))
-
-    def rebuild(self) -> Rebuilt:
-        """Fill this lake's empty store from what is published in its warehouse."""
-        return rebuild(self._context)
-
     @overload
     def on(self, event: str, fn: None = None) -> Callable[[F], F]: ...
     @overload
@@ -555,19 +301,6 @@ class Lake(Closing):
         """Stop calling a function that `on` registered; one that was not is ignored."""
         self._context.events.remove(event, fn)
 
-    def counters(self) -> dict[str, int]:
-        """What happened through this object so far.
-
-        `commits`; `conflicts` that were met; how many of them were `settled` without running a
-        function again; and `reruns` of functions.
-        """
-        return self._context.counters.read()
-
-    def stats(self) -> Stats:
-        """How much the log holds."""
-        with self._context.database.read() as session:
-            return stats(session)
-
     def close(self) -> None:
         """Give connections back. Nothing is lost without it."""
         self._background.wait()
@@ -576,7 +309,3 @@ class Lake(Closing):
                 self.publish()
         self._keeper.close()
         self._context.database.close()
-
-
-def _path(value: str | Path, parameter: str) -> Path:
-    return Path(arguments.place(value, parameter))

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lakeward.lake import opening
+from lakeward.maintain.rebuild import is_published_below
 from lakeward.maintain.relocate import Relocated
-from lakeward.maintain.relocate import relocate as relocate_parts
+from lakeward.maintain.relocate import relocate as relocate_context
+
+__all__ = ["is_published_below", "relocate"]
 
 
 def relocate(
@@ -38,8 +41,8 @@ def relocate(
         Locked: A transaction is open.
         UnsupportedFeature: Something in the lake cannot be moved. Nothing was changed.
     """
-    parts = opening.unchecked(target, warehouse, storage_options)
+    context = opening.unchecked(target, warehouse, storage_options)
     try:
-        return relocate_parts(parts, dry_run=dry_run)
+        return relocate_context(context, dry_run=dry_run)
     finally:
-        parts.database.close()
+        context.database.close()

@@ -6,13 +6,14 @@ import getpass
 import os
 import socket
 from collections.abc import Mapping
+from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput, LakeNotFound, WrongWarehouse
-from lakeward.log import binding, locks, pins, transactions
+from lakeward.log import binding, heads, locks, pins, transactions
 from lakeward.log.binding import Binding
 from lakeward.log.database import Database
 from lakeward.log.drivers.connect import connect
@@ -73,6 +74,12 @@ def unchecked(
         database.close()
         raise
     return LakeContext(database, storage, _actor(), _engine(), memory_allowed(None))
+
+
+def table_names(target: str) -> list[str]:
+    """The names of a lake's tables, read from its store alone: nothing is made or repaired."""
+    with closing(connect(target, create=False)) as database, database.read() as session:
+        return [str(head.name) for head in heads.all_heads(session)]
 
 
 def repair(context: LakeContext) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from lakeward.context import LakeContext
 from lakeward.errors import (
@@ -30,6 +31,22 @@ from lakeward.write.transaction.registration import LeaseKeeper
 
 _CLOSE_MS: Final = 100
 _LOG: Final = logging.getLogger(__name__)
+
+
+class CutTable(NamedTuple):
+    """A table in a cut: its version, and when that was committed."""
+
+    table: str
+    version: int
+    timestamp: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The version of each table at one moment; None for now."""
+
+    moment: datetime | None
+    tables: tuple[CutTable, ...]
 
 
 class LakeSnapshot:
@@ -72,6 +89,10 @@ class LakeSnapshot:
             what = f"The snapshot has no table {name}."
             raise TableNotFound(what, hint="It did not exist at that time.", table=name)
         return found
+
+    def info(self) -> Cut:
+        """The cut as a record."""
+        return Cut(self.moment, tuple(CutTable(t.name, t.version, t.timestamp) for t in self))
 
     def __iter__(self) -> Iterator[TableSnapshot]:
         return iter(self._tables.values())

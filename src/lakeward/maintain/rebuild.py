@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from lakeward.context import LakeContext
 from lakeward.errors import AlreadyExists, InvalidName, LakewardError
@@ -34,19 +34,29 @@ from lakeward.write.tables.adopt import adopt, adopt_from
 from lakeward.write.tables.clone import restore_clones
 
 
+class Incomplete(NamedTuple):
+    """A transaction that has fewer tables than it had."""
+
+    transaction_id: str
+    tables: int
+    expected: int
+
+
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
     """What was found.
 
     Attributes:
+        lake: The store that was filled.
         tables: Names with their newest versions.
         skipped: Locations that were left out, with the reason.
-        incomplete: Transactions that have fewer tables than they had: id, found and expected.
+        incomplete: Transactions that have fewer tables than they had.
     """
 
+    lake: str
     tables: dict[str, int]
     skipped: dict[str, str]
-    incomplete: list[tuple[str, int, int]]
+    incomplete: list[Incomplete]
 
 
 def rebuild(context: LakeContext) -> Rebuilt:
@@ -64,7 +74,7 @@ def rebuild(context: LakeContext) -> Rebuilt:
     renew_hints(context)
     restore_clones(context)
     found = dict(sorted(rebuilding.found.items()))
-    return Rebuilt(found, rebuilding.skipped, _register(context))
+    return Rebuilt(context.database.label, found, rebuilding.skipped, _register(context))
 
 
 def is_published_below(place: str) -> tuple[bool, str]:
@@ -166,7 +176,7 @@ def _parsed(name: str | None) -> TableName | None:
     return None
 
 
-def _register(context: LakeContext) -> list[tuple[str, int, int]]:
+def _register(context: LakeContext) -> list[Incomplete]:
     """Insert a row for every transaction; return those that miss tables."""
     expected: dict[str, int] = {}
     present: Counter[str] = Counter()
@@ -175,4 +185,4 @@ def _register(context: LakeContext) -> list[tuple[str, int, int]]:
             expected[transaction_id] = members
             present[transaction_id] += 1
         transactions.register_ratified(session, expected, context.actor, now_ms())
-    return [(i, present[i], n) for i, n in expected.items() if present[i] < n]
+    return [Incomplete(i, present[i], n) for i, n in expected.items() if present[i] < n]

@@ -7,7 +7,7 @@ list agree on the queue, the deadlock and its victim.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
@@ -15,6 +15,7 @@ from itertools import pairwise
 
 from lakeward.errors import InvalidInput
 from lakeward.model.clock import to_datetime
+from lakeward.model.records import HIDDEN, in_json
 
 
 class LockMode(StrEnum):
@@ -145,8 +146,14 @@ class TableLock:
     actor: str
     process: str
     since: datetime
-    lease_left: timedelta
+    lease_left: timedelta = field(metadata=HIDDEN)
     waiters: tuple[LockWait, ...] = ()
+
+    @property
+    @in_json
+    def lease_left_seconds(self) -> float:
+        """The same in seconds."""
+        return self.lease_left.total_seconds()
 
 
 def gives_way(circle: Circle) -> str:

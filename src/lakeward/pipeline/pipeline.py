@@ -7,9 +7,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from lakeward.context import LakeLike
+from lakeward.context import LakeLike, context_of
 from lakeward.errors import InvalidInput, NotFound
 from lakeward.pipeline.declaration import Declaration
+from lakeward.pipeline.preview import PipelinePlan, preview
 from lakeward.pipeline.results import RunResult
 from lakeward.pipeline.run import Observer, run
 
@@ -20,6 +21,19 @@ class Pipeline(Declaration):
     Args:
         name: By which the log knows what was taken in: it must not change.
     """
+
+    def plan(self, lake: LakeLike, *, landing: str | None = None) -> PipelinePlan:
+        """What a run would do now; nothing is changed.
+
+        Args:
+            lake: Where the tables are.
+            landing: Where landing directories are; the working directory unless given.
+
+        Raises:
+            NotFound: There is no such landing directory.
+            SchemaMismatch: A table is not what its step declares.
+        """
+        return preview(self, context_of(lake), landing)
 
     def run(
         self,

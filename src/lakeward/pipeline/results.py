@@ -91,6 +91,12 @@ class RunResult:
         """Rows that all steps gave."""
         return sum(s.rows for s in self.steps)
 
+    def to_json(self) -> dict[str, Any]:
+        """The bundle of a run that committed; else its notices."""
+        if not self.committed:
+            return {"pipeline": self.pipeline, "committed": False, "notices": self.notices}
+        return {**self.bundle, "committed": True, "bundle": self.bundle_path}
+
 
 def named(names: Sequence[str]) -> str:
     """The first names, and how many more there are, for a message."""

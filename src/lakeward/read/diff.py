@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from lakeward.log import files
 from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
+from lakeward.model.records import HIDDEN, in_json, shown_as
 from lakeward.model.schema import Schema
+from lakeward.model.transform import value_text
+from lakeward.model.types import Type
+from lakeward.model.values import Value, from_neutral
 from lakeward.read.snapshot import TableSnapshot, Totals
 
 
@@ -22,7 +28,33 @@ class SchemaChange:
     after: str | None
 
 
-@dataclass(frozen=True, slots=True)
+class PropertyChange(NamedTuple):
+    """The old and the new value of a property; None where it was not set."""
+
+    before: str | None
+    after: str | None
+
+
+class FileInfo(NamedTuple):
+    """A file that came or went, with its partition values by column."""
+
+    path: str
+    bytes: int
+    rows: int | None
+    partition: Mapping[str, Any]
+
+
+class PartitionChange(NamedTuple):
+    """How many files and rows came to, and went from, a partition."""
+
+    partition: str
+    files_added: int
+    files_removed: int
+    rows_added: int
+    rows_removed: int
+
+
+@dataclass(frozen=True)
 class Diff:
     """From one version to another, in that direction.
 
@@ -33,27 +65,57 @@ class Diff:
         properties: Old and new value of each property that differs; constraints are among them.
         before: Totals of `from_version`.
         after: Totals of `to_version`.
+        old: The definition at `from_version`.
+        new: The definition at `to_version`.
     """
 
     table: str
     from_version: int
     to_version: int
-    added_files: tuple[LoggedFile, ...]
-    removed_files: tuple[LoggedFile, ...]
-    schema_changes: tuple[SchemaChange, ...]
-    properties: Mapping[str, tuple[str | None, str | None]]
+    added_files: tuple[LoggedFile, ...] = field(metadata=HIDDEN)
+    removed_files: tuple[LoggedFile, ...] = field(metadata=HIDDEN)
+    schema_changes: tuple[SchemaChange, ...] = field(metadata=shown_as("schema"))
+    properties: Mapping[str, PropertyChange]
     before: Totals
     after: Totals
+    old: Definition = field(metadata=HIDDEN, repr=False)
+    new: Definition = field(metadata=HIDDEN, repr=False)
 
     @property
+    @in_json
     def rows_added(self) -> int:
         """Rows in added files, including rows of files that were added again with deletes."""
         return sum(f.file.logged_rows for f in self.added_files)
 
     @property
+    @in_json
     def rows_removed(self) -> int:
         """Rows in removed files."""
         return sum(f.file.logged_rows for f in self.removed_files)
+
+    @property
+    @in_json
+    def files_added(self) -> tuple[FileInfo, ...]:
+        """The added files, with their partitions as people know them."""
+        return tuple(_file(f, self.new) for f in self.added_files)
+
+    @property
+    @in_json
+    def files_removed(self) -> tuple[FileInfo, ...]:
+        """The removed files, with their partitions as people know them."""
+        return tuple(_file(f, self.old) for f in self.removed_files)
+
+    @property
+    @in_json
+    def partitions(self) -> tuple[PartitionChange, ...]:
+        """What changed in each partition, by name."""
+        counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+        for place, found in enumerate((self.files_added, self.files_removed)):
+            for f in found:
+                line = counts[_partition(f.partition)]
+                line[place] += 1
+                line[place + 2] += f.rows or 0
+        return tuple(PartitionChange(name, *line) for name, line in sorted(counts.items()))
 
     @property
     def is_empty(self) -> bool:
@@ -82,6 +144,8 @@ def diff(first: TableSnapshot, second: TableSnapshot) -> Diff:
         properties=_properties(first.definition, second.definition),
         before=first.totals(),
         after=second.totals(),
+        old=first.definition,
+        new=second.definition,
     )
 
 
@@ -109,10 +173,10 @@ def _schema_changes(before: Schema, after: Schema) -> list[SchemaChange]:
     return changes
 
 
-def _properties(before: Definition, after: Definition) -> dict[str, tuple[str | None, str | None]]:
+def _properties(before: Definition, after: Definition) -> dict[str, PropertyChange]:
     old, new = _settings(before), _settings(after)
     return {
-        k: (old.get(k), new.get(k))
+        k: PropertyChange(old.get(k), new.get(k))
         for k in sorted(old.keys() | new.keys())
         if old.get(k) != new.get(k)
     }
@@ -122,3 +186,32 @@ def _settings(definition: Definition) -> dict[str, str]:
     checks = {f"constraint.{k}": v for k, v in definition.constraints.items()}
     partition = {"partition_by": ",".join(definition.partition_names)}
     return {**definition.properties, **checks, **partition}
+
+
+def _file(source: LoggedFile, definition: Definition) -> FileInfo:
+    return FileInfo(source.path, source.size, source.rows, _partition_values(source, definition))
+
+
+def _partition_values(source: LoggedFile, definition: Definition) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for own_id, value in definition.schema.current_values(source.partition).items():
+        if own_id not in definition.schema.by_id and own_id not in definition.derived:
+            continue
+        field_ = definition.field(own_id)
+        derived = definition.derived.get(own_id) if own_id < 0 and value is not None else None
+        shown = derived.transform.text(field_.type, value) if derived else None
+        out[field_.name] = shown or _python_value(field_.type, value)
+    return out
+
+
+def _python_value(kind: Type, value: Value) -> Any:
+    """A neutral value as Python has it; a date that Python has not, as text."""
+    try:
+        return from_neutral(kind, value)
+    except OverflowError:
+        return value_text(kind, value)
+
+
+def _partition(values: Mapping[str, Any]) -> str:
+    shown = {name: "(none)" if value is None else str(value) for name, value in values.items()}
+    return "/".join(f"{name}={value}" for name, value in shown.items())

@@ -17,6 +17,7 @@ from lakeward.model.clock import to_datetime
 from lakeward.model.commit import Head, TransactionState
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
+from lakeward.model.records import in_json
 from lakeward.model.schema import Schema
 from lakeward.model.values import Value
 
@@ -163,6 +164,7 @@ class TransactionRecord:
     versions: Mapping[str, int]
 
     @property
+    @in_json
     def committed(self) -> bool:
         """Whether it is in the log."""
         return self.state is TransactionState.RATIFIED

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,6 +22,7 @@ from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.where import parse
 from lakeward.model.file import LoggedFile
 from lakeward.model.schema import Schema
+from lakeward.read.describe import ColumnInfo, Page, PageColumn, TableDetails, TableInfo, page_of
 from lakeward.read.plan import plan, to_prune_by
 from lakeward.read.scan import check_columns, read_files, read_published
 
@@ -128,6 +130,66 @@ class TableSnapshot:
         """Files, bytes and rows of the version."""
         with self.context.database.read() as session:
             return Totals(*files.totals(session, self.head.table_id, self.version))
+
+    def info(self) -> TableInfo:
+        """The version in a line: format, size, location."""
+        return TableInfo(**self._line())
+
+    def details(self) -> TableDetails:
+        """The version with its columns, checks, properties and protocol."""
+        head, definition = self.head, self.definition
+        return TableDetails(
+            **self._line(),
+            newest_version=head.version,
+            uuid=head.uuid,
+            drift=None if head.guarded else head.drift,
+            snapshot_id=self.snapshot_id,
+            metadata_location=self.metadata_location,
+            comment=definition.comment,
+            schema=tuple(
+                ColumnInfo(f.id, f.name, str(f.type), f.nullable, f.comment)
+                for f in definition.schema.fields
+            ),
+            partition_by=tuple(definition.partitioning),
+            constraints=definition.constraints,
+            properties=definition.properties,
+            protocol=definition.protocol,
+        )
+
+    def page(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        offset: int = 0,
+        limit: int = 20,
+    ) -> Page:
+        """Some rows, as a record that can be shown.
+
+        Args:
+            columns: Names, in the order wanted; all when None.
+            where: A SQL boolean expression; rows for which it is true are kept.
+            offset: How many rows to leave out.
+            limit: How many rows to read at most.
+        """
+        rows, more = page_of(self.to_reader(columns=columns, where=where), offset, limit)
+        fields = (self.schema.by_name[name] for name in rows.schema.names)
+        schema = tuple(PageColumn(f.name, str(f.type), f.nullable) for f in fields)
+        return Page(self.name, self.version, self.timestamp, schema, offset, rows, more)
+
+    def _line(self) -> dict[str, Any]:
+        totals = self.totals()
+        return {
+            "name": self.name,
+            "format": self.head.format,
+            "guarded": self.head.guarded,
+            "version": self.version,
+            "timestamp": self.timestamp,
+            "files": totals.files,
+            "rows": totals.rows,
+            "bytes": totals.bytes,
+            "location": self.context.storage.uri(self.head.location),
+        }
 
     def _parsed(self, where: str | None) -> Expression | None:
         return None if where is None else parse(where, self.schema)

@@ -34,31 +34,26 @@ def clone(
     timestamp: TimestampOption = None,
 ) -> None:
     """Make a table of another one's files, as they are now or were; nothing is copied."""
-    from lakeward.cli.views.answers import Done
-
     with cli.lake() as lake:
         made = lake.clone(table, name, version=version, timestamp=timestamp)
-        told = made.history()[0].parameters
-        view = Done(
-            f"Table {made.name} has the files of {table}, version {told['sourceVersion']}.",
-            {
-                "table": made.name,
-                "source": table,
-                "source_version": int(told["sourceVersion"]),
-                "version": made.version,
-                "location": made.location,
-            },
-        )
-    cli.show(view)
+        source = int(made.history()[0].parameters["sourceVersion"])
+        facts = {
+            "table": made.name,
+            "source": table,
+            "source_version": source,
+            "version": made.version,
+            "location": made.location,
+        }
+    cli.say(f"Table {made.name} has the files of {table}, version {source}.", facts)
 
 
 def list_branches(cli: Cli) -> None:
     """List the branches."""
-    from lakeward.cli.views.branches import BranchesView
+    from lakeward.cli.views import branches as text
 
     with cli.lake() as lake:
-        view = BranchesView.of(lake.branches())
-    cli.show(view)
+        found = [branch.info() for branch in lake.branches()]
+    cli.answer({"branches": found}, text.branches(found))
 
 
 def create(
@@ -67,29 +62,21 @@ def create(
     tables: Annotated[list[str], typer.Argument(metavar="TABLE...", help="What it is a copy of.")],
 ) -> None:
     """Make a branch of tables, all as they are at one moment."""
-    from lakeward.cli.views.branches import BranchView
-
-    with cli.lake() as lake:
-        view = BranchView.of(lake.branch(branch, tables=tables))
-    cli.show(view)
+    _show(cli, branch, tables)
 
 
 def show(cli: Cli, branch: BranchArgument) -> None:
     """Show where engines find a branch's tables."""
-    from lakeward.cli.views.branches import BranchView
-
-    with cli.lake() as lake:
-        view = BranchView.of(lake.branch(branch))
-    cli.show(view)
+    _show(cli, branch)
 
 
 def diff(cli: Cli, branch: BranchArgument) -> None:
-    """Show what publishing a branch would do, and what stands in the way."""
-    from lakeward.cli.views.branches import BranchDiffView
+    """Show what publishing a branch would do, and conflicts that prevent it."""
+    from lakeward.cli.views import branches as text
 
     with cli.lake() as lake:
-        view = BranchDiffView(branch, tuple(lake.branch(branch).diff()))
-    cli.show(view)
+        found = lake.branch(branch).diff()
+    cli.answer({"branch": branch, "tables": found}, text.diff(found))
 
 
 def publish(
@@ -100,26 +87,29 @@ def publish(
     ] = None,
 ) -> None:
     """Commit all that was done on a branch, as one transaction; then the branch is over."""
-    from lakeward.cli.views.answers import Done
-
     with cli.lake() as lake, cli.output.working("Publishing the branch"):
         result = lake.branch(branch).publish(message=message)
     versions = ", ".join(f"{name} {version}" for name, version in result.versions.items())
-    view = Done(
+    cli.say(
         f"Branch {branch} is published: {versions or 'nothing was done on it'}.",
         {
             "branch": branch,
             "transaction_id": result.transaction_id,
-            "versions": dict(result.versions),
+            "versions": result.versions,
         },
     )
-    cli.show(view)
 
 
 def drop(cli: Cli, branch: BranchArgument) -> None:
     """Delete a branch with all that was written on it."""
-    from lakeward.cli.views.answers import Done
-
     with cli.lake() as lake:
         lake.branch(branch).drop()
-    cli.show(Done(f"Branch {branch} is dropped.", {"branch": branch}))
+    cli.say(f"Branch {branch} is dropped.", {"branch": branch})
+
+
+def _show(cli: Cli, branch: str, tables: list[str] | None = None) -> None:
+    from lakeward.cli.views import branches as text
+
+    with cli.lake() as lake:
+        found = lake.branch(branch, tables=tables).info()
+    cli.answer(found, text.branch(found))

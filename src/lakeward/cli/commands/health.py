@@ -10,7 +10,6 @@ from lakeward.cli import exits
 from lakeward.cli.arguments import complete_table
 from lakeward.cli.context import Cli
 from lakeward.cli.program import command
-from lakeward.context import context_of
 
 
 def register(app: typer.Typer) -> None:
@@ -33,27 +32,20 @@ def doctor(
         bool,
         typer.Option(
             "--fix",
-            help="Publish what is owed, lost or torn, enter Iceberg tables again that were taken "
-            "out of the catalog, and close what the dead left open.",
+            help="Publish commits whose files are missing or incomplete, enter Iceberg tables "
+            "again that were taken out of the catalog, roll back transactions of dead processes.",
         ),
     ] = False,
 ) -> None:
     """Check every promise of the lake: the log against itself and against the published files.
 
     Says what is wrong and how to mend it. Without --fix nothing is changed, not even what opening
-    a lake repairs. Ends with code 12 when an error is found, and remains after --fix.
+    a lake repairs. Ends with code 12 when there is an error, with --fix when one remains.
     """
-    with cli.lake(repair=False) as lake, cli.output.working("Examining") as advance:
-        from lakeward.cli.views.health import HealthView
-        from lakeward.maintain.doctor import examine, mend
+    from lakeward.cli.views import health as text
 
-        names = tables or None
-        report = examine(context_of(lake), tables=names, progress=advance)
-        mended = None
-        if fix:
-            mended = mend(context_of(lake), report)
-            report = examine(context_of(lake), tables=names, progress=advance)
-        view = HealthView(context_of(lake).database.label, report, mended)
-    cli.show(view)
+    with cli.lake(repair=False) as lake, cli.output.working("Examining") as advance:
+        report = lake.doctor(tables=tables or None, fix=fix, progress=advance)
+    cli.answer(report, text.report(report))
     if not report.healthy:
         raise typer.Exit(exits.UNHEALTHY)

@@ -34,16 +34,23 @@ def history(
     ] = False,
 ) -> None:
     """List a table's versions, newest first: who did what, when and why."""
-    with cli.lake() as lake:
-        from lakeward.cli.views.history import VersionsView
+    from lakeward.cli.views import history as text
+    from lakeward.model.records import to_json
 
+    with cli.lake() as lake:
         found = lake.table(table).history(limit=limit + 1, since=since, until=until)
-        shown, more = tuple(found[:limit]), len(found) > limit
-        # What others committed past the lake is no transaction of it.
+        shown, more = found[:limit], len(found) > limit
+        # Commits that other engines made are no transactions of the lake.
         several = {v.transaction_id for v in shown if v.members > 1 and not v.adopted}
         tables = {i: lake.transaction_record(i).versions for i in several} if transaction else None
-        view = VersionsView(table, shown, more=more, tables=tables)
-    cli.show(view)
+    records: list[object] = list(shown)
+    if tables is not None:
+        records = [
+            {**to_json(v), "tables": tables.get(v.transaction_id, {table: v.version})}
+            for v in shown
+        ]
+    answer = {"table": table, "versions": records, "more": more}
+    cli.answer(answer, text.versions(table, shown, more=more, tables=tables))
 
 
 def versions(
@@ -57,11 +64,11 @@ def versions(
     ] = None,
 ) -> None:
     """List the versions of a time range, oldest first."""
-    with cli.lake() as lake:
-        from lakeward.cli.views.history import VersionsView
+    from lakeward.cli.views import history as text
 
-        view = VersionsView(table, tuple(lake.table(table).versions(since=since, until=until)))
-    cli.show(view)
+    with cli.lake() as lake:
+        found = lake.table(table).versions(since=since, until=until)
+    cli.answer({"table": table, "versions": found, "more": False}, text.versions(table, found))
 
 
 def diff(
@@ -80,17 +87,11 @@ def diff(
     files: Annotated[int, typer.Option("--files", min=0, help="List at most so many files.")] = 20,
 ) -> None:
     """Show what changed between two versions: rows, files, partitions, schema and properties."""
-    with cli.lake() as lake:
-        from lakeward.cli.views.history import DiffView
+    from lakeward.cli.views import history as text
 
-        found = lake.table(table)
-        newest = found.version
+    with cli.lake() as lake:
+        source = lake.table(table)
+        newest = source.version
         first = max(0, newest - 1) if before is None else before
-        second = newest if after is None else after
-        view = DiffView(
-            found.diff(first, second),
-            found.at(version=first).definition,
-            found.at(version=second).definition,
-            listed=files,
-        )
-    cli.show(view)
+        found = source.diff(first, newest if after is None else after)
+    cli.answer(found, text.diff(found, listed=files))

@@ -9,10 +9,9 @@ import typer
 
 from lakeward.cli.context import Cli, absolute
 from lakeward.cli.program import command
-from lakeward.context import context_of
 
 if TYPE_CHECKING:
-    from lakeward.maintain.backup import StoreCopy
+    from lakeward.lake.records import StoreCopy
 
 NewFile = Annotated[Path, typer.Argument(metavar="DEST", help="A file that does not exist yet.")]
 
@@ -71,6 +70,7 @@ def rebuild(cli: Cli) -> None:
     What was committed and not yet published when the store was lost is gone with it. The new store
     takes the warehouse over: the lost one is refused if it turns up again.
     """
+    from lakeward.cli.views import lakes as text
     from lakeward.errors import StoreCorrupt
 
     _check_something_to_rebuild(cli)
@@ -79,13 +79,11 @@ def rebuild(cli: Cli) -> None:
             cli.lake(create=True, take_over=True) as lake,
             cli.output.working("Rebuilding the store"),
         ):
-            from lakeward.cli.views.rebuilt import RebuiltView
-
-            view = RebuiltView(context_of(lake).database.label, lake.rebuild())
+            found = lake.rebuild()
     except StoreCorrupt as error:
         hint = "Move the damaged store away first; a new one is made in its place."
         raise StoreCorrupt(error.what, hint=hint, **error.facts) from error
-    cli.show(view)
+    cli.answer(found, text.rebuilt(found))
 
 
 def relocate(
@@ -99,10 +97,7 @@ def relocate(
     Move the files first. `--lake` names the store where it is now, and `--warehouse` the files, if
     they lie elsewhere. Stop everybody who uses the lake. When the command is cut off, run it again.
     """
-    from dataclasses import asdict
-
     from lakeward.cli.output import words
-    from lakeward.cli.views.answers import Done
     from lakeward.lake.moving import relocate as relocate_lake
 
     with cli.warnings(), cli.output.working("Relocating"):
@@ -114,13 +109,13 @@ def relocate(
         f" {words.counted(found.metadata_files, 'Iceberg file')} written anew,"
         f" {words.counted(found.rows, 'row')} of the log changed."
     )
-    cli.show(Done(sentence, asdict(found)))
+    cli.say(sentence, found)
 
 
 def _check_something_to_rebuild(cli: Cli) -> None:
     """Make no lake where there is nothing to make it of."""
     from lakeward.errors import LakeNotFound
-    from lakeward.maintain.rebuild import is_published_below
+    from lakeward.lake.moving import is_published_below
 
     found, place = is_published_below(cli.place)
     if not found:
@@ -130,8 +125,7 @@ def _check_something_to_rebuild(cli: Cli) -> None:
 
 def _tell(cli: Cli, copy: StoreCopy, done: str, **more: int) -> None:
     from lakeward.cli.output import words
-    from lakeward.cli.views.answers import Done
 
     total = sum(copy.rows.values())
     sentence = f"{done} {copy.path}: {words.counted(total, 'row')}."
-    cli.show(Done(sentence, {"path": str(copy.path), "rows": copy.rows, **more}))
+    cli.say(sentence, {"path": copy.path, "rows": copy.rows, **more})

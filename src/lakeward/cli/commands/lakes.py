@@ -9,7 +9,6 @@ import typer
 
 from lakeward.cli.context import Cli
 from lakeward.cli.program import command
-from lakeward.context import context_of
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +27,6 @@ def init(
     ] = None,
 ) -> None:
     """Make a lake. One that is there already is left as it is."""
-    from lakeward.cli.views.answers import Done
     from lakeward.errors import InvalidInput, LakeNotFound
 
     if directory is not None and cli.lake_given not in (None, str(directory)):
@@ -41,25 +39,26 @@ def init(
     except LakeNotFound:
         created = True
     with cli.lake(create=True, target=target) as lake:
-        label, warehouse = context_of(lake).database.label, lake.warehouse
-        count = len(lake.tables())
-    sentence = f"A lake is made: {label}." if created else f"There is a lake already: {label}."
-    cli.show(
-        Done(
-            sentence,
-            {"lake": label, "warehouse": warehouse, "created": created, "tables": count},
-            'Next: lakeward create sales.orders "id int64, amount double"' if created else None,
-        )
-    )
+        facts = {
+            "lake": lake.label,
+            "warehouse": lake.warehouse,
+            "created": created,
+            "tables": len(lake.tables()),
+        }
+    if created:
+        then = 'Next: lakeward create sales.orders "id int64, amount double"'
+        cli.say(f"A lake is made: {lake.label}.", facts, then)
+    else:
+        cli.say(f"There is a lake already: {lake.label}.", facts)
 
 
 def tables(cli: Cli) -> None:
     """List the tables."""
-    with cli.lake() as lake:
-        from lakeward.cli.views.tables import TablesView
+    from lakeward.cli.views import lakes as text
 
-        view = TablesView.of(lake)
-    cli.show(view)
+    with cli.lake() as lake:
+        found = [table.info() for table in lake.snapshot()]
+    cli.answer({"lake": lake.label, "tables": found}, text.tables(lake.label, found))
 
 
 def publish(cli: Cli) -> None:
@@ -68,11 +67,11 @@ def publish(cli: Cli) -> None:
     Opening a lake does it too; this command says how much it was, and fails when something is in
     the way.
     """
-    with cli.lake(repair=False) as lake, cli.output.working("Publishing"):
-        from lakeward.cli.views.answers import PublishedView
+    from lakeward.cli.views import lakes as text
 
-        view = PublishedView(lake.publish())
-    cli.show(view)
+    with cli.lake(repair=False) as lake, cli.output.working("Publishing"):
+        found = lake.publish()
+    cli.answer({"published": found, "total": sum(found.values())}, text.published(found))
 
 
 def outcome(
@@ -80,17 +79,17 @@ def outcome(
     transaction: Annotated[str, typer.Argument(metavar="TRANSACTION", help="A transaction's id.")],
 ) -> None:
     """Tell what became of a transaction, by its id."""
-    with cli.lake() as lake:
-        from lakeward.cli.views.outcome import OutcomeView
+    from lakeward.cli.views import lakes as text
 
-        view = OutcomeView(lake.outcome(transaction))
-    cli.show(view)
+    with cli.lake() as lake:
+        found = lake.outcome(transaction)
+    cli.answer(found, text.outcome(found))
 
 
 def locks(cli: Cli) -> None:
     """List the tables that are locked: by whom, since when, and who waits for them."""
-    with cli.lake(repair=False) as lake:
-        from lakeward.cli.views.locks import LocksView
+    from lakeward.cli.views import lakes as text
 
-        view = LocksView(tuple(lake.locks()))
-    cli.show(view)
+    with cli.lake(repair=False) as lake:
+        found = lake.locks()
+    cli.answer({"locks": found}, text.locks(found))

@@ -9,7 +9,6 @@ import typer
 
 from lakeward.cli.context import Cli
 from lakeward.cli.program import command, group
-from lakeward.context import context_of
 
 if TYPE_CHECKING:
     from lakeward.cli.output.base import Output
@@ -53,19 +52,20 @@ def run(
     Each input has its effect once, whatever dies and however often this is run. With nothing new,
     nothing is committed.
     """
-    from lakeward.cli.views.pipelines import PlanView, ResultView
+    from lakeward.cli.views import pipelines as text
+    from lakeward.pipeline import RunResult
     from lakeward.pipeline.pipeline import load
-    from lakeward.pipeline.plan import plan
 
     found = load(file, pipeline)
     with cli.lake(create=not dry_run) as lake:
+        planned = found.plan(lake, landing=landing)
         if dry_run:
-            cli.show(PlanView.of(found, plan(found, context_of(lake), landing)))
+            cli.answer(planned, text.plan(planned))
             return
-        planned = plan(found, context_of(lake), landing)
-        if not planned.steps:
+        if not planned.has_news:
             # Spark takes seconds to start, and there is nothing for it to do.
-            cli.show(ResultView.nothing(found.name, planned.notices))
+            result = RunResult(found.name, None, notices=planned.notices)
+            cli.answer(result, text.result(result))
             return
         from lakeward.spark import session
 
@@ -75,7 +75,7 @@ def run(
             result = found.run(lake, spark, landing=landing, observe=observer)
         finally:
             spark.stop()
-        cli.show(ResultView(result))
+        cli.answer(result, text.result(result))
 
 
 def runs(
@@ -86,28 +86,20 @@ def runs(
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many runs.")] = 20,
 ) -> None:
     """List the newest runs of pipelines, failed ones too."""
-    with cli.lake() as lake:
-        from lakeward.cli.views.pipelines import RunsView
-        from lakeward.log import runs as log
+    from lakeward.cli.views import pipelines as text
 
-        with context_of(lake).database.read() as session:
-            found = log.newest(session, pipeline, limit)
-    cli.show(RunsView(tuple(found)))
+    with cli.lake() as lake:
+        found = lake.runs(pipeline=pipeline, limit=limit)
+    cli.answer({"runs": found}, text.runs(found))
 
 
 def show(cli: Cli, run: Annotated[str, typer.Argument(metavar="ID", help="A run's id.")]) -> None:
     """Show a run's bundle: inputs, versions in and out, steps, violations, engines."""
-    with cli.lake() as lake:
-        from lakeward.cli.views.pipelines import BundleView
-        from lakeward.errors import NotFound
-        from lakeward.log import runs as log
+    from lakeward.cli.views import pipelines as text
 
-        with context_of(lake).database.read() as session:
-            found = log.one(session, run)
-        if found is None:
-            what = f"The log knows no run {run}."
-            raise NotFound(what, hint="`lakeward runs` lists them.", run=run)
-    cli.show(BundleView(found))
+    with cli.lake() as lake:
+        found = lake.run_record(run)
+    cli.answer(found.bundle, text.run(found))
 
 
 class _Teller:

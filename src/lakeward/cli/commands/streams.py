@@ -87,7 +87,8 @@ def ingest(
 
     Positions are committed with the rows. Run it again, and it goes on where it was.
     """
-    from lakeward.cli.views.answers import Done
+    from lakeward.cli.output import words
+    from lakeward.model.records import to_json
 
     found = _source(source, format_, replay=replay, follow=follow)
     with (
@@ -105,22 +106,10 @@ def ingest(
     ):
         done = sink.consume(found, epoch_rows=epoch_rows, epoch_seconds=epoch_seconds)
         version = lake.table(into).version
-    rows = "1 row" if done.rows == 1 else f"{done.rows} rows"
-    epochs = "1 epoch" if done.epochs == 1 else f"{done.epochs} epochs"
-    cli.show(
-        Done(
-            f"{rows} in {epochs} into {into}, which is at version {version}.",
-            {
-                "table": into,
-                "rows": done.rows,
-                "epochs": done.epochs,
-                "last_epoch": done.last_epoch,
-                "version": version,
-                "writer": writer,
-                "progress": done.progress,
-                "restarts": done.restarts,
-            },
-        )
+    rows, epochs = words.counted(done.rows, "row"), words.counted(done.epochs, "epoch")
+    cli.say(
+        f"{rows} in {epochs} into {into}, which is at version {version}.",
+        {"table": into, "version": version, "writer": writer, **to_json(done)},
     )
 
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from lakeward.cli.arguments import TableArgument, TimestampOption, VersionOption
 from lakeward.cli.context import Cli, absolute
 from lakeward.cli.program import command
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from lakeward.read.snapshot import TableSnapshot
 
 GuardOption = Annotated[
     bool,
@@ -59,7 +54,6 @@ def create(
     guard: GuardOption = True,
 ) -> None:
     """Make an empty table."""
-    from lakeward.cli.views.answers import Done
     from lakeward.model.columns import parse_columns
 
     schema = parse_columns(columns)
@@ -74,16 +68,13 @@ def create(
             comment=comment,
             guard=guard,
         )
-        view = Done(
-            f"Table {made.name} is made at {made.location}.",
-            {
-                "table": made.name,
-                "format": made.format,
-                "version": made.version,
-                "location": made.location,
-            },
-        )
-    cli.show(view)
+        facts = {
+            "table": made.name,
+            "format": made.format,
+            "version": made.version,
+            "location": made.location,
+        }
+    cli.say(f"Table {made.name} is made at {facts['location']}.", facts)
 
 
 def adopt(
@@ -128,7 +119,6 @@ def adopt(
     ] = None,
 ) -> None:
     """Take an existing Delta or Iceberg table into the lake, with its history, where it lies."""
-    from lakeward.cli.views.answers import Done
     from lakeward.model.file import is_full
 
     if catalog and location is None:
@@ -162,7 +152,7 @@ def adopt(
         f"Table {table} is adopted with {facts['versions']} versions and {facts['files']} files, "
         f"{_writers(str(facts['format']), guarded=bool(facts['guarded']))}."
     )
-    cli.show(Done(sentence, facts))
+    cli.say(sentence, facts)
 
 
 def _writers(kind: str, *, guarded: bool) -> str:
@@ -180,11 +170,11 @@ def show(
     timestamp: TimestampOption = None,
 ) -> None:
     """Show a table: its columns, checks, properties and size."""
-    with cli.lake() as lake:
-        from lakeward.cli.views.tables import TableView
+    from lakeward.cli.views import tables as text
 
-        view = TableView.of(lake.table(table).at(version=version, timestamp=timestamp))
-    cli.show(view)
+    with cli.lake() as lake:
+        found = lake.table(table).at(version=version, timestamp=timestamp).details()
+    cli.answer(found, text.table(found))
 
 
 def read(
@@ -203,50 +193,19 @@ def read(
     offset: Annotated[int, typer.Option("--offset", min=0, help="Leave out so many rows.")] = 0,
 ) -> None:
     """Read a page of rows, now or as of a version or a moment."""
+    from lakeward.cli.views import tables as text
+
     with cli.lake() as lake, cli.output.working(f"Reading {table}"):
-        from lakeward.cli.views.rows import RowsView
-
         snapshot = lake.table(table).at(version=version, timestamp=timestamp)
-        chosen = _columns(columns, snapshot)
-        rows, more = _page(snapshot, chosen, where, offset, limit)
-        view = RowsView(
-            snapshot.name,
-            snapshot.version,
-            snapshot.timestamp,
-            tuple(snapshot.schema.by_name[n] for n in rows.schema.names),
-            rows,
-            offset,
-            more,
-        )
-    cli.show(view)
+        chosen = _columns(columns, snapshot.schema.names)
+        found = snapshot.page(columns=chosen, where=where, offset=offset, limit=limit)
+    cli.answer(found, text.page(found))
 
 
-def _page(
-    snapshot: TableSnapshot, columns: list[str] | None, where: str | None, offset: int, limit: int
-) -> tuple[pa.Table, bool]:
-    """The rows of a page, and whether others follow; no more is read than that takes."""
-    import pyarrow as pa
-
-    skip, wanted = offset, limit + 1
-    batches = []
-    with snapshot.to_reader(columns=columns, where=where) as reader:
-        schema = reader.schema
-        for batch in reader:
-            part = batch.slice(skip, wanted)
-            skip = max(0, skip - batch.num_rows)
-            wanted -= part.num_rows
-            batches.append(part)
-            if not wanted:
-                break
-    rows = pa.Table.from_batches(batches, schema)
-    return rows.slice(0, limit), rows.num_rows > limit
-
-
-def _columns(given: list[str] | None, snapshot: TableSnapshot) -> list[str] | None:
+def _columns(given: list[str] | None, known: list[str]) -> list[str] | None:
     """Names, where one text may hold several unless it is a name itself."""
     if not given:
         return None
-    known = snapshot.schema.by_name
     names: list[str] = []
     for text in given:
         names += [text] if text in known else [part.strip() for part in text.split(",")]

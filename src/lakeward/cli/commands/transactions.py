@@ -32,12 +32,12 @@ def transactions(
     ] = 20,
 ) -> None:
     """List the newest transactions, open ones too: who, at which isolation, on which tables."""
-    with cli.lake() as lake:
-        from lakeward.cli.views.transactions import TransactionsView
+    from lakeward.cli.views import lakes as text
 
+    with cli.lake() as lake:
         found = lake.transactions(state=state, limit=limit + 1)
-        view = TransactionsView(tuple(found[:limit]), more=len(found) > limit)
-    cli.show(view)
+    shown, more = found[:limit], len(found) > limit
+    cli.answer({"transactions": shown, "more": more}, text.transactions(shown, more=more))
 
 
 def show(
@@ -45,13 +45,13 @@ def show(
     transaction: Annotated[str, typer.Argument(metavar="ID", help="A transaction's id.")],
 ) -> None:
     """Show one transaction: what became of it, and the version it made of each table."""
-    with cli.lake() as lake:
-        from lakeward.cli.views.transactions import TransactionView
+    from lakeward.cli.views import lakes as text
 
-        # Settles first what an open table may still have to say about it.
+    with cli.lake() as lake:
+        # A commit to an open table may be published and not yet in the log: this takes it in.
         lake.outcome(transaction)
-        view = TransactionView(lake.transaction_record(transaction))
-    cli.show(view)
+        found = lake.transaction_record(transaction)
+    cli.answer(found, text.transaction(found))
 
 
 def snapshot(
@@ -67,8 +67,8 @@ def snapshot(
 
     Every transaction is in it with all its tables, or with none.
     """
-    with cli.lake() as lake:
-        from lakeward.cli.views.transactions import SnapshotView
+    from lakeward.cli.views import lakes as text
 
-        view = SnapshotView.of(lake.snapshot(at=at))
-    cli.show(view)
+    with cli.lake() as lake:
+        found = lake.snapshot(at=at).info()
+    cli.answer(found, text.cut(found))

@@ -1,19 +1,20 @@
 """What a command answers with, and the two forms it can take.
 
-A command makes a `View` of what it found: plain facts that know how to be a JSON object and how to
-be text. An `Output` is where it goes: standard output as text for people or as exactly one JSON
-object for programs. Progress, warnings and, in text, errors go to standard error.
+An answer is a record of the lake, whose JSON form is `lakeward.model.records.to_json`, and text
+that is made of it. An `Output` prints one of the two on standard output: text for people, or
+exactly one JSON object for programs. Progress, warnings and, in text, errors go to standard error.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakeward.cli.masking import Mask
+from lakeward.model.records import to_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,6 +33,23 @@ class View(ABC):
     @abstractmethod
     def to_text(self) -> Iterator[RenderableType]:
         """The answer for people, piece by piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(View):
+    """A record, or several by name, with the text that people get of it."""
+
+    record: Any
+    text: Iterable[RenderableType]
+
+    def to_json(self) -> dict[str, Any]:
+        """The record's JSON form."""
+        found: dict[str, Any] = to_json(self.record)
+        return found
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """The text, made when it is asked for."""
+        yield from self.text
 
 
 @dataclass(frozen=True, slots=True)

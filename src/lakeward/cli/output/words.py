@@ -7,7 +7,7 @@ spelled out, so that data cannot move the cursor or colour the terminal.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
@@ -16,7 +16,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from lakeward.cli.output.json_form import plain
+from lakeward.model.records import to_json
 
 _LONGEST: Final = 200
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB", "PB")
@@ -46,7 +46,7 @@ def cell(value: Any) -> Text:
     if isinstance(value, bytes):
         return Text(_short(value.hex()))
     if isinstance(value, Mapping | list | tuple):
-        return Text(_short(printable(orjson.dumps(plain(value)).decode())))
+        return Text(_short(printable(orjson.dumps(to_json(value)).decode())))
     if isinstance(value, datetime):
         return Text(value.isoformat(sep=" "))
     return Text(_short(printable(str(value))))
@@ -110,6 +110,18 @@ def facts(pairs: Iterable[tuple[str, RenderableType]]) -> Table:
         shown = Text(printable(value, lines=True)) if isinstance(value, str) else value
         table.add_row(Text(printable(name)), shown)
     return table
+
+
+def versions(found: Mapping[str, int]) -> Iterator[RenderableType]:
+    """A grid of tables with their versions; nothing where there are none."""
+    if found:
+        lines = ((name, str(version)) for name, version in found.items())
+        yield grid(["table", "version"], lines, right=("version",))
+
+
+def line(text: str, style: str = "") -> Text:
+    """A line of text that may hold names, paths and other text from outside."""
+    return Text(printable(text), style=style)
 
 
 def heading(text: str) -> Text:

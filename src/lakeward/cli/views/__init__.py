@@ -1,1 +1,1 @@
-"""The answers of commands: each knows its JSON and its text."""
+"""The records of the lake as text for people, one function to a record."""

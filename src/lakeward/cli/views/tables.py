@@ -1,214 +1,70 @@
-"""A lake's tables, and one of them in detail."""
+"""One table in detail, and a page of its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from collections.abc import Iterator
 
+import pyarrow as pa
 from rich.console import RenderableType
 from rich.text import Text
 
 from lakeward.cli.output import words
-from lakeward.cli.output.base import View
-from lakeward.context import context_of
-from lakeward.lake.lake import Lake
-from lakeward.model.types import Field
-from lakeward.read.snapshot import TableSnapshot, Totals
+from lakeward.lake.records import Page, TableDetails
 
 
-@dataclass(frozen=True, slots=True)
-class TableLine:
-    """A table in the list."""
-
-    name: str
-    format: str
-    guarded: bool
-    version: int
-    timestamp: datetime
-    totals: Totals
-    location: str
-
-    @classmethod
-    def of(cls, source: TableSnapshot) -> TableLine:
-        """A table as it is."""
-        head = source.head
-        return cls(
-            source.name,
-            head.format,
-            head.guarded,
-            source.version,
-            source.timestamp,
-            source.totals(),
-            source.context.storage.uri(head.location),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """As a program sees it."""
-        return {
-            "name": self.name,
-            "format": self.format,
-            "guarded": self.guarded,
-            "version": self.version,
-            "timestamp": self.timestamp,
-            "files": self.totals.files,
-            "rows": self.totals.rows,
-            "bytes": self.totals.bytes,
-            "location": self.location,
-        }
+def table(found: TableDetails) -> Iterator[RenderableType]:
+    """Facts first, then columns, checks and properties."""
+    yield words.heading(found.name)
+    yield words.facts(_facts(found))
+    yield Text("")
+    yield words.grid(
+        ["column", "type", "null", "comment"],
+        ((f.name, f.type, "" if f.nullable else "not null", f.comment or "") for f in found.schema),
+    )
+    for title, pairs in (("checks", found.constraints), ("properties", found.properties)):
+        if pairs:
+            yield words.heading(title)
+            yield words.facts(pairs.items())
 
 
-@dataclass(frozen=True, slots=True)
-class TablesView(View):
-    """All tables of a lake."""
-
-    lake: str
-    tables: tuple[TableLine, ...]
-
-    @classmethod
-    def of(cls, lake: Lake) -> TablesView:
-        """The tables at one consistent cut."""
-        return cls(
-            context_of(lake).database.label,
-            tuple(TableLine.of(snapshot) for snapshot in lake.snapshot()),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """`{"lake": …, "tables": […]}`."""
-        return {"lake": self.lake, "tables": [t.to_json() for t in self.tables]}
-
-    def to_text(self) -> Iterator[RenderableType]:
-        """A table of tables."""
-        if not self.tables:
-            yield Text(f"The lake {self.lake} has no tables yet.")
-            return
-        yield words.grid(
-            ["table", "format", "version", "rows", "files", "size", "committed"],
-            (
-                (
-                    t.name,
-                    t.format if t.guarded else f"{t.format}, open",
-                    str(t.version),
-                    words.number(t.totals.rows),
-                    words.number(t.totals.files),
-                    words.size(t.totals.bytes),
-                    words.moment(t.timestamp),
-                )
-                for t in self.tables
-            ),
-            right=("version", "rows", "files", "size"),
-        )
+def page(found: Page) -> Iterator[RenderableType]:
+    """The rows, and where in the table they are."""
+    values, schema = found.columns(), found.data.schema
+    lines = ([words.cell(column[n]) for column in values] for n in range(found.data.num_rows))
+    yield words.grid(schema.names, lines, right=[f.name for f in schema if _is_number(f.type)])
+    shown, offset = found.data.num_rows, found.offset
+    if shown:
+        rows = f"rows {offset + 1:,} to {offset + shown:,}"
+    else:
+        rows = f"no rows after {offset:,}" if offset else "no rows"
+    more = "; --limit and --offset show more" if found.more else ""
+    yield Text(f"{rows} of {found.table} at version {found.version}{more}", style="dim")
 
 
-@dataclass(frozen=True, slots=True)
-class TableView(View):
-    """A table at a version."""
+def _facts(found: TableDetails) -> Iterator[tuple[str, RenderableType]]:
+    newest = found.newest_version
+    older = "" if found.version == newest else f" (the newest is {newest})"
+    yield "version", f"{found.version}{older}, committed {words.moment(found.timestamp)}"
+    rows = "rows unknown" if found.rows is None else words.counted(found.rows, "row")
+    yield "holds", f"{rows} in {words.counted(found.files, 'file')}, {words.size(found.bytes)}"
+    yield "format", f"{found.format}, {_guard(found)}"
+    if found.partition_by:
+        yield "partitions", ", ".join(found.partition_by)
+    if found.comment:
+        yield "comment", found.comment
+    yield "location", found.location
+    if found.snapshot_id is not None:
+        yield "snapshot", str(found.snapshot_id)
+    if found.metadata_location is not None:
+        yield "metadata", found.metadata_location
 
-    line: TableLine
-    uuid: str
-    drift: str
-    snapshot_id: int | None
-    metadata_location: str | None
-    columns: tuple[Field, ...]
-    partition_by: tuple[str, ...]
-    constraints: Mapping[str, str]
-    properties: Mapping[str, str]
-    protocol: Mapping[str, Any]
-    comment: str | None
-    newest: int
 
-    @classmethod
-    def of(cls, source: TableSnapshot) -> TableView:
-        """A table as it is or was."""
-        definition = source.definition
-        return cls(
-            TableLine.of(source),
-            source.head.uuid,
-            source.head.drift,
-            source.snapshot_id,
-            source.metadata_location,
-            definition.schema.fields,
-            tuple(definition.partitioning),
-            definition.constraints,
-            definition.properties,
-            definition.protocol,
-            definition.comment,
-            source.head.version,
-        )
+def _guard(found: TableDetails) -> str:
+    if found.metadata_location is not None:
+        return "in the lake's catalog"
+    return "guarded" if found.guarded else f"open to other writers (drift: {found.drift})"
 
-    def to_json(self) -> dict[str, Any]:
-        """The table, its schema and settings."""
-        return {
-            **self.line.to_json(),
-            "newest_version": self.newest,
-            "uuid": self.uuid,
-            "drift": None if self.line.guarded else self.drift,
-            "snapshot_id": self.snapshot_id,
-            "metadata_location": self.metadata_location,
-            "comment": self.comment,
-            "schema": [
-                {
-                    "id": f.id,
-                    "name": f.name,
-                    "type": str(f.type),
-                    "nullable": f.nullable,
-                    "comment": f.comment,
-                }
-                for f in self.columns
-            ],
-            "partition_by": list(self.partition_by),
-            "constraints": dict(self.constraints),
-            "properties": dict(self.properties),
-            "protocol": dict(self.protocol),
-        }
 
-    def to_text(self) -> Iterator[RenderableType]:
-        """Facts first, then columns, checks and properties."""
-        line = self.line
-        yield words.heading(line.name)
-        yield words.facts(self._facts())
-        yield Text("")
-        yield words.grid(
-            ["column", "type", "null", "comment"],
-            (
-                (
-                    f.name,
-                    str(f.type),
-                    "" if f.nullable else "not null",
-                    f.comment or "",
-                )
-                for f in self.columns
-            ),
-        )
-        if self.constraints:
-            yield words.heading("checks")
-            yield words.facts(self.constraints.items())
-        if self.properties:
-            yield words.heading("properties")
-            yield words.facts(self.properties.items())
-
-    def _facts(self) -> Iterator[tuple[str, RenderableType]]:
-        line, totals = self.line, self.line.totals
-        newest = "" if line.version == self.newest else f" (the newest is {self.newest})"
-        yield "version", f"{line.version}{newest}, committed {words.moment(line.timestamp)}"
-        rows = "rows unknown" if totals.rows is None else words.counted(totals.rows, "row")
-        yield (
-            "holds",
-            f"{rows} in {words.counted(totals.files, 'file')}, {words.size(totals.bytes)}",
-        )
-        yield "format", f"{line.format}, {self._guard()}"
-        if self.partition_by:
-            yield "partitions", ", ".join(self.partition_by)
-        if self.comment:
-            yield "comment", self.comment
-        yield "location", line.location
-        if self.snapshot_id is not None:
-            yield "snapshot", str(self.snapshot_id)
-        if self.metadata_location is not None:
-            yield "metadata", self.metadata_location
-
-    def _guard(self) -> str:
-        if self.metadata_location is not None:
-            return "in the lake's catalog"
-        return "guarded" if self.line.guarded else f"open to other writers (drift: {self.drift})"
+def _is_number(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))

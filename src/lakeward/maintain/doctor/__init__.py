@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakeward.maintain.doctor.examination import examine
-from lakeward.maintain.doctor.findings import Finding, Report, Severity
-from lakeward.maintain.doctor.mending import Mended, mend
+from lakeward.maintain.doctor.findings import Finding, Mended, Report, Severity
+from lakeward.maintain.doctor.mending import mend
 
 __all__ = ["Finding", "Mended", "Report", "Severity", "examine", "mend"]

@@ -93,11 +93,12 @@ def examine(
             findings += _limited(ran)
     findings.sort(key=lambda f: (_ORDER.index(f.severity), f.table or ""))
     return Report(
+        lake=context.database.label,
         findings=tuple(findings),
         tables=len(chosen_tables),
         versions=sum(t.versions for t in chosen_tables),
         files=sum(t.files for t in chosen_tables),
-        seconds=time.monotonic() - started,
+        seconds=round(time.monotonic() - started, 3),
     )
 
 

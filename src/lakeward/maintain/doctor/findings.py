@@ -15,6 +15,7 @@ from lakeward.log.codec import loads
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
+from lakeward.model.records import in_json
 
 RESTORE: Final = (
     "Restore a backup of the store, or rebuild it from the published logs with `lakeward rebuild`."
@@ -55,24 +56,44 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Mended:
+    """What was mended.
+
+    Attributes:
+        published: Versions written again, by table, besides those that were still owed.
+        expired: Transactions of dead processes that were closed.
+        entered: Tables entered into the Iceberg catalog again.
+    """
+
+    published: dict[str, int]
+    expired: int
+    entered: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """The outcome of an examination.
 
     Attributes:
+        lake: The store that was examined.
         findings: Errors first, then by table.
         tables: How many tables were looked at.
         versions: How many versions.
         files: How many live files.
         seconds: How long it took.
+        mended: What was mended before, where that was asked for.
     """
 
+    lake: str
     findings: tuple[Finding, ...]
     tables: int
     versions: int
     files: int
     seconds: float
+    mended: Mended | None = None
 
     @property
+    @in_json
     def healthy(self) -> bool:
         """Whether no promise of the lake is broken."""
         return not self.of(Severity.ERROR)

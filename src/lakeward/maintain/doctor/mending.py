@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from dataclasses import dataclass
 
 from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
@@ -16,28 +15,13 @@ from lakeward.formats.iceberg import metadata
 from lakeward.formats.iceberg.document import parse
 from lakeward.log import catalog, heads, locks, pins, transactions
 from lakeward.log.database import Session
-from lakeward.maintain.doctor.findings import Report
+from lakeward.maintain.doctor.findings import Mended, Report
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
 from lakeward.write.commit.publish import publish_again, recover
 
 _LOG = logging.getLogger(__name__)
 _PUBLISHABLE = frozenset({"published-missing", "published-torn"})
-
-
-@dataclass(frozen=True, slots=True)
-class Mended:
-    """What was done.
-
-    Attributes:
-        published: Versions written again, by table, besides those that were still owed.
-        expired: Transactions of dead processes that were closed.
-        entered: Tables entered into the Iceberg catalog again.
-    """
-
-    published: dict[str, int]
-    expired: int
-    entered: tuple[str, ...] = ()
 
 
 def mend(context: LakeContext, report: Report) -> Mended:

@@ -29,6 +29,7 @@ from lakeward.formats.base import Ratified
 from lakeward.log import commits, definitions, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import TransactionState
+from lakeward.model.records import in_json
 from lakeward.write.commit.drift import follow_all
 from lakeward.write.commit.ratify import Intent
 
@@ -44,6 +45,7 @@ class Outcome:
     versions: dict[str, int]
 
     @property
+    @in_json
     def committed(self) -> bool:
         """Whether it is in the log."""
         return self.state is TransactionState.RATIFIED

@@ -1,0 +1,105 @@
+"""What a lake answers about itself, as records."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from lakeward.context import LakeContext
+from lakeward.lake.snapshot import LakeSnapshot
+from lakeward.log import locks
+from lakeward.model import arguments
+from lakeward.model.commit import TransactionState
+from lakeward.model.locks import TableLock, table_locks
+from lakeward.read import runs
+from lakeward.read.history import Stats, TransactionRecord, record, records, stats
+from lakeward.read.runs import RunRecord
+from lakeward.write.commit.outcome import Outcome, outcome
+from lakeward.write.transaction.registration import LeaseKeeper
+
+
+class Inquiries:
+    """The part of a lake that answers questions."""
+
+    _context: LakeContext
+    _keeper: LeaseKeeper
+
+    def snapshot(self, *, at: datetime | str | int | None = None) -> LakeSnapshot:
+        """One consistent cut over all tables: every transaction is in it as a whole or not at all.
+
+        Args:
+            at: None for now. A datetime, ISO 8601 text or milliseconds: every table at its newest
+                version that is not newer. A transaction's id: the same at that transaction's time,
+                so it is in the cut itself. Tables that were dropped since are in it as well.
+
+        Raises:
+            TransactionNotFound: It is neither a moment nor a committed transaction of this lake.
+        """
+        return LakeSnapshot(self._context, self._keeper, at)
+
+    def outcome(self, transaction_id: str) -> Outcome:
+        """What became of a transaction, by its id."""
+        return outcome(self._context, arguments.text(transaction_id, "transaction_id"))
+
+    def transactions(
+        self, *, state: str | None = None, limit: int = 100
+    ) -> list[TransactionRecord]:
+        """The newest transactions, open ones too, newest first.
+
+        Args:
+            state: Only those that are `open`, `ratified`, `rolled_back` or `expired`.
+            limit: At most so many.
+        """
+        limit = arguments.whole(limit, "limit")
+        wanted = None if state is None else arguments.choice(state, TransactionState, "state")
+        with self._context.database.read() as session:
+            return records(session, limit, wanted)
+
+    def transaction_record(self, transaction_id: str) -> TransactionRecord:
+        """What the log knows of a transaction, by its id.
+
+        Raises:
+            TransactionNotFound: No transaction of that id was ever registered.
+        """
+        arguments.text(transaction_id, "transaction_id")
+        with self._context.database.read() as session:
+            return record(session, transaction_id)
+
+    def locks(self) -> list[TableLock]:
+        """Which tables are locked, by whom, and who waits for them; by name."""
+        with self._context.database.read() as session:
+            now = self._context.database.clock_ms(session)
+            return table_locks(locks.claims(session), now)
+
+    def stats(self) -> Stats:
+        """How much the log holds."""
+        with self._context.database.read() as session:
+            return stats(session)
+
+    def counters(self) -> dict[str, int]:
+        """What happened through this object so far.
+
+        `commits`; `conflicts` that were met; how many of them were `settled` without running a
+        function again; and `reruns` of functions.
+        """
+        return self._context.counters.read()
+
+    def runs(self, *, pipeline: str | None = None, limit: int = 20) -> list[RunRecord]:
+        """The newest runs of pipelines, failed ones too, newest first.
+
+        Args:
+            pipeline: Only runs of this pipeline.
+            limit: At most so many.
+        """
+        limit = arguments.whole(limit, "limit")
+        with self._context.database.read() as session:
+            return runs.newest(session, arguments.optional_text(pipeline, "pipeline"), limit)
+
+    def run_record(self, run_id: str) -> RunRecord:
+        """A run of a pipeline, by its id.
+
+        Raises:
+            NotFound: The log has no such run.
+        """
+        arguments.text(run_id, "run_id")
+        with self._context.database.read() as session:
+            return runs.one(session, run_id)

@@ -1,0 +1,195 @@
+"""The tables of a lake: made, adopted, cloned, branched and dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from lakeward.context import LakeContext
+from lakeward.lake.branch import Branch, branch_of, branches_of
+from lakeward.lake.table import Table
+from lakeward.lake.transactions import Transactions
+from lakeward.log import heads
+from lakeward.model import arguments
+from lakeward.model.names import TableName
+from lakeward.write.tables import create as tables
+from lakeward.write.tables.adopt import adopt
+from lakeward.write.tables.clone import clone
+
+
+class Tables:
+    """The part of a lake that makes and finds tables."""
+
+    _context: LakeContext
+    _transactions: Transactions
+
+    def create(
+        self,
+        name: str,
+        schema: Any,
+        *,
+        format: str = "delta",  # noqa: A002  the name users know
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        policy: Mapping[str, Any] | None = None,
+        constraints: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        guard: bool = True,
+    ) -> Table:
+        """Make an empty table.
+
+        Args:
+            name: `name` or `namespace.name`.
+            schema: A `pyarrow.Schema`, a mapping of names to types, or text such as
+                `id int64 not null, price decimal(10,2)`.
+            format: `delta` or `iceberg`.
+            partition_by: Columns whose values split the table into directories, and transforms of
+                columns: `day(ts)`, `bucket(16, id)`, `truncate(4, name)`.
+            properties: Table properties, as the format names them.
+            policy: `target_file_size`, `compression`, `append_only`, …
+            constraints: Checks by name, each a SQL boolean expression that every row must satisfy.
+            comment: For people.
+            guard: Keep writers out that do not go through the lake. Iceberg tables are always
+                written through the lake's catalog, by whoever opens it.
+
+        Raises:
+            InvalidInput: Something asked for makes no sense, or not for this format. Nothing was
+                made.
+            AlreadyExists: The name is taken, or a table lies where this one would.
+            MissingExtra: Iceberg tables need `lakeward[iceberg]`.
+        """
+        parsed = TableName.parse(name)
+        tables.create(
+            self._context,
+            parsed,
+            schema,
+            format=format,
+            partition_by=partition_by,
+            properties=properties,
+            policy=policy,
+            constraints=constraints,
+            comment=comment,
+            guard=guard,
+        )
+        return Table(self._context, parsed)
+
+    def adopt(
+        self,
+        name: str,
+        location: str | Path,
+        *,
+        guard: bool = True,
+        drift: str = "adopt",
+        take_over: bool = False,
+        format: str | None = None,  # noqa: A002  the name users know
+        catalog: Mapping[str, str] | str | None = None,
+    ) -> Table:
+        """Take an existing Delta or Iceberg table into the lake, with its history, where it lies.
+
+        Args:
+            name: What the lake shall call it.
+            location: Its directory; of an Iceberg table a metadata file, too, or with `catalog` its
+                name there.
+            guard: Keep other writers out of a Delta table from now on. An open table (False) takes
+                part in no transaction with others.
+            drift: On a table that others can write, `adopt` what they commit, or `refuse` it.
+            take_over: Take a table that another lake keeps, because that lake is gone.
+            format: `delta` or `iceberg`, where both lie at the location.
+            catalog: The Iceberg catalog that has the table, by properties as pyiceberg takes them:
+                `{"type": "sql", "uri": ...}`. It is only read, and not told. `"lakeward"` is the
+                lake's own, for a table that others made there.
+
+        Raises:
+            TableNotFound: There is no table.
+            AlreadyExists: The lake has it already, or another lake keeps it.
+            CorruptTable: Its log or metadata cannot be understood. Nothing was changed.
+            UnsupportedFeature: It has what the lake cannot read. Nothing was changed.
+        """
+        parsed = TableName.parse(name)
+        place = arguments.place(location, "location")
+        adopt(
+            self._context,
+            parsed,
+            place,
+            guard=arguments.flag(guard, "guard"),
+            drift=drift,
+            take_over=arguments.flag(take_over, "take_over"),
+            format=arguments.optional_text(format, "format"),
+            catalog=catalog,
+        )
+        return Table(self._context, parsed)
+
+    def table(self, name: str) -> Table:
+        """The table of this name.
+
+        Raises:
+            TableNotFound: There is none.
+        """
+        parsed = TableName.parse(name)
+        with self._context.database.read() as session:
+            heads.get(session, parsed)
+        return Table(self._context, parsed)
+
+    def tables(self) -> list[Table]:
+        """All tables, by name."""
+        with self._context.database.read() as session:
+            return [Table(self._context, h.name) for h in heads.all_heads(session)]
+
+    def drop(self, name: str) -> None:
+        """Take a table out of the lake. Its files stay until they are vacuumed.
+
+        Raises:
+            TableNotFound: There is no such table.
+            Locked: A transaction holds it.
+        """
+        tables.drop(self._context, TableName.parse(name))
+
+    def clone(
+        self,
+        source: str,
+        name: str,
+        *,
+        version: int | None = None,
+        timestamp: datetime | str | None = None,
+    ) -> Table:
+        """Make a table of another one's files, as they are now or were: nothing is copied.
+
+        The two then go their own ways. Files that a clone stands on are safe from any cleaning of
+        the source, until the clone is dropped.
+
+        Args:
+            source: The table whose files are taken.
+            name: What the new table is called.
+            version: The source's version; the newest unless given.
+            timestamp: A moment, instead of a version.
+
+        Raises:
+            TableNotFound: There is no such source.
+            VersionNotFound: It has no such version.
+            AlreadyExists: The name is taken.
+            UnsupportedFeature: The source uses what a clone could not keep right.
+        """
+        chosen = TableName.parse(name)
+        found = self.table(source).at(version=version, timestamp=timestamp)
+        clone(self._context, found, chosen)
+        return Table(self._context, chosen)
+
+    def branch(self, name: str, *, tables: Sequence[str] | None = None) -> Branch:
+        """A zero-copy working copy of tables, for any engine, until it is published or dropped.
+
+        Args:
+            name: What it is called.
+            tables: Makes a new branch of these tables, as they are now; None for one that exists.
+
+        Raises:
+            NotFound: There is no branch of this name.
+            AlreadyExists: There is one, and tables were given.
+            UnsupportedFeature: One of the tables cannot be branched.
+        """
+        return branch_of(self._context, self._transactions.begin, name, tables)
+
+    def branches(self) -> list[Branch]:
+        """The named branches, by name."""
+        return branches_of(self._context, self._transactions.begin)

@@ -1,0 +1,82 @@
+"""Upkeep of a lake: publishing, copies of the store, rebuilding, and the doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from lakeward.context import LakeContext
+from lakeward.formats.background import BackgroundWorker
+from lakeward.maintain import backup
+from lakeward.maintain.backup import StoreCopy
+from lakeward.maintain.doctor import Report, examine, mend
+from lakeward.maintain.rebuild import Rebuilt, rebuild
+from lakeward.model import arguments
+from lakeward.write.commit.publish import publish_owed
+
+
+class Upkeep:
+    """The part of a lake that keeps its store and its published files in order."""
+
+    _context: LakeContext
+    _background: BackgroundWorker
+
+    def publish(self) -> dict[str, int]:
+        """Publish what is owed; how many versions of each table were looked at.
+
+        Checkpoints that commits left to the background worker are written too when this returns.
+
+        Raises:
+            ForeignCommit: Somebody else's file is in the way.
+        """
+        self._background.wait()
+        return publish_owed(self._context)
+
+    def backup(self, target: str | Path) -> StoreCopy:
+        """Copy the store while others go on writing; a file that exists is left alone."""
+        return backup.backup(self._context.database, _path(target, "target"))
+
+    def export_store(self, target: str | Path) -> StoreCopy:
+        """Export the store as a zip of Parquet files, for either database."""
+        return backup.export(self._context.database, _path(target, "target"))
+
+    def import_store(self, source: str | Path) -> StoreCopy:
+        """Fill this lake's empty store from an export."""
+        context = self._context
+        return backup.import_into(context.database, context.storage, _path(source, "source"))
+
+    def rebuild(self) -> Rebuilt:
+        """Fill this lake's empty store from what is published in its warehouse."""
+        return rebuild(self._context)
+
+    def doctor(
+        self,
+        *,
+        tables: Sequence[str] | None = None,
+        fix: bool = False,
+        progress: Callable[[int, int | None], None] | None = None,
+    ) -> Report:
+        """Check every promise of the lake: the log against itself and against published files.
+
+        Open the lake with `repair=False` to see it as it is.
+
+        Args:
+            tables: Only these tables; all when None.
+            fix: Publish ratified commits whose files are missing or incomplete, enter Iceberg
+                tables again that were taken out of the catalog, and roll back transactions of dead
+                processes. The report is about the lake after that.
+            progress: Called with how much is done, and of how much.
+
+        Raises:
+            TableNotFound: A name is unknown.
+        """
+        report = examine(self._context, tables=tables, progress=progress)
+        if not fix:
+            return report
+        mended = mend(self._context, report)
+        return replace(examine(self._context, tables=tables, progress=progress), mended=mended)
+
+
+def _path(value: str | Path, parameter: str) -> Path:
+    return Path(arguments.place(value, parameter))
