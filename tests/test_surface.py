@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import lakeward as lw
+from tests.docs.api_page import members
 
 
 def test_the_public_names_are_exactly_the_sorted_list() -> None:
@@ -43,7 +44,7 @@ def test_every_public_method_is_documented() -> None:
             lw.Collision,
             lw.StagedCommit,
         )
-        for name, member in vars(owner).items()
+        for name, member in members(owner).items()
         if not name.startswith("_")
         and (callable(member) or isinstance(member, property))
         and not inspect.getdoc(member)

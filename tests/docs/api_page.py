@@ -9,19 +9,23 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import lakeward as lw
-from lakeward.lake.branch import Branch, BranchTable
-from lakeward.lake.snapshot import LakeSnapshot
+from lakeward.lake.branch import Branch, BranchInfo, BranchTable, BranchTableInfo
+from lakeward.lake.snapshot import Cut, CutTable, LakeSnapshot
 from lakeward.log.audit import AuditEntry
 from lakeward.maintain.backup import StoreCopy
-from lakeward.maintain.rebuild import Rebuilt
+from lakeward.maintain.doctor import Finding, Mended, Report, Severity
+from lakeward.maintain.rebuild import Incomplete, Rebuilt
+from lakeward.maintain.relocate import Relocated
 from lakeward.model.commit import Isolation, TransactionState
 from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
 from lakeward.model.locks import LockMode, LockWait, TableLock
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field
-from lakeward.read.diff import Diff, SchemaChange
+from lakeward.read.describe import ColumnInfo, Page, PageColumn, TableDetails, TableInfo
+from lakeward.read.diff import Diff, FileInfo, PartitionChange, PropertyChange, SchemaChange
 from lakeward.read.history import Stats, TransactionRecord, Version
+from lakeward.read.runs import RunRecord
 from lakeward.read.snapshot import TableSnapshot, Totals
 from lakeward.stream.consume import Consumed
 from lakeward.stream.epoch import EpochResult
@@ -42,7 +46,7 @@ own. This page is made from the code by `python -m tests.docs.api_page`, and a t
 """
 _PARTS: Final[dict[str, tuple[Any, ...]]] = {
     "What you begin with": (lw.Lake, lw.Table, lw.Transaction, lw.CommitResult, lw.Retry),
-    "Branches": (Branch, BranchTable, BranchDiff),
+    "Branches": (Branch, BranchTable, BranchDiff, BranchInfo, BranchTableInfo),
     "Streams": (Sink, SinkGroup, AsyncSink, AsyncSinkGroup, EpochResult, SinkMetrics, Consumed),
     "Conflicts, hooks and events": (
         lw.LastWriterWins,
@@ -53,11 +57,45 @@ _PARTS: Final[dict[str, tuple[Any, ...]]] = {
         StagedTable,
         lw.CommitEvent,
     ),
-    "Reading": (TableSnapshot, LakeSnapshot, Totals, LoggedFile, Schema, Field, Definition),
-    "History": (Version, Diff, SchemaChange, AuditEntry),
+    "Reading": (
+        TableSnapshot,
+        LakeSnapshot,
+        Cut,
+        CutTable,
+        TableInfo,
+        TableDetails,
+        ColumnInfo,
+        Page,
+        PageColumn,
+        Totals,
+        LoggedFile,
+        Schema,
+        Field,
+        Definition,
+    ),
+    "History": (
+        Version,
+        Diff,
+        SchemaChange,
+        PropertyChange,
+        PartitionChange,
+        FileInfo,
+        AuditEntry,
+        RunRecord,
+    ),
     "Outcomes": (Outcome, TransactionState, Isolation, TransactionRecord),
     "Locks": (TableLock, LockWait, LockMode),
-    "Operations": (StoreCopy, Rebuilt, Stats),
+    "Operations": (
+        Report,
+        Finding,
+        Severity,
+        Mended,
+        StoreCopy,
+        Rebuilt,
+        Incomplete,
+        Relocated,
+        Stats,
+    ),
 }
 _SECTION: Final = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):$")
 # How a class is used, where it is not by calling it.
@@ -97,7 +135,7 @@ def _class(kind: Any) -> Iterator[str]:
     if issubclass(kind, str):
         yield "".join(f"- `{member.value}`\n" for member in kind)
         return
-    for name, member in vars(kind).items():
+    for name, member in members(kind).items():
         if name.startswith("_") or name in _INTERNAL:
             continue
         if isinstance(member, property) or hasattr(member, "attrname"):
@@ -106,6 +144,12 @@ def _class(kind: Any) -> Iterator[str]:
             yield f"#### {kind.__name__}.{name}\n\n`{returned}`. {_first(function)}\n"
         elif inspect.isfunction(member):
             yield from _callable(f"{kind.__name__}.{name}", member, 4)
+
+
+def members(kind: type) -> dict[str, Any]:
+    """What a class and those of its bases that are ours define; what comes later wins."""
+    own = [base for base in kind.__mro__ if base.__module__.startswith("lakeward")]
+    return {name: member for base in reversed(own) for name, member in vars(base).items()}
 
 
 def _callable(name: str, function: Any, level: int) -> Iterator[str]:

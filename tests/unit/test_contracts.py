@@ -69,6 +69,21 @@ def test_sql_for_the_store_is_only_in_the_log() -> None:
     assert texts == set()
 
 
+def test_the_command_line_reaches_into_no_object() -> None:
+    """What a command needs is public: private names are only those of its own module or class."""
+    reached = [
+        f"{name}:{node.lineno}: {node.attr}"
+        for name, tree in modules()
+        if name.startswith("cli/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
+    ]
+    assert reached == []
+
+
 def test_no_format_is_compared_outside_formats() -> None:
     """Code outside of `formats` calls a table's format and never asks which one it is."""
     compared = [

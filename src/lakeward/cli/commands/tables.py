@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeward.cli.arguments import TableArgument, TimestampOption, VersionOption
 from lakeward.cli.context import Cli, absolute
 from lakeward.cli.program import command
+
+if TYPE_CHECKING:
+    from lakeward.lake.table import Table
 
 GuardOption = Annotated[
     bool,
@@ -148,19 +151,15 @@ def adopt(
             "format": made.format,
             "location": made.location,
         }
-    sentence = (
-        f"Table {table} is adopted with {facts['versions']} versions and {facts['files']} files, "
-        f"{_writers(str(facts['format']), guarded=bool(facts['guarded']))}."
-    )
-    cli.say(sentence, facts)
+        writers = _writers(made)
+    counts = f"{facts['versions']} versions and {facts['files']} files"
+    cli.say(f"Table {table} is adopted with {counts}, {writers}.", facts)
 
 
-def _writers(kind: str, *, guarded: bool) -> str:
-    from lakeward.formats.registry import format_named
-
-    if format_named(kind).has_catalog:
+def _writers(made: Table) -> str:
+    if made.metadata_location is not None:
         return "open to other writers through the lake's catalog"
-    return "guarded" if guarded else "open to other writers"
+    return "guarded" if made.guarded else "open to other writers"
 
 
 def show(
