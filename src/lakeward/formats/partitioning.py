@@ -19,7 +19,7 @@ class Partitioning:
     Attributes:
         schema: The columns, with those that Delta generates.
         partition_by: Ids of the partition values, in order.
-        derived: Hidden partition values by their ids; of generated columns the schema tells.
+        derived: Hidden partition values by their ids; generated columns are in the schema.
     """
 
     schema: Schema
@@ -42,7 +42,7 @@ def named_terms(schema: Schema, terms: Sequence[str]) -> list[tuple[Term, Field]
 
 
 def _source(text: str, schema: Schema) -> tuple[Term, Field]:
-    # A column may be called `day(ts)`: what is there counts first.
+    # A column may be called `day(ts)`: an existing column takes precedence.
     term = Term("identity", None, text) if text in schema.by_name else parse_term(text)
     source = schema.by_name.get(term.column)
     if source is None:

@@ -69,7 +69,7 @@ def difference(
     """
     plain = _plain(branch_definition(definition))
     marked = with_change_type(plain)
-    # It may have been done before, for a commit that did not come about.
+    # The task may have been done before, for a commit that failed.
     token = secrets.token_hex(4)
     task = Difference(
         f"{place}/_before/{token}",

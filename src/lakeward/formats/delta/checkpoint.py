@@ -168,7 +168,7 @@ class Checkpoint:
 
     def _flush(self) -> None:
         if self._waiting:
-            # One row group of it.
+            # Each flush writes one row group.
             self._writer.write_table(pa.Table.from_batches(self._waiting).combine_chunks())
             self._waiting = []
 

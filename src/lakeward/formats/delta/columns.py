@@ -117,7 +117,7 @@ def _split(lines: Lines) -> list[list[str]]:
 
 
 def _addresses(paths: pa.Array, root: str, *, as_spark: bool) -> pa.Array:
-    # Below the table, and of nothing that a URL would escape.
+    # All paths are below the table and have no character that a URL escapes.
     if pc.all(pc.match_substring_regex(paths, _PLAIN)).as_py():
         return pc.binary_join_element_wise(address("", root, as_spark=as_spark), paths, "")
     return pa.array([address(p, root, as_spark=as_spark) for p in paths.to_pylist()], _TEXT)

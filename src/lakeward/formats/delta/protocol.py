@@ -127,7 +127,7 @@ def writer_features(protocol: Mapping[str, Any]) -> set[str]:
     if version >= 7:
         return set(protocol.get("writerFeatures") or ())
     found = {f for since, names in _LEGACY.items() if since <= version for f in names}
-    # Readers take part in this one, so that both versions have to imply it.
+    # Column mapping concerns readers too, so both versions have to imply it.
     return found - {"columnMapping"} if int(protocol["minReaderVersion"]) < 2 else found
 
 
@@ -158,7 +158,7 @@ def check_readable(definition: Definition, location: str) -> None:
     if reader > _NEWEST_READER:
         unknown.append(f"protocol version {reader}")
     if not unknown and writer > _NEWEST_WRITER:
-        # What a writer of that version puts into the log is not known.
+        # Writers of that version may log actions that are unknown here.
         what = f"The Delta table at {location} demands protocol version {writer} of its writers."
         hint = f"This Lakeward knows writer versions up to {_NEWEST_WRITER}. Upgrade Lakeward."
         raise UnsupportedFeature(what, hint=hint, table=location, features=[f"writer {writer}"])

@@ -23,7 +23,7 @@ _SETTINGS: Final = {
     "write.delete.mode": "copy-on-write",
     "write.update.mode": "copy-on-write",
     "write.merge.mode": "copy-on-write",
-    # What the table has stays in the manifests it is in, so that only new ones need reading.
+    # Keep the table's manifests as they are, so that only new ones need to be read.
     "commit.manifest-merge.enabled": "false",
     "write.wap.enabled": "false",
     "write.metadata.delete-after-commit.enabled": "false",
@@ -111,6 +111,6 @@ def _optional(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _relaxed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    # Fields that identify a row must require values, so there are none.
+    # Identifier fields must be required, so a branch has none.
     kept = {k: v for k, v in schema.items() if k != "identifier-field-ids"}
     return {**kept, "fields": [{**f, "required": False} for f in schema["fields"]]}

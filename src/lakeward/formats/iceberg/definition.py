@@ -146,7 +146,7 @@ def specs_of(body: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
     """Every partition spec that the table ever had, by id."""
     if "partition-specs" in body:
         return {s["spec-id"]: s for s in body["partition-specs"]}
-    # The oldest tables have one, whose fields are counted.
+    # Old tables have one spec without field ids, which count from 1000.
     fields = [{"field-id": 1000 + n, **f} for n, f in enumerate(body.get("partition-spec", []))]
     return {0: {"spec-id": 0, "fields": fields}}
 

@@ -39,7 +39,7 @@ class ManifestReader:
         if snapshot is None:
             return {}
         if "manifest-list" not in snapshot:
-            # So did the first writers of version 1.
+            # The first writers of version 1 named the manifests in the snapshot itself.
             return {p: unlisted(p, self.read(p)) for p in snapshot["manifests"]}
         place = snapshot["manifest-list"]
         return {m.manifest_path: m for m in read_list(place, self.read(place))}

@@ -97,7 +97,7 @@ def schema_notes(schema: Schema) -> dict[str, dict[str, Any]]:
 def _indexed(fields: list[Field], notes: Mapping[str, Mapping[str, Any]]) -> list[Field]:
     out = []
     for position, field in enumerate(fields):
-        # Bounds of uuids are ordered in two ways, by their writers.
+        # Writers order the bounds of uuids in two different ways.
         known = indexable(field.type) and STORED_AS not in field.metadata
         usual = known and position < INDEXED_FIELDS
         out.append(replace(field, indexed=notes.get(str(field.id), {}).get("indexed", usual)))

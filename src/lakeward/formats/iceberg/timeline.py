@@ -53,7 +53,7 @@ def since(document: Document, known: Document) -> list[Stop]:
     if document.current_id is None:
         return [] if known.current_id is None else [Stop(None, document.updated_ms)]
     left = {_number(s) for s in after}
-    # What was expired meanwhile is in neither.
+    # Snapshots that were expired meanwhile are in neither.
     shared = [_number(s) for s in before if _number(s) in left]
     if [_number(s) for s in after[: len(shared)]] == shared:
         new = after[len(shared) :]

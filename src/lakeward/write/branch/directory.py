@@ -92,7 +92,7 @@ def _sweep(context: LakeContext, branch: LoggedBranch) -> None:
     with context.database.read() as session:
         head = heads.by_id(session, branch.table_id)
     if head is not None and not head.guarded:
-        # Its commit may be published and lost to the log: then it is found, and needs its files.
+        # A commit that was published and lost its database transaction is recorded now.
         follow(context, head)
     with context.database.read() as session:
         head = heads.ever_by_id(session, branch.table_id)

@@ -95,7 +95,7 @@ def create(context: LakeContext, name: str, tables: Iterable[TableName]) -> Name
     follow_all(context)
     sweep(context)
     with context.database.write() as session:
-        # Two of one name, of different tables, would be taken for one.
+        # Two branches of one name with different tables would look like one.
         context.database.lock_schema(session)
         if branches.named(session, name):
             what = f"The lake has a branch {name!r} already."
