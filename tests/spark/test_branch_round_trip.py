@@ -91,6 +91,12 @@ def _spark_rows(spark: SparkSession, place: str, version: int) -> Counter[tuple[
     return Counter(tuple(r) for r in found.select("id", "v", "part", "g").collect())
 
 
+def _rust_rows(place: str, version: int) -> Counter[tuple[Any, ...]]:
+    query = QueryBuilder().register("t", DeltaTable(place, version=version))
+    found = pa.table(query.execute("SELECT id, v, part, g FROM t"))
+    return Counter(tuple(r.values()) for r in found.to_pylist())
+
+
 def _feed(spark: SparkSession, place: str, version: int) -> Counter[tuple[Any, ...]]:
     options: dict[str, str | int] = {
         "readChangeFeed": "true",
@@ -112,15 +118,13 @@ def _agree(
     """Spark without us, delta-rs and DuckDb see the same rows; the feed is their difference."""
     place = lake.table("t").location
     now = _spark_rows(spark, place, version)
-    query = "SELECT id, v, part, g FROM t"
-    rust = pa.table(QueryBuilder().register("t", DeltaTable(place)).execute(query))
-    assert Counter(map(tuple, (r.values() for r in rust.to_pylist()))) == now
+    assert _rust_rows(place, version) == now
     if duck is not None:
         rows = duck.rows(place).select(["id", "v", "part", "g"]).to_pylist()
         assert Counter(tuple(r.values()) for r in rows) == now
     if feed:
         difference = now.copy()
-        difference.subtract(_spark_rows(spark, place, version - 1))
+        difference.subtract(_rust_rows(place, version - 1))
         expected = {row: count for row, count in difference.items() if count}
         assert _feed(spark, place, version) == expected
     assert examine(context_of(lake)).findings == ()

@@ -14,6 +14,7 @@ from lakeward_demo.batches import Shop
 from lakeward_demo.shop_pipeline import pipeline
 
 READERS = 50
+PAUSE_SECONDS = 0.3
 
 
 def test_fifty_readers_see_whole_runs_only(spark: SparkSession, tmp_path: Path) -> None:
@@ -40,6 +41,8 @@ def test_fifty_readers_see_whole_runs_only(spark: SparkSession, tmp_path: Path) 
                         rows = query.execute("SELECT count(*) AS n FROM t").read_all()
                         counts.add((table.version(), rows["n"][0].as_py()))
                     seen += 1
+                    # Leave the pipeline time to write what they shall see.
+                    done.wait(PAUSE_SECONDS)
             return seen
 
         with ThreadPoolExecutor(READERS) as pool:
