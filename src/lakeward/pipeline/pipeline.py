@@ -60,7 +60,7 @@ class Pipeline(Declaration):
             StepFailed: A step raised an error of its own. Nothing was committed.
             ExpectationFailed: Rows that a step does not expect. Nothing was committed.
             ConstraintViolation: Rows that a table refuses. Nothing was committed.
-            Conflict: Others were in the way each time it was tried. Nothing was committed.
+            Conflict: Commits of others conflicted with each attempt. Nothing was committed.
         """
         return run(self, lake, spark, landing=landing, observe=observe)
 
@@ -74,7 +74,7 @@ def load(path: Path, name: str | None = None) -> Pipeline:
 
     Raises:
         NotFound: There is no such file, or no pipeline of that name in it.
-        InvalidInput: The file cannot be run, or does not say which of its pipelines is meant.
+        InvalidInput: The file cannot be run, or has several pipelines and none was named.
     """
     if not path.is_file():
         what = f"There is no file {path}."
@@ -99,7 +99,7 @@ def _pipelines(path: Path) -> list[Pipeline]:
     beside = str(path.parent.absolute())
     sys.path.insert(0, beside)
     try:
-        # Read, not imported: compiled files are told apart by the second, and by size.
+        # Not imported: Python would use a stale compiled file of the same second and size.
         exec(compile(path.read_bytes(), str(path), "exec"), vars(module))  # noqa: S102  the user's own
     except Exception as error:
         what = f"{path} cannot be run: {type(error).__name__}: {error}."

@@ -25,8 +25,8 @@ RESTORE: Final = (
 class Severity(StrEnum):
     """How bad it is.
 
-    An error breaks a promise of the lake. A warning is something that is meant to pass and has not
-    yet. Information is worth knowing and nothing to worry about.
+    An error breaks a guarantee of the lake. A warning is a state that should be temporary.
+    Information needs no action.
     """
 
     ERROR = "error"
@@ -95,7 +95,7 @@ class Report:
     @property
     @in_json
     def healthy(self) -> bool:
-        """Whether no promise of the lake is broken."""
+        """Whether there is no error."""
         return not self.of(Severity.ERROR)
 
     def of(self, severity: Severity) -> tuple[Finding, ...]:

@@ -54,7 +54,7 @@ def published_document(table: CheckedTable) -> Iterator[Finding]:
     with table.context.database.read() as session:
         head = table.head(session)
         first = commits.first_version(session, table.table_id) or 0
-        _, meant = definitions.at(session, table.table_id, head.version)
+        _, expected = definitions.at(session, table.table_id, head.version)
         newest = commits.newest_with(session, table.table_id, head.version, SNAPSHOT_ID)
     for _ in range(first, head.version + 1):
         table.versions += 1
@@ -73,7 +73,7 @@ def published_document(table: CheckedTable) -> Iterator[Finding]:
             f"{table.name} is {newest}."
         )
         yield table.error("metadata-wrong", what, _LOST, version=head.version)
-    if is_another(definition_of(document), meant):
+    if is_another(definition_of(document), expected):
         what = f"{document.location} defines {table.name} otherwise than the log."
         yield table.error("metadata-wrong", what, _LOST, version=head.version)
     for snapshot in document.all_snapshots().values():
@@ -107,9 +107,9 @@ def listed_files(table: CheckedTable) -> Iterator[Finding]:
         what = f"The manifests of {table.name} cannot be read: {error.what}"
         yield table.error("metadata-unreadable", what, _LOST, version=head.version)
         return
-    meant = {(f.path, vector_id(f.deletion_vector)): f for f in live}
-    for key in sorted(meant.keys() | found.keys(), key=str):
-        problem = _differ(meant.get(key), found.get(key))
+    expected = {(f.path, vector_id(f.deletion_vector)): f for f in live}
+    for key in sorted(expected.keys() | found.keys(), key=str):
+        problem = _differ(expected.get(key), found.get(key))
         if problem is not None:
             what = f"File {key[0]!r} of {table.name} {problem}."
             yield table.error("metadata-wrong", what, _LOST, version=head.version)
@@ -123,9 +123,9 @@ def unknown_tables(context: LakeContext) -> Iterator[Finding]:
         entered = catalog.pointers(session)
     for name, pointer in sorted(entered.items()):
         if name not in known and pointer not in pointers:
-            told = ".".join(name)
-            what = f"The Iceberg catalog has a table {told}, which the lake does not know."
-            mend = f"Take it in with `lakeward adopt {told}`, or leave it alone."
+            full_name = ".".join(name)
+            what = f"The Iceberg catalog has a table {full_name}, which the lake does not know."
+            mend = f"Take it in with `lakeward adopt {full_name}`, or leave it alone."
             yield Finding(Severity.INFO, "not-adopted", what, mend)
 
 
@@ -149,14 +149,14 @@ def _was_moved(table: CheckedTable, head: Head) -> bool:
     return storage.uri(path) != head.pointer and storage.exists(path)
 
 
-def _differ(meant: DataFile | None, found: DataFile | None) -> str | None:
+def _differ(expected: DataFile | None, found: DataFile | None) -> str | None:
     if found is None:
         return "is in no manifest"
-    if meant is None:
+    if expected is None:
         return "is in a manifest, and not in the log"
-    if (meant.size, meant.rows) != (found.size, found.rows):
+    if (expected.size, expected.rows) != (found.size, found.rows):
         return (
-            f"has {found.size} bytes and {found.rows} rows by its manifest, and {meant.size} and "
-            f"{meant.rows} by the log"
+            f"has {found.size} bytes and {found.rows} rows by its manifest, and"
+            f" {expected.size} and {expected.rows} by the log"
         )
     return None

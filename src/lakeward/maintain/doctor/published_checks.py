@@ -100,7 +100,7 @@ def _compare(
 ) -> Iterator[Finding]:
     version = commit.version
     path = commit_path(head.location, version)
-    meant = commit_bytes(head, commit, definitions.at(version))
+    expected = commit_bytes(head, commit, definitions.at(version))
     try:
         found = table.context.storage.read(path)
     except FileMissing:
@@ -112,10 +112,10 @@ def _compare(
             what = f"{path} is missing, though version {version} of {table.name} was published."
             yield table.error("published-missing", what, _FIX, version=version)
         return
-    if found == meant:
+    if found == expected:
         return
-    if meant.startswith(found):
-        what = f"{path} is torn: it ends after {len(found)} of {len(meant)} bytes."
+    if expected.startswith(found):
+        what = f"{path} is torn: it ends after {len(found)} of {len(expected)} bytes."
         yield table.error("published-torn", what, _FIX, version=version)
         return
     what = f"{path} is not the commit that the log has as version {version} of {table.name}."
@@ -125,10 +125,10 @@ def _compare(
 def _advice(table: CheckedTable, path: str, known: Commit | None = None) -> str:
     """What to do about a file that our log does not know: a lake's own commit may be needed."""
     try:
-        told = actions_of(table.context.storage.read(path)).info
+        info = actions_of(table.context.storage.read(path)).info
     except (LakewardError, ValueError):
         return _FOREIGN
-    found = commit_info_of(told, "", 0)
+    found = commit_info_of(info, "", 0)
     changed = known is not None and found.transaction_id == known.info.transaction_id
     return _FORGOTTEN if is_ours(found) and not changed else _FOREIGN
 
@@ -151,11 +151,11 @@ def _checkpoint(
         paths += pc.struct_field(rows, "path").to_pylist()
     with table.context.database.read() as session:
         live = files.at(session, table.table_id, found.version)
-        meant = sorted(written_path(f.file) for f in live)
-    if sorted(paths) != meant:
+        expected = sorted(written_path(f.file) for f in live)
+    if sorted(paths) != expected:
         what = (
             f"Checkpoint {name} of {table.name} lists {len(paths)} files that are not the "
-            f"{len(meant)} of version {found.version}."
+            f"{len(expected)} of version {found.version}."
         )
         yield table.error("checkpoint-wrong", what, mend, version=found.version)
 

@@ -26,10 +26,10 @@ def statistics(table: CheckedTable) -> Iterator[Finding]:
     """Every indexed field of every file has its row in the index, and there are no others."""
     with table.context.database.read() as session:
         definitions = table.definitions(session)
-        meant = _sums(_meant(session, table, definitions))
+        expected = _sums(_expected(session, table, definitions))
         found = _sums(integrity.statistics_rows(session, table.table_id))
-        for field_id in sorted(meant.keys() | found.keys()):
-            if meant.get(field_id) != found.get(field_id):
+        for field_id in sorted(expected.keys() | found.keys()):
+            if expected.get(field_id) != found.get(field_id):
                 yield from _differences(session, table, definitions, field_id)
 
 
@@ -43,7 +43,7 @@ def _sums(rows: Iterator[Any]) -> dict[int, tuple[int, int]]:
     return {field_id: (count, total) for field_id, (count, total) in out.items()}
 
 
-def _meant(
+def _expected(
     session: Session, table: CheckedTable, definitions: Definitions
 ) -> Iterator[tuple[Any, ...]]:
     for row in integrity.file_rows(session, table.table_id):
@@ -55,9 +55,9 @@ def _meant(
 def _differences(
     session: Session, table: CheckedTable, definitions: Definitions, field_id: int
 ) -> Iterator[Finding]:
-    meant = {row for row in _meant(session, table, definitions) if row[1] == field_id}
+    expected = {row for row in _expected(session, table, definitions) if row[1] == field_id}
     found = {tuple(r) for r in integrity.statistics_rows(session, table.table_id, field_id)}
-    for rows, problem in ((meant - found, "lacks"), (found - meant, "has a wrong entry for")):
+    for rows, problem in ((expected - found, "lacks"), (found - expected, "has a wrong entry for")):
         for version, ordinal in sorted({(row[4], row[5]) for row in rows}):
             what = (
                 f"The statistics index of {table.name} {problem} field {field_id} of file "

@@ -63,10 +63,11 @@ def _members(transaction_id: str, rows: list[Any]) -> Iterator[Finding]:
         # Another lake's, or from before the store was lost: its other tables need not be here.
         return
     version = rows[0][2]
-    meant, found = max(info["members"] for info in infos), len({row[1] for row in rows})
-    if meant != found or len(rows) != found:
+    expected, found = max(info["members"] for info in infos), len({row[1] for row in rows})
+    if expected != found or len(rows) != found:
         what = (
-            f"Transaction {transaction_id} changed {meant} tables; the log has {len(rows)} of them."
+            f"Transaction {transaction_id} changed {expected} tables;"
+            f" the log has {len(rows)} of them."
         )
         yield Finding(Severity.ERROR, "transaction-torn", what, RESTORE, version=version)
     state = rows[0][4]

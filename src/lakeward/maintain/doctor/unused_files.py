@@ -87,11 +87,7 @@ def metadata_litter(table: CheckedTable) -> Iterator[Finding]:
 
 
 def _reached(table: CheckedTable, pointers: list[str]) -> Iterator[str]:
-    """The names of all files that documents lead to.
-
-    Raises:
-        LakewardError: A document or a list of manifests cannot be read.
-    """
+    """The names of all files that documents lead to; raises if one of these cannot be read."""
     yield HINT
     read = metadata.reader(table.context)
     for pointer in pointers:
