@@ -1,8 +1,8 @@
-"""Work that a commit leaves behind and nobody waits for: checkpoints, notes of how far we got.
+"""Background work after commits: checkpoints, and notes of how far publication got.
 
-One thread a lake, which is there while there is something to do. Whoever closes the lake, and the
-end of the process, wait for it; a process that dies before leaves nothing that is missed. When more
-is left behind than the thread can do, whoever leaves it does it himself.
+One thread for each lake, which ends when nothing is left to do. Closing the lake and the end of the
+process wait for it; if the process dies, later commits make up for it. When two jobs are waiting,
+the caller runs its job itself.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _WAITING: Final = 1
-"""How many jobs may wait for the one that is being done."""
+"""How many jobs may wait while another runs."""
 _PAUSE_SECONDS: Final = 0.0005
 
 
 class BackgroundWorker:
-    """Does jobs one after the other, behind the back of those who left them."""
+    """Runs jobs one after the other in a thread."""
 
     def __init__(self) -> None:
         self._begin()
 
     def do(self, job: Callable[[], None]) -> None:
-        """Have a job done; what it raises is reported and no more."""
+        """Run a job in the thread; an error is only logged."""
         if self._pid != os.getpid():
-            # A forked child has none of its parent's threads and owes none of its work.
+            # A forked child has none of its parent's threads and none of its jobs.
             self._begin()
         if not self._take(job):
             _attempt(job)
 
     def wait(self) -> None:
-        """Return when everything left so far is done."""
+        """Wait until all jobs are done."""
         thread = self._thread
         if self._pid == os.getpid() and thread is not None:
             thread.join()
@@ -75,10 +75,9 @@ class BackgroundWorker:
 
 
 def with_pauses(source: Iterable[T]) -> Iterator[T]:
-    """The same items; in the thread that is behind, with pauses in which other threads get on.
+    """Yield the same items; in the background thread, sleep after each so that commits proceed.
 
-    Python lets a thread that computes go on for five milliseconds while others want to; a commit
-    asks dozens of times.
+    Python lets a computing thread run for five milliseconds while others wait for it.
     """
     if not isinstance(threading.current_thread(), _Thread):
         yield from source
@@ -89,11 +88,11 @@ def with_pauses(source: Iterable[T]) -> Iterator[T]:
 
 
 class _Thread(threading.Thread):
-    """Known by its kind."""
+    """The background thread, recognized by its class."""
 
 
 def _attempt(job: Callable[[], None]) -> None:
     try:
         job()
     except Exception as error:  # noqa: BLE001  nobody waits for it who could be told
-        _LOG.warning("What a commit left to do is not done, and the next one will: %s", error)
+        _LOG.warning("Post-commit work failed; a later commit does it again: %s", error)

@@ -66,7 +66,10 @@ TakeOver: TypeAlias = Callable[[Head, Definition, ForeignActions], tuple[Head, D
 
 
 class Format(Protocol):
-    """What a table format implements. Methods that take a session run inside its transaction."""
+    """What a table format implements. Methods that take a session run inside its transaction.
+
+    Methods with a body are for formats that have no guard, no checkpoints or no catalog.
+    """
 
     name: ClassVar[str]
     """As users and the log write it."""
@@ -110,11 +113,11 @@ class Format(Protocol):
 
     def guarded(self, definition: Definition, version: int, timestamp_ms: int) -> Definition:
         """Return a definition that keeps other writers out from a version on."""
-        ...
+        return definition
 
     def is_guarded(self, definition: Definition) -> bool:
         """Return whether a definition keeps writers out that do not go through a lake."""
-        ...
+        return self.always_guarded
 
     def check_writable(self, definition: Definition, table: str) -> None:
         """Raise `UnsupportedFeature` if the embedded engine cannot write the table correctly."""
@@ -139,7 +142,8 @@ class Format(Protocol):
         Called inside the ratifying transaction. Returns False if somebody else took the version.
         When it returns True the file's name must be safe from a power cut.
         """
-        ...
+        message = f"every {self.name} table is guarded"
+        raise AssertionError(message)
 
     def publish(
         self, context: LakeContext, member: Ratified, background: BackgroundWorker | None
@@ -160,20 +164,20 @@ class Format(Protocol):
         ...
 
     def recover(self, context: LakeContext) -> None:
-        """Repair what a process that died after ratification left unpublished in any table."""
-        ...
+        """Repair what a process that died after ratification left, beside owed publications."""
+        return
 
     def checkpoint_if_due(
         self, context: LakeContext, member: Ratified, background: BackgroundWorker | None
     ) -> bool:
         """Write a checkpoint if the table's policy asks for one at this version."""
-        ...
+        return False
 
     def checkpoint(
         self, context: LakeContext, head: Head, version: int, definition: Definition
     ) -> None:
         """Write a checkpoint of a version, if the format has any and can write it completely."""
-        ...
+        return
 
     # Foreign commits
 
@@ -187,7 +191,7 @@ class Format(Protocol):
 
     def has_moved(self, context: LakeContext, session: Session, head: Head) -> bool:
         """Return whether somebody else's commit follows the newest one that the log has."""
-        ...
+        return self.may_have_moved(session, head)
 
     def finds_own(self, context: LakeContext, session: Session, head: Head) -> bool:
         """Return whether the commit that follows a head is the lake's own.
@@ -218,7 +222,7 @@ class Format(Protocol):
 
     def snapshot_id(self, context: LakeContext, head: Head, version: int) -> int | None:
         """Return the number by which other engines know a version, if it is not the version's."""
-        ...
+        return None
 
     def occupies(self, storage: Storage, location: str) -> str | None:
         """Return what shows that a table of the format lies in a directory; None if none does."""
@@ -226,7 +230,7 @@ class Format(Protocol):
 
     def names_table(self, path: str) -> bool:
         """Return whether a path names a table's file instead of its directory."""
-        ...
+        return False
 
     def find(self, context: LakeContext, location: str, *, expected: bool) -> str | None:
         """Return the source from which `read_table` reads a directory's table, None if none is.
@@ -239,7 +243,8 @@ class Format(Protocol):
         self, context: LakeContext, name: TableName, catalog: Mapping[str, str] | None, known: str
     ) -> str:
         """Return the source of a table that a catalog has as `known`; None for the lake's own."""
-        ...
+        message = f"{self.name} tables have no catalog"
+        raise AssertionError(message)
 
     def read_table(
         self, context: LakeContext, name: TableName, source: str, *, take_over: bool
@@ -264,7 +269,7 @@ class Format(Protocol):
 
     def leave(self, context: LakeContext, session: Session, head: Head) -> None:
         """Take a dropped table out of the catalog, unless another table has its name there."""
-        ...
+        return
 
 
 def table_location(storage: Storage, location: str) -> str:

@@ -162,9 +162,6 @@ class DeltaFormat(Format):
             for version in versions:
                 _publish_range(context, head, version, version)
 
-    def recover(self, context: LakeContext) -> None:
-        """Do nothing: `publish_owed` publishes whatever is missing."""
-
     def checkpoint_if_due(
         self, context: LakeContext, member: Ratified, background: BackgroundWorker | None
     ) -> bool:
@@ -251,30 +248,16 @@ class DeltaFormat(Format):
         """Return the identity that Delta gives a deletion vector."""
         return vector_id(vector)
 
-    def snapshot_id(self, context: LakeContext, head: Head, version: int) -> int | None:
-        """Return None: other engines know Delta versions by the same number."""
-        return None
-
     def occupies(self, storage: Storage, location: str) -> str | None:
         """Look for a `_delta_log` with files in it."""
         log = storage.listing(f"{location}/{LOG_DIRECTORY}")
         has_log = storage.exists(commit_path(location, 0)) or any(True for _ in log)
         return "a Delta log" if has_log else None
 
-    def names_table(self, path: str) -> bool:
-        """Return False: a Delta table is named by its directory."""
-        return False
-
     def find(self, context: LakeContext, location: str, *, expected: bool) -> str | None:
         """Return the directory, if it has a `_delta_log`."""
         log = f"{location}/{LOG_DIRECTORY}"
         return location if expected or log in context.storage.directories(location) else None
-
-    def find_in_catalog(
-        self, context: LakeContext, name: TableName, catalog: Mapping[str, str] | None, known: str
-    ) -> str:
-        """Never called: Delta tables have no catalog."""
-        raise NotImplementedError
 
     def read_table(
         self, context: LakeContext, name: TableName, source: str, *, take_over: bool
@@ -299,9 +282,6 @@ class DeltaFormat(Format):
         """Share files by their full addresses."""
         root = context.storage.uri(source.location)
         return defining.clone(definition, str(source.name), root, files)
-
-    def leave(self, context: LakeContext, session: Session, head: Head) -> None:
-        """Do nothing: Delta tables have no catalog."""
 
 
 def _leave(background: BackgroundWorker | None, job: Callable[[], None]) -> None:

@@ -75,14 +75,6 @@ class IcebergFormat(Format):
         """Define a table of the format version that its properties ask for."""
         return defining.define(parts, properties, constraints, comment)
 
-    def guarded(self, definition: Definition, version: int, timestamp_ms: int) -> Definition:
-        """Return the definition as it is: writers meet in the lake's catalog."""
-        return definition
-
-    def is_guarded(self, definition: Definition) -> bool:
-        """Return True: writers meet in the lake's catalog."""
-        return True
-
     def check_writable(self, definition: Definition, table: str) -> None:
         """Check the format version and the types of columns."""
         check_writable(definition, table)
@@ -95,10 +87,6 @@ class IcebergFormat(Format):
         member = written(context, session, member, metadata_files)
         heads.set_published(session, member.head.table_id, member.commit.version)
         return member
-
-    def put_commit(self, context: LakeContext, member: Ratified) -> bool:
-        """Never called: every Iceberg table is guarded."""
-        raise NotImplementedError
 
     def publish(
         self, context: LakeContext, member: Ratified, background: BackgroundWorker | None
@@ -119,17 +107,6 @@ class IcebergFormat(Format):
         """Renew the hints of tables whose committer died before it wrote them."""
         renew_hints(context)
 
-    def checkpoint_if_due(
-        self, context: LakeContext, member: Ratified, background: BackgroundWorker | None
-    ) -> bool:
-        """Do nothing: every metadata document is complete."""
-        return False
-
-    def checkpoint(
-        self, context: LakeContext, head: Head, version: int, definition: Definition
-    ) -> None:
-        """Do nothing: every metadata document is complete."""
-
     def to_follow(self, session: Session) -> list[Head]:
         """Return the tables whose pointer somebody else moved."""
         return heads.moved(session)
@@ -137,10 +114,6 @@ class IcebergFormat(Format):
     def may_have_moved(self, session: Session, head: Head) -> bool:
         """Compare the catalog's pointer with the log's."""
         return catalog.pointer(session, head.name) != head.pointer
-
-    def has_moved(self, context: LakeContext, session: Session, head: Head) -> bool:
-        """Compare the catalog's pointer with the log's."""
-        return self.may_have_moved(session, head)
 
     def finds_own(self, context: LakeContext, session: Session, head: Head) -> bool:
         """Return False: a commit and its pointer are in the same database transaction."""

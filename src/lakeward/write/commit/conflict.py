@@ -1,9 +1,9 @@
-"""Whether what others committed since the base version stands in the way of a change.
+"""Conflicts of a change with commits since its base version, and with locks of others.
 
 Blind appends meet no conflict. A change that removes or replaces rows conflicts with a commit that
 removed one of the same files, or that added a file which may hold rows of the replaced scope. A
-serializable transaction also conflicts with whoever changed what it read. Changes to other files
-and other partitions pass.
+serializable transaction also conflicts with commits that changed what it read. A lock for writing
+excludes every other change of the table, a lock for reading all but blind appends.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DOING: Final = {LockMode.READ: "reading", LockMode.WRITE: "writing"}
 
 
 class Kind(StrEnum):
-    """In which way others were in the way; `Conflict.kind`."""
+    """What the other commit did; `Conflict.kind`."""
 
     DEFINITION = "definition"
     PATH = "path"
@@ -39,11 +39,7 @@ class Kind(StrEnum):
 
 
 def check(session: Session, change: Change, current: Head, isolation: Isolation) -> None:
-    """Pass when the change can be made on top of the current head.
-
-    Raises:
-        Conflict: It cannot; says what stands in the way.
-    """
+    """Raise `Conflict` if the change cannot be made on top of the current head."""
     base = change.head
     if current.version == base.version:
         return
@@ -71,11 +67,7 @@ def check(session: Session, change: Change, current: Head, isolation: Isolation)
 
 
 def check_absent(session: Session, names: Iterable[TableName]) -> None:
-    """Pass when tables that were asked for and not seen are still not there.
-
-    Raises:
-        Conflict: One was made meanwhile.
-    """
+    """Raise `Conflict` if a table exists that the transaction looked for and did not find."""
     for name in names:
         if heads.find(session, name) is not None:
             what = f"Table {name} was made after this transaction had found that there is none."
@@ -92,16 +84,9 @@ def conflict(
     version: int | None = None,
     **facts: Any,
 ) -> Conflict:
-    """The error that says who was in the way, and how.
+    """Return the error that names the other commit, by its version, and what it did.
 
-    Args:
-        session: To look up who it was.
-        change: What cannot be made.
-        current: The table's head.
-        kind: In which way.
-        reason: What the other one did, in words that follow its name.
-        version: The other one's version, where it is one.
-        **facts: More of them.
+    `reason` follows the name of the other transaction in a sentence.
     """
     base = change.head.version
     other = None if version is None else commits.one(session, current.table_id, version)
@@ -131,16 +116,10 @@ def conflict(
 def check_locks(
     context: LakeContext, session: Session, needs: Iterable[tuple[Head, LockMode]], *, by: str = ""
 ) -> None:
-    """Pass when no other transaction holds the tables in a way that excludes what is needed.
+    """Raise `Locked` if another transaction than `by` holds a table in a mode that excludes a need.
 
-    Args:
-        context: The lake's.
-        session: Which has locked the tables' heads.
-        needs: Each table with the mode that the change needs it in.
-        by: The transaction that commits; its own locks are in nobody's way.
-
-    Raises:
-        Locked: Somebody does; `table` and `mode` say what is lacking.
+    The session has locked the tables' heads. Transactions whose lease ran out are closed. If
+    nobody locks anything this costs one look at an empty table.
     """
     if not locks.any_of_others(session, by):
         return
@@ -154,15 +133,15 @@ def check_locks(
 
 
 def needs(changes: Iterable[Change]) -> list[tuple[Head, LockMode]]:
-    """What each change needs its table for."""
+    """Return the lock mode that each change needs of its table."""
     return [(c.head, LockMode.READ if c.is_blind else LockMode.WRITE) for c in changes]
 
 
 def locked(
-    name: TableName, mode: LockMode, in_the_way: Sequence[Claim], now: int, waited: float = 0.0
+    name: TableName, mode: LockMode, holders: Sequence[Claim], now: int, waited: float = 0.0
 ) -> Locked:
-    """The error that names the table, who is in the way, and for how long."""
-    first = in_the_way[0]
+    """Return the error that names the table, the transaction that holds it, and for how long."""
+    first = holders[0]
     seconds = max(0.0, (now - first.since_ms) / 1000)
     what = (
         f"Table {name} is {'locked' if first.is_held else 'waited for'} for {_DOING[first.mode]} by"
@@ -177,7 +156,7 @@ def locked(
         hint=hint,
         table=str(name),
         mode=mode.value,
-        holders=[c.transaction_id for c in in_the_way],
+        holders=[c.transaction_id for c in holders],
         held_seconds=seconds,
         waited_seconds=waited,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from lakeward.context import LakeContext
@@ -35,8 +35,7 @@ def new_head(
 ) -> Head:
     """Return the head of a table that has no version yet.
 
-    Raises:
-        AlreadyExists: A table lies where this one would.
+    Raises `AlreadyExists` if a table that the lake does not know has files at its location.
     """
     return Head(
         table_id=0,
@@ -65,20 +64,9 @@ def begin_table(
 ) -> Ratified:
     """Insert a new table's head and record its first version.
 
-    If version 0 cannot hold files in one of the table's formats, it is recorded empty, in a
-    transaction of its own, and the files come with version 1.
-
-    Args:
-        context: The lake's.
-        session: The ratifying one.
-        new: The head, as `new_head` gives it.
-        draft: The first version.
-        metadata_files: Gets the names of metadata files that are written.
-        note: Called with the session and the inserted head before any version is recorded.
-
-    Raises:
-        AlreadyExists: The name, or the location, is taken.
-        StorageError: The warehouse cannot be written.
+    `note` is called with the inserted head before any version is recorded. If version 0 cannot
+    hold files in one of the table's formats, it is recorded empty, in a transaction of its own, and
+    the files come with version 1. Raises `AlreadyExists` if the name or the location is taken.
     """
     head = replace(new, table_id=heads.insert(session, new, draft.timestamp_ms))
     if note is not None:
@@ -96,13 +84,7 @@ def _record_empty(
     """Record an empty version 0 just before a draft; return the locked head."""
     own_id = new_transaction_id()
     register(context, session, own_id)
-    info = CommitInfo(
-        transaction_id=own_id,
-        operation="CREATE TABLE",
-        parameters=creation_parameters(draft.definition),
-        actor=context.actor,
-        engine=context.engine,
-    )
+    info = own_info(context, own_id, "CREATE TABLE", creation_parameters(draft.definition))
     at_ms = draft.timestamp_ms - 1
     empty = Draft(at_ms, info, draft.definition, redefines=True)
     record(context, session, head, empty, metadata_files)
@@ -119,6 +101,19 @@ def register(context: LakeContext, session: Session, transaction_id: str) -> Non
         actor=context.actor,
         isolation=Isolation.SNAPSHOT.value,
         message=None,
+    )
+
+
+def own_info(
+    context: LakeContext, transaction_id: str, operation: str, parameters: Mapping[str, str]
+) -> CommitInfo:
+    """Return what the history shows of a commit that the lake makes by itself."""
+    return CommitInfo(
+        transaction_id=transaction_id,
+        operation=operation,
+        parameters=parameters,
+        actor=context.actor,
+        engine=context.engine,
     )
 
 

@@ -1,4 +1,4 @@
-"""Learning whether a commit happened, and riding out a store that does not answer.
+"""Finds out whether a commit happened, and retries while the store does not answer.
 
 A commit whose answer was lost is neither success nor failure. It is looked up by its id: the lookup
 locks the transaction's row, so it waits for a ratification that may still be under way, and what it
@@ -52,7 +52,7 @@ class Outcome:
 
 
 def outcome(context: LakeContext, transaction_id: str) -> Outcome:
-    """What became of a transaction; final unless it is still open.
+    """Return the state of a transaction and its versions; final unless it is still open.
 
     Raises:
         TransactionNotFound: No transaction of that id was ever registered.
@@ -69,9 +69,9 @@ def outcome(context: LakeContext, transaction_id: str) -> Outcome:
 
 
 def happened(context: LakeContext, transaction_id: str) -> bool:
-    """Whether a transaction is known as ratified, after a look at open tables where it is not.
+    """Return whether a transaction is ratified.
 
-    There a commit may be published and not yet in the log: its file decides.
+    On an open table a commit may be published and not yet in the log, so these are followed.
     """
     for look in (False, True):
         if look:
@@ -87,10 +87,10 @@ def happened(context: LakeContext, transaction_id: str) -> bool:
 def ratify_surely(
     context: LakeContext, intent: Intent, ratify: Callable[[LakeContext, Intent], list[Ratified]]
 ) -> list[Ratified]:
-    """Ratify, whatever happens to the answers: committed once, or an error that means not at all.
+    """Ratify, and retry while answers are lost: committed once, or an error if it is not.
 
     Raises:
-        OutcomeUnknown: The store stayed silent; nothing of the transaction may be deleted.
+        OutcomeUnknown: The store did not answer; nothing of the transaction may be deleted.
     """
     doubtful = False
 
@@ -118,7 +118,7 @@ def ratify_surely(
 
 
 def patiently(context: LakeContext, action: Callable[[], T]) -> T:
-    """Do something that may be done twice, again while the store cannot be reached."""
+    """Run an idempotent action, and retry it while the store cannot be reached."""
     try:
         return action()
     except (OutcomeUnknown, StoreUnavailable):
@@ -140,7 +140,7 @@ def _patiently(context: LakeContext) -> tenacity.Retrying:
 
 
 def recorded(session: Session, transaction_id: str) -> list[Ratified]:
-    """The members of a transaction that was ratified before, from the log."""
+    """Read the members of a ratified transaction from the log."""
     return [
         _member(session, table_id, version)
         for _, table_id, version in commits.members(session, transaction_id)
@@ -148,7 +148,7 @@ def recorded(session: Session, transaction_id: str) -> list[Ratified]:
 
 
 def _member(session: Session, table_id: int, version: int) -> Ratified:
-    # What was ratified stays so, even when the table was dropped before we could ask.
+    # A ratified commit stays one, even if its table was dropped since.
     head = heads.ever_by_id(session, table_id)
     commit = commits.full(session, table_id, version)
     _, definition = definitions.at(session, table_id, version)

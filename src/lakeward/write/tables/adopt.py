@@ -16,9 +16,9 @@ from lakeward.log import catalog as own_catalog
 from lakeward.log.database import Session
 from lakeward.model import arguments
 from lakeward.model.clock import now_ms
-from lakeward.model.commit import CommitInfo, Head, new_transaction_id
+from lakeward.model.commit import Head, new_transaction_id
 from lakeward.model.names import TableName
-from lakeward.write.commit.new_table import register
+from lakeward.write.commit.new_table import own_info, register
 from lakeward.write.commit.open_table import commit_open
 from lakeward.write.commit.publish import checkpoint_if_due
 from lakeward.write.commit.ratify import timestamp_after
@@ -38,27 +38,7 @@ def adopt(
     format: str | None = None,  # noqa: A002  the name users know
     catalog: Mapping[str, str] | str | None = None,
 ) -> Head:
-    """Take an existing table into the lake.
-
-    Args:
-        context: The lake's.
-        name: What the lake shall call it.
-        location: Its directory; of an Iceberg table a metadata file, too, or its name in the
-            catalog, which in the lake's own one must be what the lake shall call it.
-        guard: Keep other writers out of a Delta table from now on: one commit on it says so.
-        drift: On a table that others can write, `adopt` or `refuse` what they commit later.
-        take_over: Take the table even if a lake keeps it, because that lake is gone.
-        format: `delta` or `iceberg`, if both lie at the location.
-        catalog: Properties of the Iceberg catalog that has the table, as pyiceberg takes them;
-            `lakeward` for a table that others made in the lake's own.
-
-    Raises:
-        InvalidInput: Something asked for cannot be. Nothing was changed.
-        TableNotFound: There is no table.
-        CorruptTable: Its log or metadata cannot be understood. Nothing was changed.
-        AlreadyExists: The lake has it, or another lake keeps it.
-        UnsupportedFeature: It has what the lake cannot read.
-    """
+    """Take an existing table into the lake; `Lake.adopt` documents the arguments and errors."""
     if drift not in DRIFT:
         what = f"drift={drift!r} is not known."
         raise InvalidInput(what, hint="Use 'adopt' or 'refuse'.")
@@ -196,13 +176,7 @@ def _guard(context: LakeContext, head: Head) -> Head:
 
     def build(session: Session, current: Head) -> Draft:
         timestamp = timestamp_after([current])
-        info = CommitInfo(
-            transaction_id=transaction_id,
-            operation="ADOPT TABLE",
-            parameters={"guard": "true"},
-            actor=context.actor,
-            engine=context.engine,
-        )
+        info = own_info(context, transaction_id, "ADOPT TABLE", {"guard": "true"})
         before = context.definition(session, current)
         heads.set_guarded(session, current.table_id, guarded=True)
         definition = format_of(head).guarded(before, current.version + 1, timestamp)

@@ -1,7 +1,7 @@
-"""Clones: new tables that stand on the files of another one's version, which nobody copies.
+"""Clones: new tables that use the files of another table's version without copying them.
 
-The clone's log names the files by their full addresses. That it stands on them is noted in the same
-database transaction that makes the table, so whoever cleans up the source knows.
+The clone's log names the files by their full addresses. The log records their source in the
+database transaction that creates the table, so that cleaning up the source keeps the files.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _MANY: Final = 1000
 
 
 def clone(context: LakeContext, source: TableSnapshot, name: TableName) -> Head:
-    """Make a table of the files of a snapshot.
+    """Create a table that uses the files of a snapshot.
 
     Raises:
         AlreadyExists: The name is taken.
-        UnsupportedFeature: The source uses what a clone could not keep right.
+        UnsupportedFeature: The source uses a feature that a clone cannot keep.
         VersionNotFound: The source's version was cleaned up meanwhile.
     """
     held = source.plan()
@@ -37,19 +37,19 @@ def clone(context: LakeContext, source: TableSnapshot, name: TableName) -> Head:
     definition, files = kind.clone(context, source.head, source.version, source.definition, held)
 
     def note(session: Session, new: Head) -> None:
-        # Whoever cleans up the source does so under this lock, too.
+        # Cleaning up the source takes this lock, too.
         heads.lock(session, source.head.table_id, source.head.name)
         if commits.one(session, source.head.table_id, source.version) is None:
             what = f"Table {source.name} has no version {source.version} any more."
             raise VersionNotFound(what, table=source.name, version=source.version)
         branches.insert_clone(session, new.table_id, source.head.table_id, source.version)
 
-    told = {
+    parameters = {
         "source": source.name,
         "sourceId": source.head.uuid,
         "sourceVersion": str(source.version),
     }
-    begin = Beginning(_OPERATION, told, tuple(files), note)
+    begin = Beginning(_OPERATION, parameters, tuple(files), note)
     made = make(context, name, source.head.format, definition, guard=True, begin=begin)
     if len(files) > _MANY:
         kind.checkpoint(context, made, made.version, definition)
@@ -57,11 +57,12 @@ def clone(context: LakeContext, source: TableSnapshot, name: TableName) -> Head:
 
 
 def restore_clones(context: LakeContext) -> None:
-    """Note again what clones stand on, as far as their own logs tell."""
+    """Record the sources of clones again, as far as their own logs name them."""
     with context.database.write() as session:
         known = {h.uuid: h.table_id for h in heads.all_heads(session)}
         for table_id, info in branches.clones(session):
-            told: dict[str, Any] = loads(info).get("parameters", {})
-            source, version = known.get(told.get("sourceId", "")), told.get("sourceVersion", "")
+            parameters: dict[str, Any] = loads(info).get("parameters", {})
+            source = known.get(parameters.get("sourceId", ""))
+            version = parameters.get("sourceVersion", "")
             if source is not None and str(version).isdecimal():
                 branches.insert_clone(session, table_id, source, int(version))

@@ -16,7 +16,6 @@ from lakeward.log.database import Session
 from lakeward.model import arguments
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import (
-    CommitInfo,
     Head,
     Isolation,
     TransactionState,
@@ -28,7 +27,13 @@ from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
 from lakeward.write.commit.conflict import check_locks
-from lakeward.write.commit.new_table import begin_table, creation_parameters, new_head, register
+from lakeward.write.commit.new_table import (
+    begin_table,
+    creation_parameters,
+    new_head,
+    own_info,
+    register,
+)
 from lakeward.write.commit.outcome import ratify_surely, recorded
 from lakeward.write.commit.publish import publish_member
 from lakeward.write.commit.ratify import Intent, timestamp_after
@@ -71,14 +76,7 @@ def create(
     comment: str | None,
     guard: bool,
 ) -> Head:
-    """Create an empty table: version 0, published unless the warehouse fails just then.
-
-    Raises:
-        InvalidInput: Something asked for cannot be; nothing was made.
-        AlreadyExists: The name is taken, or a table lies where this one would.
-        StorageError: The warehouse cannot be written; nothing was made.
-        OutcomeUnknown: The store stayed silent. Ask `lake.outcome` by the error's transaction id.
-    """
+    """Create an empty table; `Lake.create` documents the arguments and errors."""
     by = [partition_by] if isinstance(partition_by, str) else partition_by
     settings = arguments.mapping(properties, "properties")
     definition = define(
@@ -94,12 +92,7 @@ def create(
 
 
 def drop(context: LakeContext, name: TableName) -> None:
-    """Take a table out of the lake. Its files stay where they are.
-
-    Raises:
-        TableNotFound: There is no such table.
-        Locked: A transaction holds it.
-    """
+    """Take a table out of the lake, unless a transaction holds it; its files stay."""
     with context.database.write() as session:
         found = heads.get(session, name)
         head = heads.lock(session, found.table_id, name)
@@ -123,12 +116,7 @@ def define(
     comment: str | None,
     guard: bool,
 ) -> Definition:
-    """Return the definition of a new table.
-
-    Raises:
-        InvalidInput: Something asked for cannot be, or not in this format.
-        UnsupportedFeature: There are no tables of the format.
-    """
+    """Return the definition of a new table; raise `InvalidInput` or `UnsupportedFeature`."""
     kind = format_named(format)
     parts = kind.partition(Schema.of(schema), partition_by, guard=guard)
     checked = check_properties(properties)
@@ -152,10 +140,8 @@ def make(
 ) -> Head:
     """Create a table of a definition, with the files that it begins with.
 
-    Raises:
-        AlreadyExists: The name is taken, or a table lies where this one would.
-        StorageError: The warehouse cannot be written; nothing was made.
-        OutcomeUnknown: The store stayed silent. Ask `lake.outcome` by the error's transaction id.
+    It is published unless the warehouse fails after the table was recorded. Raises `AlreadyExists`
+    if the name or the location is taken, `OutcomeUnknown` if the store did not answer.
     """
     first = begin or Beginning()
 
@@ -169,7 +155,7 @@ def make(
     try:
         publish_member(context, member)
     except LakewardError as error:
-        # The table stands; whoever opens the lake next publishes it.
+        # The table exists; the next process that opens the lake publishes it.
         _LOG.warning("Table %s is made and not yet published: %s", name, error)
     return member.head
 
@@ -194,13 +180,8 @@ def _ratify(
         now = now_ms()
         definition = replace(definition, created_ms=now)
         register(context, session, transaction_id)
-        info = CommitInfo(
-            transaction_id=transaction_id,
-            operation=begin.operation,
-            parameters=begin.parameters or creation_parameters(definition),
-            actor=context.actor,
-            engine=context.engine,
-        )
+        parameters = begin.parameters or creation_parameters(definition)
+        info = own_info(context, transaction_id, begin.operation, parameters)
         draft = Draft(now, info, definition, added=begin.files)
         new = new_head(context, session, name, format, guard=guard)
         members.append(begin_table(context, session, new, draft, [], begin.note))
