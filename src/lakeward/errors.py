@@ -19,28 +19,28 @@ A class exists where a caller would act differently::
     ├── AlreadyExists
     ├── Conflict                  another commit changed what this one touched; run it again
     │   └── Deadlock              transactions that wait for each other; this one is the victim
-    ├── Refused                   a function of the user did not let the commit pass
+    ├── Refused                   a commit hook of the user refused the commit
     ├── StepFailed                a step of a pipeline raised an error of its own
     ├── Locked                    another transaction holds the table; try again later
     ├── TransactionClosed         committed, rolled back, failed or expired before
-    ├── EpochFailed               what was written to a sink is lost; discard it and write it again
-    ├── SinkClosed                the sink takes nothing any more
+    ├── EpochFailed               rows of a sink could not be staged; discard and write them again
+    ├── SinkClosed                the sink accepts no more rows
     │   └── Fenced                a newer instance of the writer took over
     ├── OutcomeUnknown            the store did not answer; ask again by transaction id
     ├── StoreError                the log's database cannot be used
-    │   ├── StoreUnavailable      cannot be reached now; may pass
+    │   ├── StoreUnavailable      cannot be reached now; retry later
     │   ├── StoreCorrupt
     │   ├── StoreTooNew           written by a newer Lakeward
     │   └── WrongWarehouse        the store and the warehouse do not belong together
     ├── StorageError              data or metadata files cannot be written or read
     │   └── FileMissing
-    ├── PublicationBlocked        a published file is not what the log says
+    ├── PublicationBlocked        a published file differs from the log
     │   └── ForeignCommit         a foreign commit has the version that ours needs
     ├── CorruptTable              a table's own metadata cannot be understood
     └── MissingExtra              an optional library is not installed
 
-Errors carry facts as attributes (`table`, `version`, `transaction_id`, …), survive pickling, and
-say in `retryable` whether running the same thing again can help.
+Errors have facts as attributes (`table`, `version`, `transaction_id`, …) and can be pickled;
+`retryable` is true where running the same thing again can help.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class LakewardError(Exception):
     Args:
         what: What happened, in one sentence.
         hint: What to do about it.
-        **facts: Named facts, kept as attributes and in `facts`.
+        **facts: Named facts, available as attributes and in `facts`.
     """
 
     retryable: ClassVar[bool] = False
@@ -105,7 +105,7 @@ class SchemaMismatch(InvalidInput):
 
 
 class ConstraintViolation(InvalidInput):
-    """Rows that a constraint refuses: `constraint`, `count` and `sample` say which."""
+    """Rows that violate a constraint: `constraint`, `count` and `sample` say which."""
 
 
 class ExpectationFailed(InvalidInput):
@@ -117,7 +117,7 @@ class UnsupportedFeature(InvalidInput):
 
 
 class EpochOutOfOrder(InvalidInput):
-    """An epoch that does not follow the last one: `epoch`, `last` and `expected` tell."""
+    """An epoch that does not follow the last one: see `epoch`, `last` and `expected`."""
 
 
 class NotFound(LakewardError, LookupError):
@@ -139,7 +139,7 @@ class VersionNotFound(NotFound):
 
 
 class TransactionNotFound(NotFound):
-    """The log knows no transaction of this id."""
+    """The log has no transaction of this id."""
 
 
 class AlreadyExists(LakewardError):
@@ -158,13 +158,13 @@ class Conflict(LakewardError):
 class Deadlock(Conflict):
     """Transactions waited for each other's locks, and this one was chosen as the victim.
 
-    It is rolled back, so that the others go on; `cycle` and `tables` name who and what. Running it
-    again may succeed.
+    It is rolled back, so that the others continue; `cycle` has their ids and `tables` the tables.
+    Running it again may succeed.
     """
 
 
 class Refused(LakewardError):
-    """A commit hook did not let the transaction pass. Nothing was committed.
+    """A commit hook refused the transaction. Nothing was committed.
 
     Raise it in a hook to refuse; any other exception of a hook becomes one, with its cause.
     """
@@ -175,14 +175,14 @@ class Refused(LakewardError):
 class StepFailed(LakewardError):
     """A step of a pipeline raised, or its rows could not be computed. Nothing was committed.
 
-    `step`, `function`, `file` and `line` tell where, and the cause is the error itself.
+    `step`, `function`, `file` and `line` say where; the cause is the error itself.
     """
 
     exit_code = 18
 
 
 class Locked(LakewardError):
-    """Another transaction holds the table: `holders`, `held_seconds` and `waited_seconds` tell."""
+    """Another transaction holds the table: see `holders`, `held_seconds`, `waited_seconds`."""
 
     retryable = True
     exit_code = 15
@@ -203,13 +203,13 @@ class EpochFailed(LakewardError):
 
 
 class SinkClosed(LakewardError):
-    """The sink was closed; its cause, if there is one, tells why."""
+    """The sink was closed; the cause, if there is one, is the reason."""
 
     exit_code = 17
 
 
 class Fenced(SinkClosed):
-    """A newer instance of the same writer took over; this one commits nothing any more."""
+    """A newer instance of the same writer took over; this one cannot commit."""
 
 
 class OutcomeUnknown(LakewardError):
@@ -228,7 +228,7 @@ class StoreError(LakewardError):
 
 
 class StoreUnavailable(StoreError):
-    """The log's database cannot be reached or is locked; it may pass."""
+    """The log's database cannot be reached, or is locked; retry later."""
 
     retryable = True
 
@@ -255,11 +255,11 @@ class StorageError(LakewardError):
 
 
 class FileMissing(StorageError):
-    """A file that the log names is not there."""
+    """A file that the log names does not exist."""
 
 
 class PublicationBlocked(LakewardError):
-    """A published file is not what the log says, so nothing after it can be published."""
+    """A published file differs from the log, so nothing after it can be published."""
 
     exit_code = 9
 

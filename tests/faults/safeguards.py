@@ -424,8 +424,8 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/transaction/locking.py",
-                "        circle = claims.circle(self._transaction_id)\n",
-                "        circle: Circle = ()\n",
+                "        cycle = claims.deadlock(self._transaction_id)\n",
+                "        cycle: Cycle = ()\n",
             ),
         ),
         "test_deadlock.py",

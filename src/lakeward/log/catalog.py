@@ -66,12 +66,6 @@ _EXISTS = Statement(
     (catalog_name, namespace, property_key, property_value)
     VALUES (:catalog, :namespace, 'exists', 'true') ON CONFLICT DO NOTHING"""
 )
-_NAMESPACES = Statement(
-    sa.select(iceberg_namespace.c.namespace)
-    .where(iceberg_namespace.c.catalog_name == CATALOG)
-    .distinct()
-)
-
 _BRANCH_POINTER = Statement(
     sa.select(iceberg_table.c.metadata_location).where(
         iceberg_table.c.catalog_name == bindparam("catalog"), *_OF_TABLE[1:]
@@ -160,11 +154,6 @@ def leave_branch(session: Session, branch: str) -> None:
     """Delete all tables of a branch from the catalog."""
     session.run(_LEAVE, {"catalog": branch_catalog(branch)})
     session.run(_LEAVE_NAMESPACES, {"catalog": branch_catalog(branch)})
-
-
-def namespaces(session: Session) -> list[str]:
-    """The namespaces that the catalog has."""
-    return sorted(row[0] for row in session.rows(_NAMESPACES))
 
 
 def _insert(session: Session, catalog: str, name: TableName, location: str) -> bool:

@@ -14,7 +14,6 @@ from typing import Any
 from lakeward.log.statement import Statement
 
 Params = Mapping[str, Any]
-Row = Sequence[Any]
 
 
 class Session(ABC):

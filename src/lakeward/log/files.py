@@ -19,7 +19,7 @@ from lakeward.log.codec import FILE_COLUMNS, LINE_COLUMNS, file_of, file_row, lo
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement, equal
 from lakeward.log.tables import file, file_stat
-from lakeward.model.file import LINE_SEPARATOR, LIVE, Lines, LoggedFile
+from lakeward.model.file import LINE_SEPARATOR, LIVE, Lines, LoggedFile, deleted_rows
 from lakeward.model.types import Field
 from lakeward.model.values import MAX_KEY, MIN_KEY, Value, order_key, width_level
 
@@ -342,8 +342,9 @@ def _range(table_id: int, field_id: int, low: int | None, high: int | None) -> d
 def _deleted(session: Session, version_of: Mapping[str, int]) -> int | None:
     """The rows that a version's deletion vectors delete; None if one has no count."""
     counts = [
-        loads(text).get("cardinality")
+        deleted_rows(loads(text))
         for chunk in session.stream(_VECTORS, version_of)
         for (text,) in chunk
     ]
-    return None if None in counts else sum(map(int, counts))
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None

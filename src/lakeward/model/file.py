@@ -82,10 +82,8 @@ class DataFile:
     @property
     def live_rows(self) -> int | None:
         """Rows without those of the deletion vector; None where the log has no count."""
-        if self.deletion_vector is None or self.rows is None:
-            return self.rows
-        deleted = self.deletion_vector.get("cardinality")
-        return None if deleted is None else self.rows - int(deleted)
+        deleted = deleted_rows(self.deletion_vector)
+        return None if deleted is None or self.rows is None else self.rows - deleted
 
     @property
     def logged_rows(self) -> int:
@@ -122,6 +120,12 @@ class LoggedFile:
     def partition(self) -> Mapping[int, Value]:
         """Partition values by field id."""
         return self.file.partition
+
+
+def deleted_rows(vector: Mapping[str, Any] | None) -> int | None:
+    """The number of rows that a deletion vector deletes; None where it has no count."""
+    found = 0 if vector is None else vector.get("cardinality")
+    return None if found is None else int(found)
 
 
 def is_full(path: str) -> bool:

@@ -62,7 +62,7 @@ class Claim:
         return (self.since_ms, self.transaction_id) < (other.since_ms, other.transaction_id)
 
 
-Circle = tuple[tuple[Claim, Claim], ...]
+Cycle = tuple[tuple[Claim, Claim], ...]
 """Pairs of a waiting claim and one that blocks it; the last waits for the first."""
 
 
@@ -91,7 +91,7 @@ class Claims:
             if o.transaction_id != wanted.transaction_id and o.mode.excludes(wanted.mode)
         ]
 
-    def circle(self, transaction_id: str) -> Circle:
+    def deadlock(self, transaction_id: str) -> Cycle:
         """A deadlock that a transaction is part of; empty if there is none."""
         steps = {
             (wait.transaction_id, other.transaction_id): (wait, other)
@@ -156,9 +156,9 @@ class TableLock:
         return self.lease_left.total_seconds()
 
 
-def gives_way(circle: Circle) -> str:
+def victim(cycle: Cycle) -> str:
     """The victim of a deadlock: the transaction that began last, which has the least to lose."""
-    return max((w.opened_ms, w.transaction_id) for w, _ in circle)[1]
+    return max((w.opened_ms, w.transaction_id) for w, _ in cycle)[1]
 
 
 def table_locks(claims: Claims, now: int) -> list[TableLock]:

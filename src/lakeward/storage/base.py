@@ -225,10 +225,6 @@ class Storage(ABC):
             raise InvalidInput(what, hint=f"Engines are {', '.join(known)}.")
         return known[engine]()
 
-    def scheme_filesystem(self, scheme: str) -> pa.fs.FileSystem | None:  # noqa: ARG002
-        """A pyarrow filesystem whose paths are full names without scheme; None if built in."""
-        return None
-
     @abstractmethod
     def arrow_filesystem(self) -> tuple[pa.fs.FileSystem, str]:
         """A pyarrow filesystem, and the prefix for paths below the root.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.model.locks import Claim, Claims, LockMode, gives_way
+from lakeward.model.locks import Claim, Claims, LockMode, victim
 
 READ, WRITE = LockMode.READ, LockMode.WRITE
 
@@ -44,16 +44,16 @@ def test_a_holder_waits_for_holders_and_not_for_the_queue() -> None:
 
 def test_a_chain_is_no_circle() -> None:
     claims = Claims((holds("a", 1), holds("b", 2)), (wants("b", 1), wants("c", 2)))
-    assert [claims.circle(who) for who in "abc"] == [(), (), ()]
+    assert [claims.deadlock(who) for who in "abc"] == [(), (), ()]
 
 
 def test_all_who_wait_in_a_circle_see_it_and_the_youngest_gives_way() -> None:
     held = tuple(holds(who, table) for table, who in enumerate("abc"))
     claims = Claims(held, (wants("a", 1), wants("b", 2), wants("c", 0)))
     for who in "abc":
-        circle = claims.circle(who)
+        circle = claims.deadlock(who)
         assert {w.transaction_id for w, _ in circle} == set("abc")
-        assert gives_way(circle) == "c"
+        assert victim(circle) == "c"
         for (wait, other), (following, _) in zip(circle, circle[1:] + circle[:1], strict=True):
             assert other.transaction_id == following.transaction_id
             assert other.table_id == wait.table_id
@@ -62,22 +62,22 @@ def test_all_who_wait_in_a_circle_see_it_and_the_youngest_gives_way() -> None:
 def test_who_waits_for_a_circle_is_not_in_it() -> None:
     held = (holds("a", 1), holds("b", 2))
     claims = Claims(held, (wants("a", 2), wants("b", 1), wants("z", 1, since=9)))
-    assert claims.circle("z") == ()
-    assert gives_way(claims.circle("a")) == "b"
+    assert claims.deadlock("z") == ()
+    assert victim(claims.deadlock("a")) == "b"
 
 
 def test_a_circle_elsewhere_hides_nobody_elses() -> None:
     held = (holds("a", 1), holds("b", 2), holds("c", 3), holds("d", 4))
     claims = Claims(held, (wants("a", 2), wants("b", 1), wants("c", 4), wants("d", 3)))
-    assert gives_way(claims.circle("a")) == "b"
-    assert gives_way(claims.circle("c")) == "d"
+    assert victim(claims.deadlock("a")) == "b"
+    assert victim(claims.deadlock("c")) == "d"
 
 
 def test_a_place_in_the_queue_can_close_a_circle() -> None:
     """A reader stands behind a writer, who waits for a reader who waits for the first one."""
     held = (holds("a", 1, READ), holds("c", 2))
     claims = Claims(held, (wants("b", 1), wants("c", 1, READ, since=2), wants("a", 2)))
-    assert {w.transaction_id for w, _ in claims.circle("a")} == set("abc")
+    assert {w.transaction_id for w, _ in claims.deadlock("a")} == set("abc")
 
 
 _MODES = st.sampled_from(LockMode)
@@ -101,8 +101,8 @@ def test_a_circle_is_found_exactly_by_those_who_wait_for_themselves(
     for _ in range(6):
         waits |= {(a, d) for a, b in waits for c, d in waits if b == c}
     for who in "abcdef":
-        circle = claims.circle(who)
+        circle = claims.deadlock(who)
         assert bool(circle) == ((who, who) in waits)
         if circle:
-            loser = gives_way(circle)
-            assert gives_way(claims.circle(loser)) == loser
+            loser = victim(circle)
+            assert victim(claims.deadlock(loser)) == loser

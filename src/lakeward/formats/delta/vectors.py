@@ -71,8 +71,8 @@ def vector_file(vector: Mapping[str, Any]) -> str:
 
 
 def vector_path(vector: Mapping[str, Any]) -> str | None:
-    """The path of a vector's file in the table's log; None for a vector in the log itself."""
-    match vector["storageType"]:
+    """The path of a Delta vector's file in the table's log; None if there is no such file."""
+    match vector.get("storageType"):
         case "u":
             return vector_file(vector)
         case "p":

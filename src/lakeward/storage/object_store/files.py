@@ -87,10 +87,9 @@ class ObjectFile:
 class ObjectFiles(pa.fs.FileSystemHandler):  # type: ignore[misc]
     """A read-only filesystem for pyarrow; files are written by the storage."""
 
-    def __init__(self, root: str, before: str, opened: Callable[[str], ObjectFile]) -> None:
-        """Take the warehouse's name, the prefix that makes a path a full name, and `open`."""
+    def __init__(self, root: str, opened: Callable[[str], ObjectFile]) -> None:
+        """Take the warehouse's name, and a function that opens a file by its full name."""
         self._root = root
-        self._before = before
         self._opened = opened
 
     def __eq__(self, other: object) -> bool:
@@ -124,7 +123,7 @@ class ObjectFiles(pa.fs.FileSystemHandler):  # type: ignore[misc]
     def _open(self, path: str) -> ObjectFile:
         # pyarrow passes on errors of the operating system; callers translate them back.
         try:
-            return self._opened(f"{self._before}{path}")
+            return self._opened(path)
         except FileMissing as error:
             raise FileNotFoundError(path) from error
         except StorageError as error:

@@ -173,11 +173,7 @@ class ObjectStorage(Storage):
 
     def arrow_filesystem(self) -> tuple[pa.fs.FileSystem, str]:
         """A filesystem whose paths are full names."""
-        return pa.fs.PyFileSystem(ObjectFiles(self.root, "", self._open)), self.root
-
-    def scheme_filesystem(self, scheme: str) -> pa.fs.FileSystem | None:
-        """A filesystem whose paths are full names without their scheme."""
-        return pa.fs.PyFileSystem(ObjectFiles(self.root, f"{scheme}://", self._open))
+        return pa.fs.PyFileSystem(ObjectFiles(self.root, self._open)), self.root
 
     def delta_options(self) -> dict[str, str]:
         """The options by delta-rs' names."""

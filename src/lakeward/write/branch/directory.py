@@ -14,7 +14,7 @@ from typing import Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
-from lakeward.formats.delta.vectors import vector_file
+from lakeward.formats.delta.vectors import vector_path
 from lakeward.log import branches, catalog, commits, files, heads, transactions
 from lakeward.log.branches import LoggedBranch
 from lakeward.log.database import Session
@@ -54,9 +54,9 @@ def needed(
     inside, paths = f"{directory}/", dict[str, None]()
     for file in added:
         paths[file.path] = None
-        vector = file.deletion_vector or {}
-        if vector.get("storageType") == "u":
-            paths[vector_file(vector)] = None
+        place = vector_path(file.deletion_vector or {})
+        if place is not None:
+            paths[place] = None
     paths.update(dict.fromkeys(file.path for file in changes))
     return [f"{head.location}/{path}" for path in paths if path.startswith(inside)]
 

@@ -20,7 +20,7 @@ from lakeward.formats.delta.vectors import file_name, new_name
 from lakeward.formats.iceberg.definition import FORMAT_VERSION
 from lakeward.formats.properties import MERGE_ON_READ, vector_fraction
 from lakeward.model.definition import Definition
-from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.file import DataFile, LoggedFile, deleted_rows
 from lakeward.model.steps import reach
 from lakeward.write.stage.stager import Stager
 
@@ -32,8 +32,7 @@ def is_marked_by(definition: Definition, file: LoggedFile, gone: int) -> bool:
     rows = file.rows
     if rows is None or not is_merge_on_read(definition):
         return False
-    vector = file.file.deletion_vector or {}
-    all_gone = gone + int(vector.get("cardinality", 0))
+    all_gone = gone + (deleted_rows(file.file.deletion_vector) or 0)
     return all_gone < rows and all_gone <= rows * vector_fraction(definition.properties)
 
 

@@ -209,7 +209,7 @@ def parquet_options(properties: Mapping[str, str]) -> ParquetOptions:
 def stored_paths(file: DataFile) -> list[str]:
     """Paths of a data file and of the file that has its deletion vector."""
     vector = file.deletion_vector
-    place = vector_path(vector) if vector and "storageType" in vector else None
+    place = vector_path(vector) if vector else None
     return [file.path] if place is None else [file.path, place]
 
 

@@ -22,7 +22,7 @@ from lakeward.errors import Deadlock, LakewardError, TransactionClosed
 from lakeward.log import heads, locks, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import Head, TransactionState
-from lakeward.model.locks import Circle, Claim, Claims, LockMode, gives_way
+from lakeward.model.locks import Claim, Claims, Cycle, LockMode, victim
 from lakeward.model.names import TableName
 from lakeward.write.commit.conflict import locked
 from lakeward.write.commit.outcome import patiently
@@ -170,22 +170,22 @@ class _Request:
             blocking = locks.acquire(session, wanted, now)
             if not blocking:
                 return _Answer(head, [], now)
-            circle: Circle = ()
+            cycle: Cycle = ()
             if self._may_wait:
                 locks.wait(session, wanted)
-                circle = self._cycle_to_break(locks.claims(session))
-            if circle:
+                cycle = self._cycle_to_break(locks.claims(session))
+            if cycle:
                 locks.withdraw(session, wanted.table_id, self._transaction_id)
-        if circle:
-            raise _deadlock(self._transaction_id, circle)
+        if cycle:
+            raise _deadlock(self._transaction_id, cycle)
         if self._may_wait:
             self._recorded = wanted
         return _Answer(None, blocking, now)
 
-    def _cycle_to_break(self, claims: Claims) -> Circle:
-        """The circle that opens when this transaction ends, if it is the one to do so."""
-        circle = claims.circle(self._transaction_id)
-        return circle if circle and gives_way(circle) == self._transaction_id else ()
+    def _cycle_to_break(self, claims: Claims) -> Cycle:
+        """The deadlock of which this transaction is the victim, or none."""
+        cycle = claims.deadlock(self._transaction_id)
+        return cycle if cycle and victim(cycle) == self._transaction_id else ()
 
     def _claim(self, session: Session, head: Head, now: int) -> Claim:
         own = transactions.get(session, self._transaction_id)
@@ -220,26 +220,26 @@ def _pause(state: tenacity.RetryCallState) -> float:
     return random.uniform(0, longest)  # noqa: S311  no secret depends on it
 
 
-def _deadlock(transaction_id: str, circle: Circle) -> Deadlock:
+def _deadlock(transaction_id: str, cycle: Cycle) -> Deadlock:
     steps = "; ".join(
         f"{wait.transaction_id} wants {wait.table} ({wait.mode.value}), which"
         f" {other.transaction_id} {'holds' if other.is_held else 'asked for first'}"
-        for wait, other in circle
+        for wait, other in cycle
     )
     what = (
-        f"Transaction {transaction_id}, the youngest of {len(circle)} that wait for each other,"
+        f"Transaction {transaction_id}, the youngest of {len(cycle)} that wait for each other,"
         f" gives way: {steps}."
     )
     hint = (
         "Nothing was committed. Run it again, as lake.run does. Locks that are asked for together,"
         " with lake.transaction(locks=...), never meet so."
     )
-    mine = next(wait for wait, _ in circle if wait.transaction_id == transaction_id)
+    mine = next(wait for wait, _ in cycle if wait.transaction_id == transaction_id)
     return Deadlock(
         what,
         hint=hint,
         transaction_id=transaction_id,
         table=mine.table,
-        tables=sorted({wait.table for wait, _ in circle}),
-        cycle=[wait.transaction_id for wait, _ in circle],
+        tables=sorted({wait.table for wait, _ in cycle}),
+        cycle=[wait.transaction_id for wait, _ in cycle],
     )
