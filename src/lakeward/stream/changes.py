@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.engines.arrow.conform import conform
-from lakeward.engines.arrow.partition import completed
+from lakeward.engines.arrow.conform import completed, conform
 from lakeward.errors import ConstraintViolation, InvalidInput, SchemaMismatch
 from lakeward.model.definition import Definition
 from lakeward.model.schema import Schema

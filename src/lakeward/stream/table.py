@@ -18,8 +18,8 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from lakeward.context import LakeContext
+from lakeward.engines.arrow.conform import completed
 from lakeward.engines.arrow.input import tables_of
-from lakeward.engines.arrow.partition import completed
 from lakeward.engines.arrow.spill import Spill
 from lakeward.errors import Conflict, Fenced, LakewardError, TableNotFound
 from lakeward.log import commits, heads, writers

@@ -17,7 +17,7 @@ import lakeward as lw
 from lakeward.engines.arrow import source
 from lakeward.errors import ConstraintViolation
 from lakeward.write.rows import apply as row_apply
-from lakeward.write.rows import portions as row_parts
+from lakeward.write.rows import find as row_parts
 from lakeward.write.rows import work as row_work
 from tests.behaviour.lakes import append
 from tests.support.inside import context_of

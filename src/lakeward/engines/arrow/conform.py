@@ -8,16 +8,29 @@ byte is written.
 from __future__ import annotations
 
 import difflib
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.engines.arrow.transform import transformed
 from lakeward.errors import ConstraintViolation, SchemaMismatch
+from lakeward.model.definition import Definition
+from lakeward.model.derived import Derived
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Field, ListOf, MapOf, Primitive, Struct, Type
 from lakeward.model.values import from_neutral
 
+_TESTS = {
+    "string": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    "binary": (
+        *(pa.types.is_binary, pa.types.is_large_binary),
+        *(pa.types.is_binary_view, pa.types.is_fixed_size_binary),
+    ),
+    "boolean": (pa.types.is_boolean,),
+    "date": (pa.types.is_date,),
+}
 _NUMBERS = {
     pa.int8(): "int8",
     pa.int16(): "int16",
@@ -32,6 +45,7 @@ _NUMBERS = {
 }
 """The smallest type of the lake that holds all numbers of an Arrow type."""
 _RANK = {"int8": 1, "int16": 2, "int32": 3, "int64": 4, "float": 5, "double": 6}
+_SAMPLE: Final = 5
 
 
 def conform(data: pa.Table, schema: Schema, table: str) -> pa.Table:
@@ -52,6 +66,50 @@ def conform(data: pa.Table, schema: Schema, table: str) -> pa.Table:
     if not same:
         columns = [c.cast(f.type) for c, f in zip(columns, target, strict=True)]
     return pa.Table.from_arrays(columns, schema=target)
+
+
+def completed(
+    data: pa.Table, definition: Definition, table: str, *, trusted: bool = False
+) -> pa.Table:
+    """Return the data in the table's schema, as `conform` does, with its generated columns.
+
+    Those that are absent are computed, those that are given are checked, unless the rows are the
+    table's own (`trusted`).
+    """
+    schema = definition.schema
+    generated = {i: d for i, d in definition.derived.items() if i > 0}
+    if not generated:
+        return conform(data, schema, table)
+    given = set(data.schema.names)
+    absent = frozenset(i for i in generated if schema.by_id[i].name not in given)
+    rows = conform(data, _without(schema, absent), table)
+    if trusted and not absent:
+        return rows
+    found: dict[int, pa.ChunkedArray] = {}
+    for own_id, derived in generated.items():
+        values = derived_values(rows, derived, definition, table)
+        if own_id not in absent:
+            _check_generated(rows, values, own_id, definition, table)
+            continue
+        check_required(schema.by_id[own_id], values, table)
+        found[own_id] = values
+    columns = [found[f.id] if f.id in found else rows.column(f.name) for f in schema]
+    return pa.Table.from_arrays(columns, schema=schema.arrow)
+
+
+def derived_values(
+    rows: pa.Table, derived: Derived, definition: Definition, table: str
+) -> pa.ChunkedArray:
+    """Compute what is derived from a column, or raise `SchemaMismatch` where a value has none."""
+    source = definition.schema.by_id[derived.source]
+    try:
+        found = transformed(derived.transform, source.type, rows.column(source.name))
+    except ValueError as error:
+        term = derived.transform.of(source.name)
+        what = f"Column {source.name} of {table} has {error}, so that {term} has no value."
+        hint = "Write another value, or do not partition by the column."
+        raise SchemaMismatch(what, hint=hint, table=table, column=source.name) from error
+    return pa.chunked_array([found])
 
 
 def _check_names(given: pa.Schema, schema: Schema, table: str) -> None:
@@ -145,24 +203,10 @@ def fits(source: pa.DataType, kind: Type) -> bool:
 
 
 def _fits_primitive(source: pa.DataType, name: str) -> bool:
-    types = pa.types
-    if name == "string":
-        return bool(
-            types.is_string(source) or types.is_large_string(source) or types.is_string_view(source)
-        )
-    if name == "binary":
-        return bool(
-            types.is_binary(source)
-            or types.is_large_binary(source)
-            or types.is_binary_view(source)
-            or types.is_fixed_size_binary(source)
-        )
-    if name == "boolean":
-        return bool(types.is_boolean(source))
-    if name == "date":
-        return bool(types.is_date(source))
+    if name in _TESTS:
+        return any(test(source) for test in _TESTS[name])
     if name.startswith("timestamp"):
-        return bool(types.is_timestamp(source)) and (source.tz is None) == name.endswith("ntz")
+        return bool(pa.types.is_timestamp(source)) and (source.tz is None) == name.endswith("ntz")
     given = _NUMBERS.get(source)
     return given is not None and _widens(given, name)
 
@@ -192,9 +236,6 @@ def _wrong_type(source: pa.DataType, field: Field, table: str, detail: str) -> S
 def _names(names: list[str]) -> str:
     shown = ", ".join(repr(n) for n in names[:10])
     return f"column{'s' if len(names) > 1 else ''} {shown}"
-
-
-_SAMPLE: Final = 5
 
 
 def check_required(field: Field, column: pa.ChunkedArray, table: str) -> None:
@@ -296,3 +337,55 @@ def _violation(path: str, values: pa.Array, rows: pa.Array, table: str) -> Const
         count=count,
         sample=[{"row": row} for row in where],
     )
+
+
+def _check_generated(
+    rows: pa.Table, values: pa.ChunkedArray, own_id: int, definition: Definition, table: str
+) -> None:
+    column = definition.schema.by_id[own_id]
+    given = rows.column(column.name)
+    same = pc.fill_null(pc.equal(given, values), False)
+    both_missing = pc.and_(pc.is_null(given), pc.is_null(values))
+    wrong = pc.invert(pc.or_(same, both_missing))
+    count = pc.sum(wrong).as_py() or 0
+    if not count:
+        return
+    derived = definition.derived[own_id]
+    source = definition.schema.by_id[derived.source]
+    term = derived.transform.of(source.name)
+    sample = _sample(rows, values, wrong, source.name, column.name)
+    many = "1 row has" if count == 1 else f"{count} rows have"
+    what = f"Column {column.name} of {table} is generated as {term}, and {many} another value."
+    first = sample[0]
+    hint = (
+        f"Leave the column out: it is computed. In row {first['row']} it is {first[column.name]} "
+        f"for {first[source.name]} and should be {first['expected']}."
+    )
+    raise ConstraintViolation(
+        what,
+        hint=hint,
+        table=table,
+        constraint=f"{column.name} = {term}",
+        column=column.name,
+        count=count,
+        sample=sample,
+    )
+
+
+def _sample(
+    rows: pa.Table, values: pa.ChunkedArray, wrong: pa.ChunkedArray, source: str, column: str
+) -> list[dict[str, Any]]:
+    where = pc.indices_nonzero(wrong).slice(0, _SAMPLE)
+    found = zip(
+        where.to_pylist(),
+        rows.column(source).take(where).to_pylist(),
+        rows.column(column).take(where).to_pylist(),
+        values.take(where).to_pylist(),
+        strict=True,
+    )
+    return [{"row": n, source: s, column: g, "expected": e} for n, s, g, e in found]
+
+
+@lru_cache(maxsize=256)
+def _without(schema: Schema, absent: frozenset[int]) -> Schema:
+    return Schema(tuple(f for f in schema.fields if f.id not in absent), schema.last_id)

@@ -15,6 +15,9 @@ import pyarrow as pa
 from lakeward.errors import InvalidInput, SchemaMismatch
 
 _NOTHING: Final = object()
+_Fits: TypeAlias = Callable[[Any], bool]
+_SINGLE_MAX: Final = 3.4028234663852886e38
+_SHOWN: Final = 80
 
 
 def tables_of(data: Any, schema: pa.Schema, table: str) -> Iterator[pa.Table]:
@@ -137,11 +140,6 @@ def _not_rows(data: Any) -> InvalidInput:
     what = f"Rows cannot be made of {type(data).__name__}."
     hint = "Give an Arrow table, batches or a reader, a pandas or Polars frame, or a list of dicts."
     return InvalidInput(what, hint=hint)
-
-
-_Fits: TypeAlias = Callable[[Any], bool]
-_SINGLE_MAX: Final = 3.4028234663852886e38
-_SHOWN: Final = 80
 
 
 def array_of(values: Any, kind: pa.DataType, column: str, table: str) -> Any:

@@ -23,6 +23,17 @@ from lakeward.model.values import Value, to_neutral
 STRING_BOUND: Final = 32
 """Longer strings are cut in statistics, upper bounds to something greater."""
 _LAST_CHARACTER: Final = "\U0010ffff"
+Code: TypeAlias = Literal["f", "d"]
+_SUMMED_ROWS: Final = 1_000
+_CODES: Final[dict[pa.DataType, Code]] = {pa.float32(): "f", pa.float64(): "d"}
+"""How Python calls the numbers of a buffer."""
+_FEW_ROWS: Final = 1_000
+"""So few rows need no dictionary: what it saves is less than its page costs."""
+_SAMPLE_ROWS: Final = 2_048
+_DISTINCT: Final = 0.98
+"""With so many distinct values in a sample there are tens of thousands: too many to gain by."""
+_LENGTH_BYTES: Final = 4
+"""What Parquet spends on a string that is spelled out, beside its letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +171,6 @@ def _above(text: str) -> str:
     return text if len(text) <= end else text[:end] + _LAST_CHARACTER
 
 
-Code: TypeAlias = Literal["f", "d"]
-
-_SUMMED_ROWS: Final = 1_000
-_CODES: Final[dict[pa.DataType, Code]] = {pa.float32(): "f", pa.float64(): "d"}
-"""How Python calls the numbers of a buffer."""
-
-
 class Columns:
     """The columns of files of one schema, and which of them may have bounds.
 
@@ -236,15 +240,6 @@ def _paths(
         yield from _paths(f"{path}.key_value.value", kind.item_type, nested=True)
     else:
         yield path, kind, nested
-
-
-_FEW_ROWS: Final = 1_000
-"""So few rows need no dictionary: what it saves is less than its page costs."""
-_SAMPLE_ROWS: Final = 2_048
-_DISTINCT: Final = 0.98
-"""With so many distinct values in a sample there are tens of thousands: too many to gain by."""
-_LENGTH_BYTES: Final = 4
-"""What Parquet spends on a string that is spelled out, beside its letters."""
 
 
 def encoding_settings(data: pa.Table) -> dict[str, Any]:

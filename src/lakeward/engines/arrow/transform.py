@@ -29,6 +29,9 @@ from lakeward.model.types import Decimal, Primitive, Type, arrow_type
 from lakeward.model.values import from_neutral, to_neutral
 
 _INT64: Final = pa.int64()
+_WORD: Final = 4
+_FEW: Final = 32
+"""Values so few that looking at them one by one takes less time than asking Arrow."""
 
 
 def transformed(transform: Transform, kind: Type, values: pa.ChunkedArray) -> pa.Array:
@@ -161,11 +164,6 @@ def _single(values: pa.ChunkedArray) -> pa.Array:
 
 def _scalar(value: int) -> Any:
     return pa.scalar(value, _INT64)
-
-
-_WORD: Final = 4
-_FEW: Final = 32
-"""Values so few that looking at them one by one takes less time than asking Arrow."""
 
 
 def hash_ints(values: pa.Array, seed: int) -> pa.Array:

@@ -19,8 +19,7 @@ from lakeward.model.expressions.nodes import Column, Compare, Expression, conjun
 from lakeward.model.expressions.when import Clause, Clauses, Does, key_names
 from lakeward.model.expressions.where import parse_condition
 from lakeward.model.schema import Schema
-from lakeward.write.plan.key_blocks import KeyBlocks
-from lakeward.write.plan.merge_source import MergeData
+from lakeward.write.plan.merge_source import KeyBlocks, MergeData
 from lakeward.write.plan.row_plan import BoundClause, RowPlan, all_of, bound_values, scopes_of
 
 

@@ -36,7 +36,7 @@ from lakeward.model.schema import Schema
 from lakeward.model.types import Field
 from lakeward.model.values import Value, to_neutral
 from lakeward.read.plan import file_always_matches
-from lakeward.write.plan.key_blocks import KeyBlocks
+from lakeward.write.plan.merge_source import KeyBlocks
 
 _LISTED: Final = 1000
 """Up to so many keys a scope lists each; beyond that it has the smallest and the largest."""

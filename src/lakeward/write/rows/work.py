@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from lakeward.engines.arrow.conform import completed
 from lakeward.engines.arrow.expression import Mask, computed
 from lakeward.engines.arrow.keys import KeyIndex, Pairs, Positions, picked
-from lakeward.engines.arrow.partition import completed
 from lakeward.engines.arrow.row_groups import POSITION
 from lakeward.engines.base import ARROW, Capability, unsupported
 from lakeward.formats.delta.mapping import needs_engine
@@ -28,19 +28,20 @@ from lakeward.read.plan import file_always_matches
 from lakeward.read.scan import read_files
 from lakeward.storage.base import Storage
 from lakeward.write.plan.change import Change
-from lakeward.write.plan.key_blocks import FoundPairs, pairs_among
+from lakeward.write.plan.merge_source import FoundPairs, pairs_among
 from lakeward.write.plan.row_plan import RowPlan
 from lakeward.write.rows.feed import Feed
 from lakeward.write.rows.find import (
+    FileRows,
     Found,
     Updated,
     beside,
+    by_parts,
     find,
     find_by_condition,
     inserted,
     same_keys,
 )
-from lakeward.write.rows.portions import FileRows, by_parts
 from lakeward.write.stage.checks import Checks
 from lakeward.write.stage.stager import Stager
 

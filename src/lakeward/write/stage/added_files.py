@@ -9,13 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.context import LakeContext
+from lakeward.engines.arrow.conform import completed, derived_values
 from lakeward.engines.arrow.parquet import footer_stats
-from lakeward.engines.arrow.partition import (
-    NULL_PARTITION,
-    check_partition,
-    completed,
-    derived_values,
-)
+from lakeward.engines.arrow.partition import NULL_PARTITION, check_partition
 from lakeward.errors import AlreadyExists, FileMissing, InvalidInput, SchemaMismatch, StorageError
 from lakeward.formats.iceberg.names import UNNUMBERED
 from lakeward.log import files

@@ -19,9 +19,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from lakeward.engines.arrow.conform import completed
 from lakeward.engines.arrow.input import tables_of
 from lakeward.engines.arrow.parquet import ParquetOptions, encode
-from lakeward.engines.arrow.partition import completed, partition_directory, partitioned
+from lakeward.engines.arrow.partition import partition_directory, partitioned
 from lakeward.formats.delta.vectors import vector_path
 from lakeward.formats.properties import (
     COMPRESSION,
@@ -104,6 +105,9 @@ class Stager:
             checks.look_at(rows)
             if checks.violated:
                 continue
+            if not self.definition.partition_by:
+                self._take(waiting, {}, rows, written)
+                continue
             for values, part in partitioned(rows, self.definition, str(self.head.name)):
                 self._take(waiting, values, part, written)
         checks.raise_violations()
@@ -183,7 +187,8 @@ class Stager:
         ordinal = next(self._ordinals)
         codec = "" if self.options.compression == "none" else f".{self.options.compression}"
         name = f"{self.stem}-{ordinal:05d}-{self.transaction_id}-{self._token}{codec}.parquet"
-        path = self.below + partition_directory(entry.values, self.definition) + name
+        directory = partition_directory(entry.values, self.definition) if entry.values else ""
+        path = self.below + directory + name
         rows = pa.concat_tables(entry.rows) if len(entry.rows) > 1 else entry.rows[0]
         buffer, file = encode(rows, self.definition, entry.values, path, self.options)
         self.create(path, buffer)

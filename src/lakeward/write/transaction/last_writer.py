@@ -27,8 +27,7 @@ from lakeward.model.values import Value, to_neutral
 from lakeward.read.plan import file_may_match, plan, to_prune_by
 from lakeward.read.scan import read_files
 from lakeward.write.plan.change import Added, RowsChanged
-from lakeward.write.rows.find import changed_rows
-from lakeward.write.rows.portions import rows_without
+from lakeward.write.rows.find import changed_rows, rows_without
 from lakeward.write.rows.work import check_readable
 from lakeward.write.stage.checks import Checks
 from lakeward.write.transaction.member import Member
