@@ -1,8 +1,8 @@
 """DataFusion through delta-rs, for branches, and tables whose columns are mapped by ids.
 
-`QueryBuilder` honours deletion vectors and mapped columns; delta-rs's pyarrow readers give nulls or
-fail, so they are never used. DataFusion reads and skips files; which rows a condition keeps is for
-our own evaluator alone, because the two disagree on NULL in a list and on NaN.
+`QueryBuilder` applies deletion vectors and mapped columns; delta-rs's pyarrow readers give nulls or
+fail, so they are never used. DataFusion reads and skips files; our own evaluator decides which rows
+a condition keeps, because the two disagree on NULL in a list and on NaN.
 """
 
 from __future__ import annotations

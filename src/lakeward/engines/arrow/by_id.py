@@ -1,8 +1,8 @@
-"""A Parquet file's columns as a schema's columns, found by field ids at every depth.
+"""The columns of a Parquet file as columns of a table, found by field ids at every depth.
 
 A file keeps the names and types that its columns had when it was written. The ids in its footer say
-which column of the table each of them is now: it may have been renamed, widened or moved since, or
-have taken over the name of another one. A file without any ids is read by names.
+which columns of the table they are: since then these may have been renamed, widened or moved. A
+file without any ids is read by names.
 """
 
 from __future__ import annotations
@@ -42,13 +42,10 @@ class Hints(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileColumn:
-    """A column of the table as one file has it.
+    """A column of the table as one file has it, under the name `source`, or lacks it (None).
 
-    Attributes:
-        field: The column.
-        source: The file's column that holds it; None where the file lacks it.
-        is_plain: The file has it under its own name, in its own shape.
-        convert: Makes the column of the file's column, or of anything as long where it lacks one.
+    It `is_plain` if the file has it under its own name and in its own shape. `convert` makes the
+    table's column of the file's column, or of any array as long where the file lacks it.
     """
 
     field: Field

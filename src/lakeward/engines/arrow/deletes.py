@@ -1,7 +1,8 @@
-"""Equality deletes: files of an Iceberg table whose rows say which rows of data files are gone.
+"""Delete files of Iceberg tables.
 
-A row goes if it has the same values as a row of the delete file in the columns that the delete file
-is about. Here null equals null, and NaN equals NaN.
+A position delete file names rows by their positions. An equality delete file deletes the rows that
+have the same values as one of its rows in the columns that it names; null equals null, and NaN
+equals NaN.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Rows of Parquet files whose columns are found by field ids, file by file.
+"""Reads Parquet files whose columns are found by field ids.
 
-The footer of each file tells how it has the columns. Files that have them as the table does are
-left to Arrow's own scan, many at once. Of the others the columns are read as they are in the file,
-and made the table's columns afterwards; a condition is computed on these.
+Files that have the columns as the table does are left to Arrow's own scan, many at once. Of the
+others the columns are read as they are in the file and converted; conditions are computed on the
+result.
 """
 
 from __future__ import annotations
@@ -48,17 +48,9 @@ Constants = Mapping[int, Value]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is asked of the files of one scan.
+    """What is read of the files of one scan, with the arguments of `scan`.
 
-    Attributes:
-        definition: Of the table.
-        names: Of the columns wanted, `POSITION` perhaps among them.
-        where: Keeps rows for which it is true.
-        hints: Of the table's metadata.
-        deleted: Tells the positions of rows that are deleted in place.
-        filesystem: Where delete files are.
-        equality: Tells the equality deletes of a file; None where no file has any.
-        among: Only row groups with one of these positions, ascending; None for all.
+    `names` has `POSITION` where positions are wanted; delete files are read from `filesystem`.
     """
 
     definition: Definition
@@ -90,15 +82,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file that was opened.
+    """A file that was opened, with its shape and the equality deletes that apply to it.
 
-    Attributes:
-        file: As the log has it.
-        fragment: As Arrow has it.
-        shape: How it has the table's columns.
-        constants: What its partition tells of columns that it lacks.
-        equality: The delete files that apply to it by the values of its rows.
-        is_plain: Arrow's own scan gives its rows.
+    `constants` are values that its partition has of columns that it lacks. It `is_plain` if Arrow's
+    own scan reads its rows.
     """
 
     file: LoggedFile

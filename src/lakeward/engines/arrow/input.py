@@ -1,4 +1,4 @@
-"""Rows as a user may give them, as Arrow: tables, batches, readers, frames, dictionaries."""
+"""Rows that a user gives, as Arrow tables: tables, batches, readers, frames, dictionaries."""
 
 from __future__ import annotations
 

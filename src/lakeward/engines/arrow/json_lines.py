@@ -1,7 +1,7 @@
-"""Newline-delimited JSON as Arrow: one object a line, read as a schema says.
+"""Newline-delimited JSON as Arrow: one object a line, read by a schema.
 
-A field that a line lacks is missing; one that the schema does not know is an error. Dates and
-moments are ISO 8601 text, decimals are numbers or text.
+A field that a line lacks is null; one that the schema does not have is an error. Dates and moments
+are ISO 8601 text, decimals are numbers or text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parquet files from Arrow tables, with what their footers say of them."""
+"""Writes Parquet files from Arrow tables, and reads statistics from footers."""
 
 from __future__ import annotations
 

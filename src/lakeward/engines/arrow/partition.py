@@ -1,8 +1,8 @@
-"""Partitions: rows split by their values, and the directories that are named for them.
+"""Splits rows by partition values, and names the directories of partitions.
 
-Some readers take a column's value from its directory and not from the log, and Delta takes an empty
-text for a missing value. A value that they would read as another one is refused. Hidden partition
-values are no columns: nobody reads them from a directory, which only people look at.
+Some readers take a column's value from its directory, and Delta takes an empty text for a missing
+value. A value that they would misread is refused. Hidden partition values are no columns, so nobody
+reads them from a directory.
 """
 
 from __future__ import annotations

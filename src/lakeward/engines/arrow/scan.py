@@ -1,4 +1,4 @@
-"""Rows from Parquet files: only the files of a plan, only the columns and rows asked for."""
+"""Reads rows from Parquet files: the files of a plan, and the columns and rows asked for."""
 
 from __future__ import annotations
 

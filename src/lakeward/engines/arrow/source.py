@@ -1,8 +1,7 @@
-"""How a table's Parquet files are opened, and what is read of them.
+"""Opens a table's Parquet files and reads row groups that may hold rows for a condition.
 
-Files hold strings that repeat as a dictionary and positions in it. Reading such a column as what it
-is and spelling it out afterwards takes about half as long as reading it as strings, so that is how
-large scans read it; the rows are the same.
+Strings that files store as a dictionary are read as one and decoded afterwards in large scans,
+which takes about half the time.
 """
 
 from __future__ import annotations

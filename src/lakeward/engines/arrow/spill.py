@@ -1,7 +1,7 @@
-"""Rows kept in a temporary file, read where they lie.
+"""Rows in a temporary file, mapped into memory.
 
-The file has no name, so it is gone as soon as nobody holds its rows: after success, failure and a
-kill alike. Its pages are the system's to keep in memory or not.
+The file has no name, so the system deletes it when nobody holds its rows: after success, failure
+and a kill alike. The system decides which of its pages are in memory.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Spill:
             self._writer.write_table(rows)
 
 
-class Numbers:
+class SpilledNumbers:
     """Arrays of whole numbers in a temporary file, by key; any thread may use it."""
 
     def __init__(self) -> None:

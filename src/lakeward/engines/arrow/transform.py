@@ -1,7 +1,7 @@
-"""Partition transforms of whole Arrow columns.
+"""Partition transforms, and Murmur3 hashes, of whole Arrow columns.
 
-The same values as `lakeward.model.transform` gives one by one. What Arrow has no kernel for is
-found once for each distinct value.
+They give the same values as `lakeward.model.transform` and `lakeward.model.murmur3` do one by one.
+What Arrow has no kernel for is computed once for each distinct value.
 """
 
 from __future__ import annotations

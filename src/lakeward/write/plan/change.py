@@ -1,4 +1,4 @@
-"""What a transaction means to do to one table, and what it saw of it."""
+"""The pending change of one table: files added and removed, what was read, and the operations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""The data of a merge: its columns made to fit the table's before anything is looked at.
+"""The data of a merge, with the types of the table's columns.
 
-Data that takes more memory than it may, with an index of its keys, goes to a temporary file as it
-comes. Its keys are then looked up block by block.
+Data that takes more memory than allowed, together with an index of its keys, goes to a temporary
+file as it is read. Its keys are then looked up block by block: each block has an index while all
+files are searched for its keys, and the pairs found wait in a temporary file. Files are ruled out
+by the keys of each block, so data in the order of its keys reads little.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from lakeward.engines.arrow.conform import conform
 from lakeward.engines.arrow.expression import computed
 from lakeward.engines.arrow.input import tables_of
 from lakeward.engines.arrow.keys import Pairs, Positions
-from lakeward.engines.arrow.spill import Numbers, Spill
+from lakeward.engines.arrow.spill import Spill, SpilledNumbers
 from lakeward.errors import InvalidInput, SchemaMismatch
 from lakeward.model import arguments
 from lakeward.model.expressions.nodes import Expression
@@ -40,11 +42,9 @@ class MergeData:
     """Rows to be merged, in memory or in a temporary file.
 
     Attributes:
-        rows: With the types of `schema`.
         schema: Columns that the table has too have its types; others have their own.
         extra: The names of those others.
         block_rows: An index has so many of their keys at a time; None for all of them.
-        spill: Holds the rows, where memory does not.
     """
 
     rows: pa.Table
@@ -140,7 +140,7 @@ class FoundPairs:
     """The pairs of rows of files and of data that have the same key; any thread may add some."""
 
     def __init__(self) -> None:
-        self._numbers = Numbers()
+        self._numbers = SpilledNumbers()
 
     def add(self, file: LoggedFile, rows: Positions, partners: Positions) -> None:
         """Note pairs of rows of a file, by their positions in it, and of the data."""

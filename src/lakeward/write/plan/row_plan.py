@@ -1,8 +1,8 @@
-"""Plans for rows: what shall become of them, bound to a table.
+"""Plans for rows: which rows of a table change, and how.
 
-A plan is data. It names the files that may hold rows to change (`scopes`), and says of any rows of
-the table which of them change and how. DELETE, UPDATE and MERGE are all plans, and
-`lakeward.write.rows` carries them out: one without data has a clause for rows without a partner.
+A plan is data. Its `scopes` choose the files that may hold rows to change; its clauses say of any
+rows of the table which of them change and how. DELETE, UPDATE and MERGE are all plans, and
+`lakeward.write.rows` carries them out.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""A plan carried out: files looked at, and those with rows to change written again or marked.
+"""Carries out a plan for rows: a DELETE, an UPDATE or a MERGE.
 
-Each file is looked at by itself, several at a time: of its rows only the columns that tell which of
-them change, and only row groups that may hold some. Then every file with such rows is either
-written again, or the rows that go are deleted in place, where the table asks for that and they are
-few; what comes in their place is written as a new file. Memory holds parts of a few files, and the
-places of rows that go from files that are marked.
+Files whose rows all go, by their statistics, are removed unread. Of the others, several at a time,
+only the columns that decide which rows change are read, and only row groups that may hold such
+rows. Every file with such rows is written again; or the rows are marked by a deletion vector, where
+the table asks for that and they are few, and their new values are written as a new file. Memory
+holds parts of a few files, and the positions of the rows that change.
 
-Rows that get new values are checked like rows that are appended, with what is generated from them
-computed anew; rows that stay are written as they were.
+New values are checked like rows that are appended; rows that stay are written as they were.
 """
 
 from __future__ import annotations
@@ -45,15 +44,7 @@ again when they are written."""
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """A file whose rows changed.
-
-    Attributes:
-        file: As it was.
-        files: What takes its place; nothing where no row stays.
-        updated: How many rows were given new values.
-        deleted: How many are gone.
-        copied: How many were written again as they were.
-    """
+    """A file whose rows changed, the files that take its place, and how many rows changed how."""
 
     file: LoggedFile
     files: tuple[DataFile, ...]
@@ -64,14 +55,10 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A plan that was carried out.
+    """What a plan did when it was carried out.
 
-    Attributes:
-        replaced: The files in which rows changed.
-        added: Files of rows that are new, or that come in place of others.
-        inserted: How many rows are new.
-        given: How many rows of data there were.
-        change_files: The rows that changed, where they were recorded.
+    `added` are files of rows that are inserted, or that replace rows marked as deleted; `given` is
+    the number of rows of data; `change_files` have the changed rows, where they were recorded.
     """
 
     replaced: tuple[Replaced, ...]
@@ -132,14 +119,10 @@ def carried_out(
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """A file with rows to change.
+    """A file with rows to change, of which `gone` do not stay as they are.
 
-    Attributes:
-        file: As it is.
-        gone: How many rows do not stay as they are.
-        is_emptied: Whether all of its rows are deleted.
-        found: The rows that change; None where they are looked for again, because memory holds
-            enough of them.
+    `found` is None where rows are looked for again when the file is written, because memory holds
+    enough of them.
     """
 
     file: LoggedFile

@@ -1,11 +1,10 @@
-"""The change feed of a Delta table that asks for one: the rows that a commit changes, in files.
+"""The change feed of a Delta table that has one: change files with the rows that a commit changes.
 
-A commit that only adds rows, or only removes whole files, tells its changes by these files alone.
-One that writes files again must tell them apart from the rows that only moved: a row that was
-updated as it was and as it is, one that is new, one that is gone. An update or a merge that is all
-a transaction does to a table tells them as it finds them, and so does a deletion. What several
-operations came to is the difference of rows between the files that went and the files that came:
-there a row that was updated is one that is gone and one that is new.
+A commit that only adds rows, or only removes whole files, needs none: readers derive the changes
+from its files. An update or a merge that is all a transaction does to a table records the rows as
+it changes them; for a deletion they are read from the removed files. For several operations the
+changes are the difference of rows between removed and added files, so an update is a delete and an
+insert.
 """
 
 from __future__ import annotations

@@ -31,13 +31,7 @@ _PLACE: Final = "\0place"
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """Rows that get new values.
-
-    Attributes:
-        values: By column.
-        rows: Their positions among the rows that were looked at.
-        partners: The rows of the data that they get them from; None where there is no data.
-    """
+    """Rows, by position, that get new values, computed from their `partners`, if there is data."""
 
     values: Mapping[str, Expression]
     rows: Positions
@@ -165,12 +159,9 @@ def same_keys(plan: RowPlan, index: KeyIndex, rows: pa.Table) -> Pairs:
 
 @dataclass(frozen=True, slots=True)
 class FileRows:
-    """Rows of a file, and what becomes of them.
+    """All rows of a part of a file, or those that change, with what changes among them.
 
-    Attributes:
-        whole: All rows of a part of the file, or those that change.
-        found: What changes, by positions among these rows.
-        after: The rows that were updated, as they become, in the order of `found`.
+    `after` has the updated rows as they become, in the order of `found`.
     """
 
     whole: pa.Table

@@ -1,9 +1,9 @@
-"""Merge-on-read: rows go by a deletion vector, and their file stays as it is.
+"""Merge-on-read: rows are deleted by a deletion vector, and their file stays.
 
-A table asks for it by a policy. It is done where few rows of a file go; where many do, the file is
-written again, because every reader would have to skip them ever after. One commit writes one file
-of vectors for each of its operations. The marked file takes the place of the one it was, under the
-same path: it is removed and added like any other, so who changes it at the same time conflicts.
+A table asks for it by a policy, and it is done where few rows of a file go; otherwise the file is
+written again, because every reader would have to skip the rows. One operation writes one file of
+vectors. The log removes the file and adds it again, under the same path and with the vector, so
+concurrent changes of it conflict.
 """
 
 from __future__ import annotations

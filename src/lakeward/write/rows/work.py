@@ -1,6 +1,6 @@
-"""The rows that a plan changes in one file: which they are, as they were, and as they become.
+"""What a plan does to the rows of one file: finds them, reads them, and computes their new values.
 
-The position of a row is its place in the file, rows that are deleted in place counted too.
+The position of a row is its place in the file; rows that are deleted in place count too.
 """
 
 from __future__ import annotations
@@ -54,10 +54,6 @@ class RowWork:
     """Carries a plan out on one file of a table at a time, in any threads.
 
     Attributes:
-        storage: Where files are.
-        stager: Writes new ones.
-        change: Of the table.
-        plan: What shall be done.
         feed: Writes the rows that change; None where none are to be recorded.
         seen: For each row of the data, whether it has a partner.
         checks: What new rows must satisfy.

@@ -1,4 +1,4 @@
-"""Parquet files that others wrote below a table's location, taken in as they are."""
+"""Parquet files that others wrote below a table's location, checked and added unchanged."""
 
 from __future__ import annotations
 

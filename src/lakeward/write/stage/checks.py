@@ -1,7 +1,7 @@
-"""What must hold before rows are written: of the table, and of each row by the table's checks.
+"""Checks before rows are written: may the table be written, and does each row satisfy its checks.
 
-A row violates a check unless the expression is true for it: unknown is not true. That is how Delta
-reads its own `delta.constraints`, which these are published as.
+A row violates a check unless the expression is true for it; unknown is not true. Delta reads its
+`delta.constraints`, which these are published as, in the same way.
 """
 
 from __future__ import annotations

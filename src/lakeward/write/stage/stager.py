@@ -1,11 +1,10 @@
-"""Staging: rows become data files that nobody sees yet.
+"""Staging: rows become data files that no reader sees yet.
 
 Rows are made to fit the table's schema, checked, split by partition and written in files of about
-the size that the table asks for. Memory holds one file's rows per open partition and never more
-than a few files' worth in all. Every file carries the transaction's id in its name and is on disk,
-name and all, before the transaction is ratified: large files as they are written, small ones
-together. Several threads may stage rows of one table at
-once; each call knows its own files.
+the size that the table asks for. Memory holds one file's rows per open partition, and a few files'
+worth in all. Every file has the transaction's id in its name, and is synced before the transaction
+is ratified: large files as they are written, small ones together. Several threads may stage rows of
+one table at once.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class Stager:
     """Writes the data files of one table for one transaction.
 
     Attributes:
-        created: Everything that was written, wherever it is.
+        created: Full paths of all files written.
         below: The directory, below the table, that files are written to.
         stem: How their names begin.
     """
