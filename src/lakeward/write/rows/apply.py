@@ -31,7 +31,6 @@ from lakeward.write.plan.row_plan import scopes_of
 from lakeward.write.rows.find import Found
 from lakeward.write.rows.marking import is_marked_by, mark
 from lakeward.write.rows.work import RowWork
-from lakeward.write.stage.checks import Checks
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -110,7 +109,7 @@ def carried_out(
     counts: list[int] = []
     coming = _each(lambda one: _renewed(work, one, recorded), marked)
     new = itertools.chain(coming, _new(work, recorded, counts))
-    added = work.stager.stage(new, Checks(plan.table, {}), complete=True)
+    added = work.stager.stage(new, complete=True)
     work.checks.raise_violations()
     reach("rows.written")
     replaced += _marked(work, marked)
@@ -182,8 +181,7 @@ def _rewritten(work: RowWork, one: Touched, recorded: list[DataFile]) -> Replace
                 yield part.after
 
     # New values were completed and checked; the other rows were when they were new.
-    checks = Checks(work.plan.table, {})
-    written = work.stager.stage(rows(), checks, trusted=True, complete=True)
+    written = work.stager.stage(rows(), trusted=True, complete=True)
     reach("rows.rewritten")
     _release(work)
     return Replaced(file, tuple(written), one.gone - deleted, deleted, copied)

@@ -17,7 +17,6 @@ import pyarrow as pa
 from lakeward.formats.delta import bitmap
 from lakeward.formats.delta.protocol import writer_features
 from lakeward.formats.delta.vectors import file_name, new_name
-from lakeward.formats.iceberg.definition import FORMAT_VERSION
 from lakeward.formats.properties import MERGE_ON_READ, vector_fraction
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile, deleted_rows
@@ -57,10 +56,8 @@ def mark(stager: Stager, gone: Sequence[tuple[LoggedFile, pa.Array]]) -> list[Da
 
 def is_merge_on_read(definition: Definition) -> bool:
     """Whether the table asks for deletion vectors."""
-    return (
-        FORMAT_VERSION not in definition.protocol
-        and definition.properties.get(MERGE_ON_READ) == "true"
-        and _FEATURE in writer_features(definition.protocol)
+    return definition.properties.get(MERGE_ON_READ) == "true" and _FEATURE in writer_features(
+        definition.protocol
     )
 
 

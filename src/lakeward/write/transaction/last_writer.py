@@ -29,7 +29,6 @@ from lakeward.read.scan import read_files
 from lakeward.write.plan.change import Added, RowsChanged
 from lakeward.write.rows.find import changed_rows, rows_without
 from lakeward.write.rows.work import check_readable
-from lakeward.write.stage.checks import Checks
 from lakeward.write.transaction.member import Member
 
 
@@ -93,8 +92,7 @@ def _take_out(member: Member, touched: pa.Table, known: int) -> None:
             left, theirs = difference(left, same_key)
             kept = pa.concat_tables([kept, difference(same_key, theirs)[0]])
         if kept.num_rows < rows.num_rows:
-            nothing = Checks(str(change.head.name), {})
-            change.added.extend(member.stager.stage([kept], nothing, trusted=True))
+            change.added.extend(member.stager.stage([kept], trusted=True))
             change.remove(file)
 
 

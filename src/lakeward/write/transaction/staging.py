@@ -20,7 +20,6 @@ from lakeward.model.file import DataFile
 from lakeward.model.values import Value
 from lakeward.read.plan import file_always_matches
 from lakeward.write.plan.change import Operation, write_operation
-from lakeward.write.stage.checks import Checks
 from lakeward.write.transaction.member import Member
 
 
@@ -53,8 +52,7 @@ class Staging:
     def write(self, rows: Iterable[pa.Table]) -> list[DataFile]:
         """Write rows as files. Any thread may call it."""
         stager = self._member.stager
-        nothing = Checks(str(stager.head.name), {})
-        written = stager.stage(rows, nothing, trusted=True, complete=True)
+        written = stager.stage(rows, trusted=True, complete=True)
         with self._lock:
             self._files.extend(written)
         return written
@@ -84,8 +82,7 @@ class Staging:
             if keys.num_rows:
                 member.remove_keys(keys)
                 member.before_writing()
-                nothing = Checks(str(member.change.head.name), {})
-                member.add(member.stager.stage([rows], nothing, trusted=True))
+                member.add(member.stager.stage([rows], trusted=True))
             names = ", ".join(keys.column_names)
             member.change.operations.append(Operation("MERGE", {"key": names}))
 
