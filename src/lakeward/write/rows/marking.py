@@ -15,7 +15,6 @@ from typing import Final
 import pyarrow as pa
 
 from lakeward.formats.delta import bitmap
-from lakeward.formats.delta.protocol import writer_features
 from lakeward.formats.delta.vectors import file_name, new_name
 from lakeward.formats.properties import MERGE_ON_READ, vector_fraction
 from lakeward.model.definition import Definition
@@ -56,9 +55,8 @@ def mark(stager: Stager, gone: Sequence[tuple[LoggedFile, pa.Array]]) -> list[Da
 
 def is_merge_on_read(definition: Definition) -> bool:
     """Whether the table asks for deletion vectors."""
-    return definition.properties.get(MERGE_ON_READ) == "true" and _FEATURE in writer_features(
-        definition.protocol
-    )
+    features = definition.protocol.get("writerFeatures") or ()
+    return definition.properties.get(MERGE_ON_READ) == "true" and _FEATURE in features
 
 
 def _marked(file: DataFile, vector: Mapping[str, object]) -> DataFile:
