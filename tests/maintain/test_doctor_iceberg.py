@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lakeward as lw
-from lakeward.maintain.doctor import Finding, Severity, examine, mend
+from lakeward.maintain.doctor import Finding, Severity, mend
 from tests.behaviour.iceberg.strangers import Stranger
 from tests.behaviour.lakes import append, delete, ids
 from tests.maintain.damage import run_sql
@@ -38,7 +38,7 @@ def table(lake: lw.Lake) -> lw.Table:
 
 
 def _found(lake: lw.Lake) -> list[Finding]:
-    return [f for f in examine(context_of(lake)).findings if f.severity is not Severity.INFO]
+    return [f for f in lake.doctor().findings if f.severity is not Severity.INFO]
 
 
 def test_a_sound_table_is_healthy_whoever_wrote_it(
@@ -52,7 +52,7 @@ def test_a_sound_table_is_healthy_whoever_wrote_it(
     delete_in_place(stranger.table(NAME), {f"{table.location}/{path}": [0]})
     assert ids(lake, NAME) == [2, 3, 4, 5, 10, 30]
 
-    report = examine(context_of(lake))
+    report = lake.doctor()
 
     assert report.healthy
     assert [f.code for f in report.findings] == []
@@ -75,7 +75,7 @@ def test_a_table_whose_document_is_gone_is_not_entered(
     place = Path(stranger.table(NAME).metadata_location)
     stranger.catalog.drop_table(NAME)
     place.unlink()
-    report = examine(context_of(lake))
+    report = lake.doctor()
     assert {"catalog-missing", "metadata-unreadable"} <= {f.code for f in report.findings}
 
     assert mend(context_of(lake), report).entered == ()
@@ -88,7 +88,7 @@ def test_another_table_in_its_place_is_an_error_that_is_not_mended(
     schema = stranger.table(NAME).schema()
     stranger.catalog.drop_table(NAME)
     stranger.catalog.create_table(NAME, schema, location=f"{lake.warehouse}/other")
-    report = examine(context_of(lake))
+    report = lake.doctor()
     assert {f.code for f in report.findings} == {"catalog-foreign"}
 
     assert mend(context_of(lake), report).entered == ()
@@ -100,7 +100,7 @@ def test_a_table_that_others_made_is_told_of(
 ) -> None:
     stranger.catalog.create_table("sales.theirs", pa.schema([("id", pa.int64())]))
 
-    (finding,) = examine(context_of(lake)).findings
+    (finding,) = lake.doctor().findings
     assert (finding.severity, finding.code) == (Severity.INFO, "not-adopted")
     assert "sales.theirs" in finding.what
 
@@ -186,19 +186,19 @@ def test_metadata_of_a_commit_that_was_cut_off_is_reclaimable(tmp_path: Path) ->
     with lw.open(tmp_path) as lake:
         lake.create("a", {"id": "int64"}, format="iceberg")
         append(lake, "a", {"id": [1]})
-        assert examine(context_of(lake)).findings == ()
+        assert lake.doctor().findings == ()
     worker = start(_die, str(tmp_path))
     worker.finish()
     assert worker.killed
 
     with lw.open(tmp_path, repair=False) as lake:
         # Until its lease runs out, the transaction may still be alive.
-        assert {f.code for f in examine(context_of(lake)).findings} == {"transaction-open"}
+        assert {f.code for f in lake.doctor().findings} == {"transaction-open"}
         run_sql(lake, "UPDATE lakeward_transaction SET state = 'expired' WHERE state = 'open'")
-        found = [f for f in examine(context_of(lake)).findings if f.code == "reclaimable"]
+        found = [f for f in lake.doctor().findings if f.code == "reclaimable"]
         assert any("3 metadata files of a" in f.what for f in found)
         assert any("1 file below a" in f.what for f in found)
-        assert examine(context_of(lake)).healthy
+        assert lake.doctor().healthy
 
 
 def _die(pipe: Connection, directory: str) -> None:

@@ -341,7 +341,7 @@ def test_the_doctor_changes_nothing(make_lake: Callable[..., lw.Lake]) -> None:
     log_file.unlink()
     run_sql(lake, "UPDATE lakeward_head SET published = 2")
     untouched = make_lake(repair=False)
-    examine(context_of(untouched))
+    untouched.doctor()
     untouched.close()
     assert not log_file.exists()
 

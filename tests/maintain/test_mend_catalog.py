@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import lakeward as lw
-from lakeward.maintain.doctor import Severity, examine, mend
+from lakeward.maintain.doctor import Severity, mend
 from tests.behaviour.iceberg.strangers import Stranger, agree
 from tests.behaviour.lakes import append, ids
 from tests.support.inside import context_of
@@ -24,13 +24,13 @@ def test_a_table_taken_out_of_the_catalog_is_entered_again(
     lake: lw.Lake, table: lw.Table, stranger: Stranger
 ) -> None:
     stranger.catalog.drop_table(NAME)
-    report = examine(context_of(lake))
+    report = lake.doctor()
     assert [f.code for f in report.findings if f.severity is Severity.ERROR] == ["catalog-missing"]
 
     mended = mend(context_of(lake), report)
 
     assert mended.entered == (NAME,)
-    assert examine(context_of(lake)).healthy
+    assert lake.doctor().healthy
     append(lake, NAME, {"id": [6], "part": [6]})
     assert agree(stranger, table) == 3
 
@@ -40,7 +40,7 @@ def test_a_renamed_table_gets_its_name_back_with_what_was_committed_meanwhile(
 ) -> None:
     stranger.catalog.rename_table(NAME, "sales.moved")
     stranger.append("sales.moved", [{"id": 6, "part": 6}])
-    report = examine(context_of(lake))
+    report = lake.doctor()
     assert "catalog-missing" in {f.code for f in report.findings}
 
     mend(context_of(lake), report)
@@ -48,4 +48,4 @@ def test_a_renamed_table_gets_its_name_back_with_what_was_committed_meanwhile(
     assert stranger.catalog.list_tables("sales") == [("sales", "orders")]
     assert 6 in ids(lake, NAME)
     assert agree(stranger, table) == 3
-    assert examine(context_of(lake)).healthy
+    assert lake.doctor().healthy

@@ -14,7 +14,6 @@ import lakeward as lw
 from lakeward.errors import InvalidInput, LakewardError, WrongWarehouse
 from lakeward.log import binding, tables
 from lakeward.log.statement import Statement
-from lakeward.maintain.doctor import examine
 from lakeward.maintain.ownership import MARKER, read_marker
 from lakeward.model.steps import BIND_STEPS
 from tests.behaviour.lakes import append, ids
@@ -40,7 +39,7 @@ def test_a_forgotten_warehouse_is_the_recorded_one(apart: LakeTarget) -> None:
     with apart.open() as lake:
         assert lake.warehouse == str(apart.warehouse)
         assert ids(lake, "t") == [1, 2]
-        assert examine(context_of(lake)).findings == ()
+        assert lake.doctor().findings == ()
 
 
 def test_another_warehouse_is_refused_and_the_recorded_one_named(
@@ -180,7 +179,7 @@ def test_a_lake_that_was_moved_as_a_whole_opens(tmp_path: Path) -> None:
     with lw.open(tmp_path / "moved") as lake:
         assert append(lake, "t", {"id": [2]}) == 2
         assert ids(lake, "t") == [1, 2]
-        assert examine(context_of(lake)).findings == ()
+        assert lake.doctor().findings == ()
 
 
 def test_the_same_warehouse_by_a_link_is_the_same(apart: LakeTarget, tmp_path: Path) -> None:

@@ -12,11 +12,9 @@ import pytest
 
 import lakeward as lw
 from lakeward.errors import AlreadyExists
-from lakeward.maintain.doctor import examine
 from tests.behaviour.iceberg.strangers import Stranger, agree
 from tests.behaviour.lakes import append, delete, ids, overwrite
 from tests.support.iceberg import stranger_catalog
-from tests.support.inside import context_of
 from tests.support.processes import kill_myself_at, start
 
 NAME = "sales.orders"
@@ -121,7 +119,7 @@ def test_everything_that_the_lake_committed_comes_back(tmp_path: Path) -> None:
             append(lake, NAME, _rows(-1))
         append(lake, NAME, _rows(6))
         assert agree(stranger, lake.table(NAME)) == 4
-        assert examine(context_of(lake)).healthy
+        assert lake.doctor().healthy
 
 
 def test_versions_keep_their_numbers_though_some_left_no_snapshot(tmp_path: Path) -> None:
@@ -203,7 +201,7 @@ def test_a_transaction_cut_off_comes_back_whole_or_not_at_all(tmp_path: Path, st
             assert sorted(stranger.rows(name)["id"].to_pylist()) == expected
             append(lake, name, {"id": [3]})
             assert sorted(stranger.rows(name)["id"].to_pylist()) == [*expected, 3]
-        assert examine(context_of(lake)).healthy
+        assert lake.doctor().healthy
 
 
 def _commit_and_die(pipe: Connection, directory: str, step: str) -> None:

@@ -17,7 +17,6 @@ from pyiceberg.catalog.sql import SqlCatalog
 import lakeward as lw
 from lakeward.errors import CorruptTable, FileMissing, LakewardError, Locked, WrongWarehouse
 from lakeward.log import catalog
-from lakeward.maintain.doctor import examine
 from lakeward.model.steps import RELOCATE_STEPS
 from tests.behaviour.lakes import append, column, delete, ids
 from tests.support.delete_files import delete_in_place
@@ -65,7 +64,7 @@ def test_a_moved_warehouse_works_again_with_all_its_versions(lake_apart: Moved) 
     with lw.open(there.url) as lake:
         assert lake.warehouse == str(lake_apart.there)
         assert picture(lake) == lake_apart.before
-        errors = [f for f in examine(context_of(lake)).findings if f.severity.value != "info"]
+        errors = [f for f in lake.doctor().findings if f.severity.value != "info"]
         assert errors == []
         check_strangers(lake, lake_apart.before)
         for kind in FORMATS:
@@ -205,7 +204,7 @@ def test_a_copy_becomes_a_lake_of_its_own(tmp_path: Path) -> None:
     with lw.open(tmp_path / "lake") as lake:
         assert picture(lake) == before
         check_strangers(lake, before)
-        assert examine(context_of(lake)).findings == ()
+        assert lake.doctor().findings == ()
 
 
 def test_a_store_alone_may_be_moved(tmp_path: Path) -> None:
@@ -244,7 +243,7 @@ def test_the_doctor_never_calls_metadata_of_a_moved_table_reclaimable(tmp_path: 
     (tmp_path / "lake").rename(tmp_path / "moved")
 
     with lw.open(tmp_path / "moved", repair=False) as lake:
-        found = examine(context_of(lake)).findings
+        found = lake.doctor().findings
 
     assert "reclaimable" not in {f.code for f in found}
     (moved,) = [f for f in found if f.code == "table-moved"]
@@ -365,7 +364,7 @@ def check_clone_and_branch(target: LakeTarget, moved: Moved, kind: str) -> None:
     """The clone is read by others, and the branch can be published."""
     with lw.open(target.url) as lake:
         assert picture(lake) == moved.before
-        errors = [f for f in examine(context_of(lake)).findings if f.severity.value != "info"]
+        errors = [f for f in lake.doctor().findings if f.severity.value != "info"]
         assert errors == []
         if kind == "delta":
             theirs = QueryBuilder().register("t", DeltaTable(lake.table("clone").location))

@@ -19,7 +19,6 @@ from pyiceberg.catalog import load_catalog
 
 import lakeward as lw
 from lakeward.errors import FileMissing, InvalidInput, LakewardError, StorageError, WrongWarehouse
-from lakeward.maintain.doctor import examine
 from tests.behaviour.branches.working import upsert
 from tests.support.inside import context_of
 from tests.support.invariants import check_lake
@@ -51,7 +50,7 @@ def test_a_table_lives_on_s3_and_is_rebuilt_from_there(
     assert table.location == f"s3://{bucket}/wh/sales/orders"
     assert repr(lake).endswith(f"warehouse='s3://{bucket}/wh')")
     before = check_lake(lake, ["sales.orders"])["sales.orders"]
-    assert examine(context_of(lake)).findings == ()
+    assert lake.doctor().findings == ()
     assert table.at(version=3).to_arrow().num_rows == 9
 
     lake.close()
@@ -94,7 +93,7 @@ def test_a_table_made_elsewhere_is_adopted_by_its_full_name(
     assert table.location == f"s3://{outside}/t"
     append(lake, "mine", ROWS)
     assert table.to_arrow().num_rows == 6
-    assert examine(context_of(lake)).findings == ()
+    assert lake.doctor().findings == ()
 
 
 def test_an_open_delta_table_takes_commits_of_delta_rs_and_ours(open_on: Open) -> None:
@@ -269,7 +268,7 @@ def test_a_branch_with_a_change_feed_is_published_with_the_lakes_own_credentials
     rows = lake.table("t").to_arrow()
     assert rows.num_rows == 9
     assert rows.filter(pc.field("id") == 1)["name"].to_pylist() == ["changed"]
-    assert examine(context_of(lake)).findings == ()
+    assert lake.doctor().findings == ()
 
 
 def test_a_table_of_another_catalog_is_adopted_with_the_lakes_own_credentials(
@@ -319,4 +318,4 @@ def test_a_store_knows_its_warehouse_on_s3_and_is_relocated_to_another_prefix(
             assert lake.table(table_format).at(version=1).to_arrow().num_rows == 3
             append(lake, table_format, with_id(8))
             assert lake.table(table_format).to_arrow().num_rows == 9
-        assert {f.severity.value for f in examine(context_of(lake)).findings} <= {"info"}
+        assert {f.severity.value for f in lake.doctor().findings} <= {"info"}

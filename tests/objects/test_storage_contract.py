@@ -13,7 +13,6 @@ import pytest
 
 import lakeward as lw
 from lakeward.errors import FileMissing, InvalidInput, StorageError, UnsupportedFeature
-from lakeward.maintain.doctor import examine
 from lakeward.storage.attach import attach
 from lakeward.storage.base import Storage
 from tests.support.faulty_store import Fault, FaultyStore
@@ -222,7 +221,7 @@ def test_a_lake_of_both_formats_works_on_azure(
         lake.publish()
         for table_format in ("delta", "iceberg"):
             assert lake.table(table_format).to_arrow().num_rows == 11
-        assert examine(context_of(lake)).findings == ()
+        assert lake.doctor().findings == ()
         rows = stranger_rows(lake.table("delta").location, context_of(lake).storage.delta_options())
         assert rows.total() == 11
 

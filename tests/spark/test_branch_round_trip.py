@@ -15,10 +15,8 @@ import lakeward as lw
 from lakeward.engines.spark.changes import write_difference
 from lakeward.formats.delta import branch as branches
 from lakeward.formats.delta.changes import Difference
-from lakeward.maintain.doctor import examine
 from tests.behaviour.branches.working import begin
 from tests.interop.readers import PEERS_PYTHON, DuckDb
-from tests.support.inside import context_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,7 +125,7 @@ def _agree(
         difference.subtract(_rust_rows(place, version - 1))
         expected = {row: count for row, count in difference.items() if count}
         assert _feed(spark, place, version) == expected
-    assert examine(context_of(lake)).findings == ()
+    assert lake.doctor().findings == ()
 
 
 def test_what_spark_did_on_a_branch_is_one_commit_for_everybody(

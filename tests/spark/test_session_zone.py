@@ -15,9 +15,7 @@ from pyspark.sql import SparkSession
 
 import lakeward as lw
 from lakeward.errors import ConstraintViolation
-from lakeward.maintain.doctor import examine
 from lakeward.spark import sink
-from tests.support.inside import context_of
 
 ZONES = pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
 BOTH = pytest.mark.parametrize("table_format", ["delta", "iceberg"])
@@ -85,7 +83,7 @@ def test_rows_of_every_way_to_write_are_found_by_their_moment(
     assert query.exception() is None
 
     assert found(lake, "t") == {"early": [3, 5, 7], "late": [1, 2, 4, 6, 8]}
-    assert examine(context_of(lake)).healthy
+    assert lake.doctor().healthy
     with lake.transaction(spark=own) as tx:
         assert sorted(
             r.id for r in tx.sql(f"SELECT * FROM t WHERE ts = {moment(EARLY)}").collect()

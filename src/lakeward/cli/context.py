@@ -24,7 +24,7 @@ DEFAULT_LAKE: Final = "./lake"
 class Cli:
     """One run of the program.
 
-    Options may stand before or after the command; whatever is read last holds.
+    Options may be given before or after the command; the last value counts.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,8 @@ class Cli:
 
         Args:
             create: Make it when it is missing.
-            repair: Publish what is owed and close what the dead left open, as opening does.
+            repair: Publish commits whose files are missing, and roll back transactions of dead
+                processes, as opening a lake does.
             target: Another lake than the one given.
             take_over: Make a new store for a warehouse whose store is lost.
 
@@ -112,9 +113,9 @@ class Cli:
 
     @contextmanager
     def warnings(self) -> Generator[None]:
-        """Tell what the library warns of."""
+        """Print what the library logs as warnings."""
         logger = logging.getLogger("lakeward")
-        handler = _Teller(self.output)
+        handler = _WarningPrinter(self.output)
         logger.addHandler(handler)
         propagated, logger.propagate = logger.propagate, False
         try:
@@ -124,7 +125,7 @@ class Cli:
             logger.removeHandler(handler)
 
 
-class _Teller(logging.Handler):
+class _WarningPrinter(logging.Handler):
     def __init__(self, output: Output) -> None:
         super().__init__(logging.WARNING)
         self._output = output
@@ -144,5 +145,5 @@ def _output(*, json: bool) -> Output:
 
 
 def absolute(path: Path) -> Path:
-    """A path that a user typed, whole."""
+    """A path that a user typed, as an absolute path."""
     return path.expanduser().absolute()

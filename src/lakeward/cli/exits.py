@@ -17,7 +17,7 @@ INTERRUPTED: Final = 130
 
 EXITS: Final = {
     OK: "it was done",
-    UNEXPECTED: "something that no other code stands for",
+    UNEXPECTED: "an error without a code of its own",
     USAGE: "the request is wrong: usage, name, expression, schema, check",
     3: "no such lake, table, version or transaction",
     4: "it exists already",

@@ -1,9 +1,8 @@
 """The program around the commands: common options in, errors and exit codes out.
 
-Every command takes `--lake`, `--warehouse` and `--json`, and so does the program itself, so that
-these may stand on either side of the command's name. Whatever a command raises ends here: an error
-of ours is told in the form that was asked for, without a traceback unless `LAKEWARD_DEBUG` is set,
-and becomes its exit code.
+Every command takes `--lake`, `--warehouse` and `--json`, and so does the program itself, so these
+may be given before or after the command's name. Every exception of a command is caught here,
+printed as text or JSON, with a traceback only if `LAKEWARD_DEBUG` is set, and becomes an exit code.
 """
 
 from __future__ import annotations
@@ -114,7 +113,7 @@ def command(
 
 
 def group(app: typer.Typer) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a function as what a group of commands does when it is called without one."""
+    """Register a function that runs when a group is called without a command."""
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         run = _with_common(function)
@@ -154,7 +153,7 @@ def _reflowed(function: Callable[..., None]) -> str:
 
 
 class _PipeClosed(Exception):
-    """Whoever read our output is gone."""
+    """The reader of standard output has closed the pipe."""
 
 
 def _guarded(run: Callable[[], Any], cli: Cli, arguments: Sequence[str]) -> int:
@@ -167,11 +166,11 @@ def _guarded(run: Callable[[], Any], cli: Cli, arguments: Sequence[str]) -> int:
             raise
         except KeyboardInterrupt:
             return _interrupted(cli)
-        except Exception as error:  # noqa: BLE001  the last one who can say what happened
+        except Exception as error:  # noqa: BLE001  every exception becomes an exit code
             cli.json = cli.json or _asks_json(arguments)
             return _failed(error, cli)
     except (BrokenPipeError, _PipeClosed):
-        # Whoever read our output has seen enough.
+        # The reader of the output has closed the pipe: that is no error.
         _forget_output()
         return exits.OK
     if isinstance(result, int) and result == exits.INTERRUPTED:
@@ -203,7 +202,7 @@ def _usage(error: Exception) -> Failure:
     context: typer.Context | None = getattr(error, "ctx", None)
     if context is None:
         return Failure("UsageError", message, None, {})
-    hint = f"`{context.command_path} --help` tells more."
+    hint = f"`{context.command_path} --help` says more."
     return Failure("UsageError", message, hint, {}, usage=context.get_usage())
 
 
@@ -213,7 +212,7 @@ def _interrupted(cli: Cli) -> int:
 
 
 def _asks_json(arguments: Sequence[str]) -> bool:
-    """Whether JSON was asked for, where the arguments could not be read to their end."""
+    """Whether `--json` was given, for arguments that could not be parsed to their end."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in options
 

@@ -1,8 +1,8 @@
 """Topics of Kafka, and of brokers that speak like it, as a source for sinks.
 
-Offsets are committed with the rows, in the lake; the broker is told afterwards, for those who watch
-the lag. So a consumer that starts again goes on behind the last row that is in the table, whatever
-the broker believes.
+Offsets are committed with the rows, in the lake, and sent to the broker afterwards, for tools that
+watch the lag. So a consumer that restarts continues after the last row in the table, whatever
+offset the broker has.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class KafkaSource(Source):
         self._timeout = timeout_seconds
         self._settings = {
             "group.id": "lakeward",
-            # Messages that are gone must not be passed over in silence.
+            # Expired messages are an error, not a silent gap.
             "auto.offset.reset": "error",
             **(settings or {}),
             "bootstrap.servers": servers,
@@ -76,12 +76,12 @@ class KafkaSource(Source):
         self._consumer.assign(found)
 
     def portions(self) -> Iterator[Portion]:
-        """The messages that have come, and now and then nothing."""
+        """The messages that have arrived; an empty portion when none came in time."""
         while self._unread or self._follow:
             yield self._portion(self._consumer.consume(_FETCHED, self._wait))
 
     def committed(self, position: Mapping[str, Any]) -> None:
-        """Tell the broker, for those who watch the lag."""
+        """Send the offsets to the broker, for tools that watch the lag."""
         offsets = [
             self._library.TopicPartition(*_parted(name), offset)
             for name, offset in position[_KEY].items()
@@ -89,7 +89,7 @@ class KafkaSource(Source):
         self._consumer.commit(offsets=offsets, asynchronous=True)
 
     def close(self) -> None:
-        """Leave the broker."""
+        """Close the consumer."""
         if self._consumer is not None:
             self._consumer.close()
         self._consumer = None
@@ -97,19 +97,19 @@ class KafkaSource(Source):
     def _partitions(self, topic: str) -> list[Any]:
         error = self._library.KafkaException
         try:
-            told = self._consumer.list_topics(topic, timeout=self._timeout).topics[topic]
+            found = self._consumer.list_topics(topic, timeout=self._timeout).topics[topic]
         except error as failure:
             what = f"The broker cannot be asked for topic {topic}: {failure.args[0].str()}."
             raise StorageError(what, topic=topic) from failure
-        if told.error is not None:
-            what = f"Topic {topic} cannot be read: {told.error.str()}."
+        if found.error is not None:
+            what = f"Topic {topic} cannot be read: {found.error.str()}."
             raise StorageError(what, topic=topic)
         beginning = self._library.OFFSET_BEGINNING
         return [
             self._library.TopicPartition(
                 topic, number, self._offsets.get(f"{topic}:{number}", beginning)
             )
-            for number in sorted(told.partitions)
+            for number in sorted(found.partitions)
         ]
 
     def _portion(self, messages: Sequence[Any]) -> Portion:

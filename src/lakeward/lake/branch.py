@@ -118,7 +118,7 @@ class Branch:
     """Working copies of tables under one name, until they are published or dropped.
 
     Nothing that is done on a branch is seen in the lake before it is published, and then all of it
-    is at once. Files that a branch stands on, or has, are safe from any cleaning meanwhile.
+    is at once. Files that a branch uses or wrote are safe from any cleaning meanwhile.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class Branch:
         return BranchInfo(self.name, self.actor, self.created, tuple(tables))
 
     def diff(self) -> list[BranchDiff]:
-        """What publishing would do to each table, and what others did that stands in its way."""
+        """What publishing would do to each table, and with which commits it would conflict."""
         return named_branch.diff(self._context, self._found)
 
     def publish(self, *, message: str | None = None, differ: Differ | None = None) -> CommitResult:
@@ -182,8 +182,8 @@ class Branch:
 
         Args:
             message: Why; kept with the commit.
-            differ: The engine that tells the change feed where several statements changed a table
-                that has one; delta-rs unless given.
+            differ: The engine that computes the change feed of a table that several statements
+                changed; delta-rs unless given.
 
         Raises:
             Conflict: Others changed what was changed on the branch. Nothing was committed.

@@ -78,7 +78,7 @@ class Inquiries:
     def counters(self) -> dict[str, int]:
         """What happened through this object so far.
 
-        `commits`; `conflicts` that were met; how many of them were `settled` without running a
+        `commits`; `conflicts`; how many of these were resolved (`settled`) without running a
         function again; and `reruns` of functions.
         """
         return self._context.counters.read()

@@ -34,8 +34,8 @@ T = TypeVar("T")
 class Lake(Tables, Inquiries, Upkeep, Closing):
     """A log store plus a warehouse location. Use `lakeward.open` to get one.
 
-    With `repair=False` nothing that an earlier process left undone is done, neither when it is
-    opened nor when it is closed: for those who want to see the lake as it is.
+    With `repair=False` it publishes nothing and rolls nothing back when it is opened or closed, so
+    that the lake can be examined as it is.
 
     Attributes:
         hooks: Functions that see every commit of this object before it is ratified.
@@ -119,10 +119,10 @@ class Lake(Tables, Inquiries, Upkeep, Closing):
                 Spark's: see `Transaction.sql`.
             message: Why; kept with the commit.
             transaction_id: An id of your own choice, by which a replay is known.
-            on_conflict: What to do where others were faster: `fail`; a `LastWriterWins`; a function
-                of a `Collision` that answers `fail`, `retry`, `theirs`, `ours` or a `Replace`; or a
-                mapping of table names to these, with `fail` for the other tables. With `spark` only
-                `fail`: what Spark has done cannot be done again on a newer version.
+            on_conflict: What to do when another commit conflicts: `fail`; a `LastWriterWins`; a
+                function of a `Collision` that returns `fail`, `retry`, `theirs`, `ours` or a
+                `Replace`; or a mapping of table names to these, with `fail` for the other tables.
+                With `spark` only `fail`: Spark's statements are not replayed on a newer version.
             locks: Tables to hold from the start, each for `read` or `write`: see
                 `Transaction.lock`. They are taken by the order of their names.
             lock_timeout: How many seconds to wait for each of them, and at the commit for tables
@@ -130,7 +130,7 @@ class Lake(Tables, Inquiries, Upkeep, Closing):
 
         Raises:
             UnsupportedFeature: `spark` with a level or a strategy that Spark cannot keep.
-            Locked: Others held one of the tables to the end.
+            Locked: Another transaction held one of the tables until the timeout.
         """
         return self._transactions.begin(
             isolation=isolation,
@@ -155,7 +155,7 @@ class Lake(Tables, Inquiries, Upkeep, Closing):
         locks: Mapping[str, str] | None = None,
         lock_timeout: float = PATIENCE_SECONDS,
     ) -> CommitResult:
-        """Run `fn(transaction)` and commit, again from the start when others were in the way.
+        """Run `fn(transaction)` and commit; on a conflict, run it again in a new transaction.
 
         Args:
             fn: Called with a fresh transaction each time; it should have no other effects.
@@ -170,8 +170,8 @@ class Lake(Tables, Inquiries, Upkeep, Closing):
             lock_timeout: As in `transaction`.
 
         Raises:
-            Conflict: It lost every time, or `on_conflict` did not want it to be run again.
-            Locked: Others held a table for longer than it waited.
+            Conflict: Every attempt conflicted, or `on_conflict` forbids to run it again.
+            Locked: Another transaction held a table until the timeout.
         """
         return self._transactions.run(
             fn,
@@ -224,18 +224,18 @@ class Lake(Tables, Inquiries, Upkeep, Closing):
             properties: When the table is made.
             policy: When the table is made.
             constraints: When the table is made.
-            gaps: Let epochs be left out; otherwise each must be the one after the last.
+            gaps: Allow epochs to be left out; otherwise each must follow the last one.
             message: Why; kept with each commit.
             flush_rows: Write rows as a file when there are so many.
             flush_bytes: Or when they have this size in memory.
             flush_seconds: Or when the first has waited for so long.
-            max_bytes: Let `write` wait when so much is waiting to be written.
-            threads: That write files.
+            max_bytes: Block `write` while so much waits to be written.
+            threads: How many threads write files.
 
         Raises:
             TableNotFound: There is no such table, and no schema to make it by.
             SchemaMismatch: The table has other columns than the schema given.
-            InvalidInput: Something asked for makes no sense. Nothing was made.
+            InvalidInput: An argument is wrong. Nothing was made.
         """
         given: dict[str, Any] = {} if format is None else {"format": format}
         return opened_sink(
@@ -262,7 +262,7 @@ class Lake(Tables, Inquiries, Upkeep, Closing):
         )
 
     def sinks(self, sinks: Sequence[Sink]) -> SinkGroup:
-        """Let epochs of several sinks be committed together, over all their tables at once.
+        """Commit epochs of several sinks together, as one transaction over all their tables.
 
         Args:
             sinks: As `sink` opened them, not written to yet. Tables of both formats may be mixed.
@@ -302,7 +302,7 @@ class Lake(Tables, Inquiries, Upkeep, Closing):
         self._context.events.remove(event, fn)
 
     def close(self) -> None:
-        """Give connections back. Nothing is lost without it."""
+        """Publish what is not yet published, and close connections. Nothing is lost without it."""
         self._background.wait()
         if self._repair:
             with suppress(LakewardError):

@@ -1,4 +1,4 @@
-"""Opening a lake: its store, its warehouse, and what dead processes left behind."""
+"""Opens the store and the warehouse of a lake, and repairs what dead processes left."""
 
 from __future__ import annotations
 
@@ -37,13 +37,7 @@ def opened(
     take_over: bool,
     repair: bool,
 ) -> LakeContext:
-    """The parts of a lake, as `lakeward.open` is asked for them.
-
-    Raises:
-        InvalidInput: Something asked for makes no sense. Nothing was made.
-        StoreError: The store cannot be opened, or there is none and none shall be made.
-        WrongWarehouse: The store and the warehouse do not belong together.
-    """
+    """Open or make a store and a warehouse, with the arguments of `lakeward.open`."""
     arguments.optional_text(actor, "actor")
     target = arguments.place(target, "target")
     memory = memory_allowed(merge_memory)
@@ -62,7 +56,7 @@ def opened(
 def unchecked(
     target: str | Path, warehouse: str | Path | None, storage_options: Mapping[str, str] | None
 ) -> LakeContext:
-    """The parts of a lake that exists, whether its store and warehouse belong together or not."""
+    """Open an existing lake without checking that its store and warehouse belong together."""
     target, given = arguments.place(target, "target"), _options(storage_options)
     asked = None if warehouse is None else arguments.place(warehouse, "warehouse")
     database = connect(target, create=False)
@@ -83,7 +77,7 @@ def table_names(target: str) -> list[str]:
 
 
 def repair(context: LakeContext) -> None:
-    """Close what dead processes left open, delete what they left lying, publish what they owed."""
+    """Roll back transactions of dead processes, delete their branches, publish missing files."""
     database = context.database
     with database.read() as session:
         now = database.clock_ms(session)
@@ -107,7 +101,7 @@ def _connected(
     take_over: bool,
     bind: bool,
 ) -> tuple[Storage, Database]:
-    """A warehouse and a store that belong together; where one is refused, neither is made."""
+    """Open or make a warehouse and a store that belong together; if one fails, make neither."""
     try:
         database = connect(target, create=False)
     except LakeNotFound:
@@ -128,12 +122,12 @@ def _connected(
 def _made(
     target: str, asked: str | None, given: Mapping[str, Any], *, take_over: bool
 ) -> tuple[Storage, Database]:
-    """A new store, and a warehouse that has none yet, or whose store is to be replaced."""
+    """Make a store for a warehouse that has none, or whose store is to be replaced."""
     storage = attach(asked or _warehouse(target, None), given)
     try:
         ownership.check_free(storage, take_over=take_over)
     except WrongWarehouse as error:
-        # Somebody else may have made this very store since it was looked for.
+        # Another process may have made this store meanwhile.
         try:
             return _connected(target, asked, given, create=False, take_over=False, bind=False)
         except LakeNotFound:
@@ -158,7 +152,7 @@ def _warehouse(target: str, bound: Binding | None) -> str:
 
 def _options(given: Mapping[str, str] | None) -> dict[str, Any]:
     if given is not None and not isinstance(given, Mapping):
-        # What it is may be a secret.
+        # The value may be a secret, so the message has only its type.
         what = (
             f"`storage_options` must be a mapping of names to values, not {type(given).__name__}."
         )

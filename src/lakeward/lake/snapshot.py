@@ -64,7 +64,7 @@ class LakeSnapshot:
         self._moment = None if at is None else _moment(context, at)
         follow_all(context)
         if self._moment is not None:
-            _let_pass(context, self._moment)
+            _wait_for_commits(context, self._moment)
         with context.database.read() as session:
             self._tables = _cut(context, session, self._moment)
 
@@ -131,7 +131,7 @@ class LakeSnapshot:
             with self._context.database.write() as session:
                 pins.release(session, pin)
         except LakewardError as failure:
-            # What was read stays read.
+            # The rows were read; the pin ends with its lease.
             _LOG.warning("Pin %s is not released and ends with its lease: %s", pin, failure)
 
 
@@ -168,13 +168,12 @@ def _moment(context: LakeContext, at: datetime | str | int) -> int:
         raise TransactionNotFound(what, hint=hint, transaction_id=at) from None
 
 
-def _let_pass(context: LakeContext, moment: int) -> None:
-    """Make sure that no commit of that moment or an earlier one is still to come.
+def _wait_for_commits(context: LakeContext, moment: int) -> None:
+    """Wait until no commit of that moment or an earlier one can still appear.
 
-    A commit takes its time when it has locked its tables, and shows up when it is ratified. So
-    whoever could still get this moment's time, or has it already, is waited for; without that, the
-    same cut could hold more when it is asked for again. A moment that is yet to come is not waited
-    for.
+    A commit takes its timestamp when it has locked its tables, and is visible once it is ratified.
+    Without waiting for commits under way, the same cut could hold more when it is read again. A
+    moment in the future is not waited for.
     """
     left = moment - now_ms() + 1
     if 0 < left <= _CLOSE_MS:

@@ -26,7 +26,7 @@ from lakeward.write.commit.drift import current
 
 
 class Table:
-    """A named table. Its properties tell how it is now, each time they are asked."""
+    """A named table. Each access to a property reads the table's current state."""
 
     def __init__(self, context: LakeContext, name: TableName) -> None:
         self._context = context

@@ -52,12 +52,12 @@ class Tables:
             constraints: Checks by name, each a SQL boolean expression that every row must satisfy.
             comment: For people.
             guard: Keep writers out that do not go through the lake. Iceberg tables are always
-                written through the lake's catalog, by whoever opens it.
+                written through the lake's catalog, which other engines can open.
 
         Raises:
-            InvalidInput: Something asked for makes no sense, or not for this format. Nothing was
+            InvalidInput: An argument is wrong, or not possible in this format. Nothing was
                 made.
-            AlreadyExists: The name is taken, or a table lies where this one would.
+            AlreadyExists: The name is taken, or there is a table at the new location.
             MissingExtra: Iceberg tables need `lakeward[iceberg]`.
         """
         parsed = TableName.parse(name)
@@ -86,7 +86,7 @@ class Tables:
         format: str | None = None,  # noqa: A002  the name users know
         catalog: Mapping[str, str] | str | None = None,
     ) -> Table:
-        """Take an existing Delta or Iceberg table into the lake, with its history, where it lies.
+        """Take an existing Delta or Iceberg table into the lake, with its history; no file moves.
 
         Args:
             name: What the lake shall call it.
@@ -98,7 +98,7 @@ class Tables:
             take_over: Take a table that another lake keeps, because that lake is gone.
             format: `delta` or `iceberg`, where both lie at the location.
             catalog: The Iceberg catalog that has the table, by properties as pyiceberg takes them:
-                `{"type": "sql", "uri": ...}`. It is only read, and not told. `"lakeward"` is the
+                `{"type": "sql", "uri": ...}`. It is only read, never changed. `"lakeward"` is the
                 lake's own, for a table that others made there.
 
         Raises:
@@ -156,8 +156,8 @@ class Tables:
     ) -> Table:
         """Make a table of another one's files, as they are now or were: nothing is copied.
 
-        The two then go their own ways. Files that a clone stands on are safe from any cleaning of
-        the source, until the clone is dropped.
+        Later changes of one do not change the other. Files that a clone uses are safe from any
+        cleaning of the source, until the clone is dropped.
 
         Args:
             source: The table whose files are taken.

@@ -21,14 +21,7 @@ from lakeward.write.transaction.transaction import Transaction
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """What all transactions of a lake share.
-
-    Attributes:
-        context: The lake's.
-        keeper: Renews their leases.
-        background: Does what their callers need not wait for.
-        hooks: See their commits.
-    """
+    """Begins the transactions of a lake: what they share is kept here."""
 
     context: LakeContext
     keeper: LeaseKeeper
@@ -48,18 +41,9 @@ class Transactions:
         locks: Mapping[str, str] | None = None,
         lock_timeout: float = PATIENCE_SECONDS,
     ) -> Transaction:
-        """A transaction that holds its locks; see `Lake.transaction`.
+        """Begin a transaction and take its locks; the arguments are those of `Lake.transaction`.
 
-        Args:
-            isolation: Its level.
-            message: Why.
-            spark: Makes it one that Spark works in.
-            transaction_id: By which it is known; a new one unless given.
-            attempts: How often its function was begun, this time included.
-            on_conflict: What to do where others were faster.
-            reruns: Whether its function can be run again.
-            locks: Tables to hold from the start.
-            lock_timeout: How many seconds to wait for each of them.
+        `attempts` counts how often its function was begun; with `reruns` it can be run again.
         """
         lifecycle = Lifecycle(
             self.context,
@@ -94,15 +78,7 @@ class Transactions:
         isolation: str,
         **options: Any,
     ) -> CommitResult:
-        """Run a function and commit, again from the start when others were in the way.
-
-        Args:
-            fn: Called with a fresh transaction each time.
-            retry: How often and how patiently; as the table's policy says unless given.
-            on_conflict: What to do where others were faster.
-            isolation: The level of each transaction.
-            **options: What else `begin` takes.
-        """
+        """Run a function in a new transaction and commit; on a conflict, run it again."""
         if not callable(fn):
             what = f"`fn` must be a function of a transaction, not {type(fn).__name__}."
             raise InvalidInput(what, hint="Write lake.run(lambda tx: ...).")
@@ -123,7 +99,7 @@ class Transactions:
 
 
 def _engine(spark: Any) -> dict[str, Any]:
-    """What has a transaction carried out by Spark, where a session is given."""
+    """Arguments that make Spark execute the transaction, if a session is given."""
     if spark is None:
         return {}
     from lakeward.write.spark.executor import SparkExecutor

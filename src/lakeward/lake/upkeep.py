@@ -23,12 +23,12 @@ class Upkeep:
     _background: BackgroundWorker
 
     def publish(self) -> dict[str, int]:
-        """Publish what is owed; how many versions of each table were looked at.
+        """Write the files of commits that are not published; return the versions by table.
 
         Checkpoints that commits left to the background worker are written too when this returns.
 
         Raises:
-            ForeignCommit: Somebody else's file is in the way.
+            ForeignCommit: A file of another writer has the name of one of ours.
         """
         self._background.wait()
         return publish_owed(self._context)

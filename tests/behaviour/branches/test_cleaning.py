@@ -11,7 +11,6 @@ import pytest
 import lakeward as lw
 from lakeward.log import branches
 from lakeward.log.statement import Statement
-from lakeward.maintain.doctor import examine
 from tests.behaviour.branches.working import begin, by_delta_rs, everybody_reads, upsert
 from tests.behaviour.lakes import ids
 from tests.support.inside import context_of
@@ -92,7 +91,7 @@ def test_of_a_commit_that_nobody_tidied_up_the_rows_stay(
     assert sorted(left) == sorted(kept)
     assert everybody_reads(other, "t")[0, "second"] == 1
     assert _noted(other) == 0
-    assert examine(context_of(other)).findings == ()
+    assert other.doctor().findings == ()
 
 
 def test_an_id_that_is_used_again_gets_another_directory(lake: lw.Lake) -> None:

@@ -16,7 +16,6 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 import lakeward as lw
 from lakeward.errors import Conflict, CorruptTable, UnsupportedFeature
 from lakeward.formats.delta import branch as branches
-from lakeward.maintain.doctor import examine
 from lakeward.write.branch import delta as working
 from lakeward.write.branch.delta import DeltaBranch
 from tests.behaviour.adoption.vectors import delete_rows
@@ -72,7 +71,7 @@ def test_a_merge_on_a_branch_replaces_the_base_files_that_it_rewrote(lake: lw.La
         (50, "new"): 1,
         (100, "old"): 1,
     }
-    assert examine(context_of(lake)).findings == ()
+    assert lake.doctor().findings == ()
 
 
 def test_a_blind_append_knows_no_file_of_the_base(lake: lw.Lake) -> None:
@@ -160,7 +159,7 @@ def test_names_that_must_be_escaped_come_back_to_the_same_files(lake: lw.Lake) -
 
     expected = [(0, "#?"), (1, "new %25"), *enumerate(names)][:2] + list(enumerate(names))[2:]
     assert everybody_reads(lake, "t") == dict.fromkeys(expected, 1)
-    assert examine(context_of(lake)).findings == ()
+    assert lake.doctor().findings == ()
 
 
 def test_somebody_who_changed_the_same_rows_meanwhile_is_a_conflict(lake: lw.Lake) -> None:
@@ -201,7 +200,7 @@ def test_the_feed_of_several_statements_is_the_difference_of_the_versions(lake: 
     assert told[60, "twice"] == 2
     assert told[50, "newer"] == 1
     assert (50, "new") not in told
-    assert examine(context_of(lake)).findings == ()
+    assert lake.doctor().findings == ()
 
 
 def test_the_feed_of_one_statement_tells_updates_as_its_engine_did(lake: lw.Lake) -> None:
@@ -243,7 +242,7 @@ def test_new_columns_are_taken_where_that_is_allowed(lake: lw.Lake) -> None:
     assert lake.table("t").guarded
     assert lake.table("t").schema.names == ["id", "v", "w"]
     append(lake, "t", wider)
-    assert examine(context_of(lake)).findings == ()
+    assert lake.doctor().findings == ()
 
 
 def test_application_numbers_are_taken_over(lake: lw.Lake) -> None:
@@ -276,12 +275,12 @@ def test_the_doctor_leaves_the_branch_of_an_open_transaction_alone(lake: lw.Lake
     tx, branch = begin(lake, "t")
     upsert(branch.location, numbered(0, 50, v="new"))
 
-    assert [f.code for f in examine(context_of(lake)).findings] == ["transaction-open"]
+    assert [f.code for f in lake.doctor().findings] == ["transaction-open"]
 
     tx.rollback()
-    assert [f.code for f in examine(context_of(lake)).findings] == ["reclaimable"]
+    assert [f.code for f in lake.doctor().findings] == ["reclaimable"]
     branch.discard()
-    assert examine(context_of(lake)).findings == ()
+    assert lake.doctor().findings == ()
 
 
 @pytest.mark.local

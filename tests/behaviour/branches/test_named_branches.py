@@ -20,7 +20,6 @@ from lakeward.errors import (
 )
 from lakeward.log import branches
 from lakeward.log.statement import Statement
-from lakeward.maintain.doctor import examine
 from tests.behaviour.branches.working import everybody_reads, upsert
 from tests.behaviour.lakes import append, delete, ids
 from tests.support.inside import context_of
@@ -55,7 +54,7 @@ def test_nothing_is_seen_before_a_branch_is_published_and_then_all_of_it(lake: l
     (first, *_) = lake.table("a").history()
     assert (first.transaction_id, first.message) == (result.transaction_id, "looks good")
     assert lake.branches() == []
-    assert examine(context_of(lake)).findings == ()
+    assert lake.doctor().findings == ()
 
 
 def test_a_branch_is_found_again_after_a_restart(
@@ -203,7 +202,7 @@ def test_whoever_dies_while_publishing_publishes_all_or_nothing(
     for name in ("a", "b"):
         assert sorted(row[0] for row in everybody_reads(again, name).elements()) == [0, 1, 2, 7]
         assert again.table(name).version == 2
-    assert [f.code for f in examine(context_of(again)).findings] == []
+    assert [f.code for f in again.doctor().findings] == []
 
 
 def test_the_version_that_a_branch_stands_on_is_held(lake: lw.Lake) -> None:
@@ -214,7 +213,7 @@ def test_the_version_that_a_branch_stands_on_is_held(lake: lw.Lake) -> None:
         table_id = branches.named(session)[0].table_id
         assert branches.held_versions(session, table_id) == {1}
     assert sorted(branch.table("a").to_arrow().column("id").to_pylist()) == [0, 1, 2]
-    assert [f.code for f in examine(context_of(lake)).findings] == []
+    assert [f.code for f in lake.doctor().findings] == []
 
     branch.drop()
 

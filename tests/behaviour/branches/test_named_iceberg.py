@@ -14,7 +14,6 @@ import lakeward as lw
 from lakeward.errors import Conflict, ConstraintViolation, CorruptTable, UnsupportedFeature
 from lakeward.log import catalog
 from lakeward.log.statement import Statement
-from lakeward.maintain.doctor import examine
 from lakeward.model.names import TableName
 from tests.behaviour.lakes import append, delete, ids
 from tests.support.iceberg import stranger_catalog
@@ -52,7 +51,7 @@ def test_pyiceberg_works_on_a_branch_and_both_formats_are_published_as_one(lake:
     assert ids(lake, "delta") == [0, 1, 2, 8]
     assert lake.table("s.ice").history()[0].operation == "PUBLISH BRANCH"
     check_lake(lake, ["s.ice", "delta"])
-    assert examine(context_of(lake)).findings == ()
+    assert lake.doctor().findings == ()
     with context_of(lake).database.read() as session:
         assert catalog.branch_pointer(session, "audit", TableName.parse("s.ice")) is None
 
@@ -75,7 +74,7 @@ def test_a_branch_is_found_again_and_dropped_without_a_trace(
 
     assert sorted(Path(again.table("s.ice").location).rglob("*")) == before
     assert again.branches() == []
-    assert examine(context_of(again)).findings == ()
+    assert again.doctor().findings == ()
 
 
 def test_others_who_changed_the_same_rows_keep_a_branch_out(lake: lw.Lake) -> None:

@@ -18,7 +18,6 @@ from lakeward.errors import (
     VersionNotFound,
 )
 from lakeward.log import branches, heads
-from lakeward.maintain.doctor import examine
 from lakeward.model.names import TableName
 from lakeward.write.tables import clone as clones
 from tests.behaviour.adoption.vectors import delete_rows
@@ -59,7 +58,7 @@ def test_a_clone_has_the_rows_and_copies_nothing(lake: lw.Lake) -> None:
     assert told.parameters["source"] == "a"
     assert told.parameters["sourceVersion"] == "2"
     check_lake(lake, ["a", "copy"])
-    assert examine(context_of(lake)).findings == ()
+    assert lake.doctor().findings == ()
 
 
 def test_the_two_go_their_own_ways(lake: lw.Lake) -> None:
@@ -89,7 +88,7 @@ def test_a_clone_may_be_of_any_version_or_moment(lake: lw.Lake) -> None:
     assert ids(lake, "by_version") == ids(lake, "by_time") == [1, 2]
     assert ids(lake, "empty") == []
     assert _held(lake, "a") == {0, 1}
-    assert examine(context_of(lake)).findings == ()
+    assert lake.doctor().findings == ()
 
 
 def test_what_a_clone_stands_on_is_held_until_it_is_dropped(lake: lw.Lake) -> None:
@@ -136,7 +135,7 @@ def test_deletion_vectors_are_shared_too(lake: lw.Lake, tmp_path: Path) -> None:
     assert ids(lake, "copy") == [1, 3]
     assert lake.table("copy").guarded
     check_lake(lake, ["copy"])
-    assert examine(context_of(lake)).findings == ()
+    assert lake.doctor().findings == ()
 
 
 @pytest.mark.formats("delta")
@@ -151,7 +150,7 @@ def test_very_many_files_come_with_a_checkpoint(
     log = on_disk(made.location) / "_delta_log"
     assert (log / f"{0:020}.checkpoint.parquet").exists()
     assert ids(lake, "copy") == [1, 2, 3]
-    assert examine(context_of(lake)).findings == ()
+    assert lake.doctor().findings == ()
 
 
 @pytest.mark.formats("delta")

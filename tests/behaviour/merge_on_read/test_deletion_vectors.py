@@ -8,10 +8,8 @@ from deltalake import DeltaTable
 
 import lakeward as lw
 from lakeward.errors import Conflict, CorruptTable, FileMissing, InvalidInput
-from lakeward.maintain.doctor import examine
 from tests.behaviour.lakes import append, column, data_files, delete, ids, overwrite
 from tests.interop.readers import DeltaRs
-from tests.support.inside import context_of
 from tests.support.invariants import check_lake
 from tests.support.s3 import on_disk
 from tests.support.tables import table_of
@@ -66,7 +64,7 @@ def test_few_rows_go_in_place_and_more_of_them_later(lake: lw.Lake) -> None:
     found = table.diff(2, 4)
     assert found.rows_removed - found.rows_added == 4
     check_lake(lake, ["t"])
-    assert examine(context_of(lake)).findings == ()
+    assert lake.doctor().findings == ()
 
 
 def test_many_rows_are_written_again_and_a_file_without_rows_is_dropped(lake: lw.Lake) -> None:
@@ -146,7 +144,7 @@ def test_what_is_rolled_back_leaves_nothing(lake: lw.Lake) -> None:
     tx = lake.transaction()
     tx.delete("t", where="id = 1")
     assert len(_vector_files(lake)) == 1
-    assert "reclaimable" not in {f.code for f in examine(context_of(lake)).findings}
+    assert "reclaimable" not in {f.code for f in lake.doctor().findings}
     tx.rollback()
 
     assert _vector_files(lake) == set()
@@ -305,7 +303,7 @@ def test_a_damaged_vector_is_told_and_no_row_comes_back(lake: lw.Lake, damage: s
         delete(lake, "t", "id = 2")
     assert table.version == 3
     assert table.to_arrow(where="id >= 1000").num_rows == ROWS
-    found = [f.code for f in examine(context_of(lake)).findings]
+    found = [f.code for f in lake.doctor().findings]
     assert found == ["file-missing" if damage == "gone" else "vector-damaged"]
 
 

@@ -15,7 +15,6 @@ from lakeward.log import migrations, tables
 from lakeward.log.codec import dumps
 from lakeward.log.migrations import m0001_initial
 from lakeward.log.statement import Statement
-from lakeward.maintain.doctor import examine
 from lakeward.model.types import Primitive
 from lakeward.model.values import order_key, width_level
 from tests.behaviour.lakes import append, ids
@@ -62,7 +61,7 @@ def test_rows_with_nan_in_a_table_adopted_by_an_older_version_are_found(
         assert repr(lake.table("t").to_arrow(where="x > 2")["x"].to_pylist()) == "[nan, 3.0, 4.0]"
         assert len(lake.table("t").files(where="x < 2")) == 1
         assert len(lake.table("own").files(where="x > 2")) == 0
-        found = examine(context_of(lake), tables=["t", "own"]).findings
+        found = lake.doctor(tables=["t", "own"]).findings
         assert [f for f in found if f.code == "statistics"] == []
 
 

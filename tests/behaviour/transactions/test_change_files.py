@@ -16,7 +16,6 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 import lakeward as lw
 from lakeward.formats.registry import format_of
 from lakeward.log import commits, heads
-from lakeward.maintain.doctor import examine
 from lakeward.model.commit import Commit
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.names import TableName
@@ -111,7 +110,7 @@ def test_a_file_that_comes_again_with_another_vector_is_live_once(lake: lw.Lake)
     assert live.added == version
     assert ids(lake, "t") == _stranger(lake) == [1]
     assert lake.table("t").at(version=version - 1).to_arrow().num_rows == 2
-    assert examine(context_of(lake)).findings == ()
+    assert lake.doctor().findings == ()
 
 
 def test_a_checkpoint_holds_the_newest_vector(lake: lw.Lake) -> None:
@@ -143,7 +142,7 @@ def test_an_exported_store_has_the_change_files(
         other.import_store(tmp_path / "store.zip")
 
         assert _full(other, version) == _full(lake, version)
-        assert examine(context_of(other)).findings == ()
+        assert other.doctor().findings == ()
 
 
 def test_a_rebuilt_store_has_the_change_files(lake: lw.Lake, tmp_path: Path) -> None:

@@ -34,14 +34,14 @@ def backup(cli: Cli, dest: NewFile) -> None:
     """
     with cli.lake() as lake, cli.output.working("Copying the store"):
         copy = lake.backup(absolute(dest))
-    _tell(cli, copy, "The store is copied to")
+    _print_copy(cli, copy, "The store is copied to")
 
 
 def export_store(cli: Cli, dest: NewFile) -> None:
     """Export the store, to be imported into another lake, on SQLite or PostgreSQL."""
     with cli.lake() as lake, cli.output.working("Exporting the store"):
         copy = lake.export_store(absolute(dest))
-    _tell(cli, copy, "The store is exported to")
+    _print_copy(cli, copy, "The store is exported to")
 
 
 def import_store(
@@ -61,7 +61,7 @@ def import_store(
     with cli.lake(create=True, take_over=True) as lake, cli.output.working("Importing the store"):
         copy = lake.import_store(path)
         published = lake.publish()
-    _tell(cli, copy, "The store is imported from", published=sum(published.values()))
+    _print_copy(cli, copy, "The store is imported from", published=sum(published.values()))
 
 
 def rebuild(cli: Cli) -> None:
@@ -123,7 +123,7 @@ def _check_something_to_rebuild(cli: Cli) -> None:
         raise LakeNotFound(what, hint="Give the lake's directory with --lake or --warehouse.")
 
 
-def _tell(cli: Cli, copy: StoreCopy, done: str, **more: int) -> None:
+def _print_copy(cli: Cli, copy: StoreCopy, done: str, **more: int) -> None:
     from lakeward.cli.output import words
 
     total = sum(copy.rows.values())

@@ -44,7 +44,7 @@ def run(
         typer.Option("--master", metavar="URL", help="Spark's master; this machine unless given."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what is new and which steps would run.")
+        bool, typer.Option("--dry-run", help="Only show what is new and which steps would run.")
     ] = False,
 ) -> None:
     """Run a pipeline: take in what is new, in one transaction over all its tables.
@@ -71,7 +71,7 @@ def run(
 
         spark = session(lake, master=master)
         try:
-            observer = _Teller(cli.output)
+            observer = _StepPrinter(cli.output)
             result = found.run(lake, spark, landing=landing, observe=observer)
         finally:
             spark.stop()
@@ -102,8 +102,8 @@ def show(cli: Cli, run: Annotated[str, typer.Argument(metavar="ID", help="A run'
     cli.answer(found.bundle, text.run(found))
 
 
-class _Teller:
-    """Tells of each step as it happens."""
+class _StepPrinter:
+    """Prints each step as it begins and ends."""
 
     def __init__(self, output: Output) -> None:
         self._output = output

@@ -121,7 +121,7 @@ def adopt(
         ),
     ] = None,
 ) -> None:
-    """Take an existing Delta or Iceberg table into the lake, with its history, where it lies."""
+    """Take an existing Delta or Iceberg table into the lake, with its history; no file moves."""
     from lakeward.model.file import is_full
 
     if catalog and location is None:
@@ -218,9 +218,9 @@ def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
     for text in given or ():
         name, equals, value = text.partition("=")
         if not equals or not name.strip() or not value.strip():
-            # What a catalog is opened with may be secret.
-            told = f"{option} {text!r}" if option != "--catalog" else f"A value of {option}"
-            what = f"{told} is no pair."
+            # Properties of a catalog may be secret.
+            given_as = f"A value of {option}" if option == "--catalog" else f"{option} {text!r}"
+            what = f"{given_as} is no pair."
             raise InvalidInput(what, hint=f"Write {option} name=value.")
         out[name.strip()] = value.strip()
     return out

@@ -54,15 +54,7 @@ class Answer(View):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error as it is told.
-
-    Attributes:
-        type: The class of the error.
-        message: What happened.
-        hint: What to do about it.
-        facts: The table, version, transaction … it is about.
-        usage: How the command is called, where that was the mistake.
-    """
+    """An error as it is printed; `usage` says how the command is called, after a wrong call."""
 
     type: str
     message: str
@@ -87,11 +79,11 @@ class Output(ABC):
 
     @abstractmethod
     def warn(self, text: str) -> None:
-        """Tell of something that did not keep the command from doing its work."""
+        """Print a warning: something went wrong, and the command did its work."""
 
     @abstractmethod
     def note(self, text: str) -> None:
-        """Tell a person something beside the answer; programs do not hear it."""
+        """Print something for people beside the answer; JSON output leaves it out."""
 
     @abstractmethod
     def working(self, what: str) -> AbstractContextManager[Advance]:

@@ -39,11 +39,11 @@ class JsonOutput(Output):
         self._warnings.append(self.mask(text))
 
     def note(self, text: str) -> None:
-        """Nobody reads it."""
+        """Print nothing: notes are for people."""
 
     @contextmanager
-    def working(self, what: str) -> Generator[Advance]:  # noqa: ARG002  nobody looks
-        """Nothing moves."""
+    def working(self, what: str) -> Generator[Advance]:  # noqa: ARG002  nothing is shown
+        """Show no progress."""
         yield lambda _done, _total: None
 
     def _print(self, body: dict[str, Any]) -> None:

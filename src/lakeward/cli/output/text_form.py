@@ -19,11 +19,11 @@ from lakeward.cli.output.words import printable
 PATIENCE_SECONDS: Final = 1.0
 """How long something may take before a progress bar appears."""
 _UNBROKEN: Final = 10_000
-"""The width where nobody looks: whoever reads a pipe wants whole lines."""
+"""The width of a line in a pipe, so that programs get whole lines."""
 
 
 class TextOutput(Output):
-    """Answers for people. `NO_COLOR` is honoured; a pipe gets neither colours nor broken lines."""
+    """Answers for people: no colours with `NO_COLOR` or in a pipe, where lines stay whole too."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,20 +36,20 @@ class TextOutput(Output):
             self._out.print(piece)
 
     def fail(self, failure: Failure) -> None:
-        """Say what happened and what to do."""
+        """Print what happened and what to do."""
         if failure.usage:
-            self._tell(failure.usage, "dim")
-        self._tell(f"error: {failure.message}", "bold red", head="error:")
+            self._print_error(failure.usage, "dim")
+        self._print_error(f"error: {failure.message}", "bold red", head="error:")
         if failure.hint:
-            self._tell(failure.hint, "")
+            self._print_error(failure.hint, "")
 
     def warn(self, text: str) -> None:
-        """Say it beside the answer."""
-        self._tell(f"warning: {text}", "yellow", head="warning:")
+        """Print it beside the answer."""
+        self._print_error(f"warning: {text}", "yellow", head="warning:")
 
     def note(self, text: str) -> None:
-        """Say it beside the answer."""
-        self._tell(text, "dim")
+        """Print it beside the answer."""
+        self._print_error(text, "dim")
 
     @contextmanager
     def working(self, what: str) -> Generator[Advance]:
@@ -71,11 +71,11 @@ class TextOutput(Output):
             yield lambda done, total: progress.update(task, completed=done, total=total)
         finally:
             patience.cancel()
-            # Wait for a start that may just be under way, or nobody would stop it.
+            # Wait for a start that is just under way: after `stop` nothing would end it.
             patience.join()
             progress.stop()
 
-    def _tell(self, text: str, style: str, *, head: str = "") -> None:
+    def _print_error(self, text: str, style: str, *, head: str = "") -> None:
         line = Text(printable(self.mask(text), lines=True))
         if head:
             line.stylize(style, 0, len(head))
@@ -86,16 +86,16 @@ class TextOutput(Output):
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Whoever runs the command knows what to do; rich would end the process."""
+        """Raise, so that `program` ends the command; rich would end the process."""
         raise BrokenPipeError
 
 
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    looked_at = stream.isatty() or "COLUMNS" in os.environ
+    on_terminal = stream.isatty() or "COLUMNS" in os.environ
     return _Console(
         file=stream,
-        width=None if looked_at else _UNBROKEN,
+        width=None if on_terminal else _UNBROKEN,
         highlight=False,
         markup=False,
         emoji=False,
