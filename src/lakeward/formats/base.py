@@ -18,6 +18,7 @@ from lakeward.formats.partitioning import Partitioning
 from lakeward.log.database import Session
 from lakeward.model.commit import Commit, Head
 from lakeward.model.definition import Definition
+from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.history import ForeignActions, TableHistory
 from lakeward.model.names import TableName
@@ -122,6 +123,18 @@ class Format(Protocol):
     def check_writable(self, definition: Definition, table: str) -> None:
         """Raise `UnsupportedFeature` if the embedded engine cannot write the table correctly."""
         ...
+
+    # Read
+
+    def needs_engine(self, definition: Definition) -> bool:
+        """Return whether only delta-rs reads the files: columns are mapped by ids."""
+        return False
+
+    def in_files(
+        self, definition: Definition, columns: Sequence[str], where: Expression | None
+    ) -> tuple[Definition, Sequence[str], Expression | None]:
+        """Return definition, columns and condition with the names that columns have in files."""
+        return definition, columns, where
 
     # Commit and publish
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -14,7 +13,6 @@ from lakeward.engines.arrow.deletes import Equality
 from lakeward.engines.arrow.scan import relabelled
 from lakeward.engines.arrow.source import Deleted
 from lakeward.errors import InvalidInput
-from lakeward.formats.delta import mapping
 from lakeward.formats.registry import format_of
 from lakeward.model import arguments
 from lakeward.model.commit import Head
@@ -44,22 +42,23 @@ def read_files(
     """
     has_vectors = any(f.file.deletion_vector is not None for f in files)
     filesystem, directory = _place(storage, head)
-    stored = _stored(definition, columns, where)
+    names = definition.schema.names if columns is None else columns
+    stored, own_names, condition = format_of(head).in_files(definition, names, where)
     rows = arrow_scan.scan(
         files,
-        stored.definition,
+        stored,
         filesystem=filesystem,
         directory=directory,
         pre_buffer=storage.is_remote,
-        columns=stored.columns,
-        where=stored.where,
+        columns=own_names,
+        where=condition,
         deleted=_deleted(storage, head) if has_vectors else None,
         hints=_hints(storage, head, definition),
         equality=_equality(storage, head),
         numbered=numbered,
         among=among,
     )
-    return stored.as_asked(rows)
+    return rows if stored is definition else _renamed(rows, definition, names)
 
 
 def read_published(
@@ -98,41 +97,13 @@ def check_columns(columns: Sequence[str] | None, definition: Definition, table: 
         raise InvalidInput(what, table=table, column=twice)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """A read by the names in the files, and the names that were asked for.
-
-    Attributes:
-        definition: With the names in the files.
-        asked: The columns as the table names them; None where the names are the same.
-    """
-
-    definition: Definition
-    columns: Sequence[str]
-    where: Expression | None
-    asked: pa.Schema | None = None
-
-    def as_asked(self, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
-        """The rows under the names that were asked for; a column of positions keeps its name."""
-        if self.asked is None:
-            return rows
-        added = [rows.schema.field(n) for n in range(len(self.asked), len(rows.schema))]
-        return relabelled(rows, pa.schema([*self.asked, *added]))
-
-
-def _stored(
-    definition: Definition, columns: Sequence[str] | None, where: Expression | None
-) -> _Stored:
-    names = definition.schema.names if columns is None else columns
-    if not mapping.is_mapped(definition):
-        return _Stored(definition, names, where)
-    plain = definition.schema.to_arrow()
-    return _Stored(
-        mapping.physical(definition),
-        mapping.physical_columns(names, definition),
-        None if where is None else mapping.physical_condition(where, definition),
-        pa.schema([plain.field(n) for n in names]),
-    )
+def _renamed(
+    rows: pa.RecordBatchReader, definition: Definition, names: Sequence[str]
+) -> pa.RecordBatchReader:
+    """The rows under the table's own names; a column of positions keeps its name."""
+    schema = definition.schema.to_arrow()
+    added = [rows.schema.field(n) for n in range(len(names), len(rows.schema))]
+    return relabelled(rows, pa.schema([*(schema.field(n) for n in names), *added]))
 
 
 def _place(storage: Storage, head: Head) -> tuple[pa.fs.FileSystem, str]:

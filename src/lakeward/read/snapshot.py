@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.errors import VersionNotFound
-from lakeward.formats.delta.mapping import needs_engine
 from lakeward.formats.registry import format_of
 from lakeward.log import commits, definitions, files
 from lakeward.log.database import Session
@@ -100,7 +99,7 @@ class TableSnapshot:
         check_columns(columns, self.definition, self.name)
         expression = self._parsed(where)
         found = self.plan(expression)
-        if needs_engine(self.definition):
+        if format_of(self.head).needs_engine(self.definition):
             location = self.context.storage.uri(self.head.location)
             return read_published(
                 self.context.storage,

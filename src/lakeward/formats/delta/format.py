@@ -24,7 +24,7 @@ from lakeward.errors import (
 )
 from lakeward.formats.background import BackgroundWorker, with_pauses
 from lakeward.formats.base import Adoption, Format, Ratified, TakeOver
-from lakeward.formats.delta import defining, protocol
+from lakeward.formats.delta import defining, mapping, protocol
 from lakeward.formats.delta.checkpoint import (
     Checkpoint,
     checkpoint_path,
@@ -43,6 +43,7 @@ from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Commit, Head
 from lakeward.model.definition import Definition
+from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.history import ForeignActions
 from lakeward.model.names import TableName
@@ -95,6 +96,18 @@ class DeltaFormat(Format):
     def check_writable(self, definition: Definition, table: str) -> None:
         """Check the protocol and its features."""
         protocol.check_writable(definition, table)
+
+    def needs_engine(self, definition: Definition) -> bool:
+        """Look for column mapping by ids."""
+        return mapping.MODE in definition.properties and mapping.is_by_id(definition)
+
+    def in_files(
+        self, definition: Definition, columns: Sequence[str], where: Expression | None
+    ) -> tuple[Definition, Sequence[str], Expression | None]:
+        """Use the names in files, if columns are mapped by name."""
+        if mapping.MODE not in definition.properties:
+            return definition, columns, where
+        return mapping.in_files(definition, columns, where)
 
     def write_commit(
         self, context: LakeContext, session: Session, member: Ratified, metadata_files: list[str]

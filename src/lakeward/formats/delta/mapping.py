@@ -21,40 +21,27 @@ SETTINGS: Final = "delta.columnMapping."
 MODE: Final = f"{SETTINGS}mode"
 
 
-def is_mapped(definition: Definition) -> bool:
-    """Whether columns have names of their own in files."""
-    return _mode(definition) == "name"
+def is_by_id(definition: Definition) -> bool:
+    """Whether columns are found in files by ids, which only delta-rs does."""
+    return definition.properties.get(MODE) == "id"
 
 
-def needs_engine(definition: Definition) -> bool:
-    """Whether only delta-rs reads the files right: their columns are mapped by ids."""
-    return _mode(definition) == "id"
+def in_files(
+    definition: Definition, columns: Sequence[str], where: Expression | None
+) -> tuple[Definition, Sequence[str], Expression | None]:
+    """Definition, columns and condition with the names in files, if these are mapped by name."""
+    if definition.properties.get(MODE) != "name":
+        return definition, columns, where
+    stored = known(definition, _physical)
+    names = [physical_name(definition.schema.by_name[name]) for name in columns]
+    if where is not None:
+        where = with_columns(where, lambda column: _column(column, stored.schema))
+    return stored, names, where
 
 
 def unmapped(schema: Schema) -> Schema:
     """The schema without the metadata of column mapping."""
     return Schema(tuple(_unmapped(field) for field in schema.fields), schema.last_id)
-
-
-def physical(definition: Definition) -> Definition:
-    """The definition with the names in files."""
-    return known(definition, _physical)
-
-
-def physical_columns(names: Sequence[str], definition: Definition) -> list[str]:
-    """The names that columns have in files."""
-    return [physical_name(definition.schema.by_name[name]) for name in names]
-
-
-def physical_condition(where: Expression, definition: Definition) -> Expression:
-    """A condition on the table's columns as one on the columns of its files."""
-    return with_columns(where, lambda column: _column(column, physical(definition).schema))
-
-
-def _mode(definition: Definition) -> str:
-    """The mode of column mapping; in other formats the property means nothing."""
-    is_delta = "minReaderVersion" in definition.protocol
-    return definition.properties.get(MODE, "none") if is_delta else "none"
 
 
 def _physical(definition: Definition) -> Definition:

@@ -19,7 +19,7 @@ from lakeward.engines.arrow.expression import Mask, computed
 from lakeward.engines.arrow.keys import KeyIndex, Pairs, Positions, picked
 from lakeward.engines.arrow.row_groups import POSITION
 from lakeward.engines.base import ARROW, Capability, unsupported
-from lakeward.formats.delta.mapping import needs_engine
+from lakeward.formats.registry import format_of
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.names import targets
 from lakeward.model.expressions.nodes import Expression, Or
@@ -233,7 +233,7 @@ class RowWork:
 
 def check_readable(change: Change) -> None:
     """Raise `UnsupportedFeature` if reading the rows of the table needs another engine."""
-    if needs_engine(change.definition):
+    if format_of(change.head).needs_engine(change.definition):
         what = f"Table {change.head.name} has columns that are mapped by ids."
         hint = "Whole partitions can be replaced without it."
         table = str(change.head.name)
