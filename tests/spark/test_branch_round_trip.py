@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 import lakeward as lw
-from lakeward.engines.spark.changes import write_difference
+from lakeward.engines.spark.rows import write_difference
 from lakeward.formats.delta import branch as branches
 from lakeward.formats.delta.changes import Difference
 from tests.behaviour.branches.working import begin

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from lakeward.context import LakeContext
-from lakeward.engines.spark.catalog import with_catalog
+from lakeward.engines.spark.settings import with_catalog
 from lakeward.errors import InvalidInput, SchemaMismatch
 from lakeward.formats.delta.publication import commit_path
 from lakeward.formats.iceberg.summary import SNAPSHOT_ID

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from lakeward.context import LakeLike, context_of
-from lakeward.engines.spark.catalog import with_catalog
+from lakeward.engines.spark.settings import with_catalog
 from lakeward.errors import Conflict, InvalidInput
 from lakeward.formats.registry import format_of
 from lakeward.log import heads, inputs

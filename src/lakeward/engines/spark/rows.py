@@ -1,12 +1,66 @@
-"""Counts and samples of rows that Spark computes, so that the driver gets no more than these."""
+"""What Spark finds out about rows, so that the driver gets no more than the answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lakeward.engines.spark.extra import pyspark
+from lakeward.errors import UnsupportedFeature
+from lakeward.model.quoting import identifier
+
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def write_difference(
+    spark: SparkSession, before: str, after: str, target: str, columns: Sequence[str]
+) -> None:
+    """Append the rows by which two Delta tables differ to a third, each with its `_change_type`."""
+    old, new = _comparable(spark, before, columns), _comparable(spark, after, columns)
+    gone, come = _surplus(old, new, "delete"), _surplus(new, old, "insert")
+    rows = _with_maps(gone.unionByName(come), spark.read.format("delta").load(after))
+    rows.write.format("delta").mode("append").save(target)
+
+
+def _comparable(spark: SparkSession, place: str, columns: Sequence[str]) -> DataFrame:
+    """A table's rows; maps, which Spark does not compare, as sorted lists of their entries."""
+    functions, types = pyspark("sql.functions"), pyspark("sql.types")
+    rows = spark.read.format("delta").load(place)
+    chosen = []
+    for name in columns:
+        column, kind = functions.col(identifier(name)), rows.schema[name].dataType
+        if isinstance(kind, types.MapType):
+            column = functions.array_sort(functions.map_entries(column)).alias(name)
+            kind = kind.valueType
+        if _holds_map(kind):
+            what = f"Column {name} holds maps inside other values, whose changes cannot be told."
+            hint = "Commit each statement by itself."
+            raise UnsupportedFeature(what, hint=hint, column=name)
+        chosen.append(column)
+    return rows.select(*chosen)
+
+
+def _surplus(more: DataFrame, less: DataFrame, kind: str) -> DataFrame:
+    return more.exceptAll(less).withColumn("_change_type", pyspark("sql.functions").lit(kind))
+
+
+def _with_maps(rows: DataFrame, like: DataFrame) -> DataFrame:
+    functions, types = pyspark("sql.functions"), pyspark("sql.types")
+    for field in like.schema.fields:
+        if isinstance(field.dataType, types.MapType):
+            column = functions.map_from_entries(functions.col(identifier(field.name)))
+            rows = rows.withColumn(field.name, column)
+    return rows
+
+
+def _holds_map(kind: object) -> bool:
+    types = pyspark("sql.types")
+    if isinstance(kind, types.StructType):
+        return any(_holds_map(f.dataType) for f in kind.fields)
+    if isinstance(kind, types.ArrayType):
+        return _holds_map(kind.elementType)
+    return isinstance(kind, types.MapType)
 
 
 def violations(rows: DataFrame, checks: Mapping[str, str]) -> dict[str, int]:
@@ -14,10 +68,9 @@ def violations(rows: DataFrame, checks: Mapping[str, str]) -> dict[str, int]:
 
     A row violates a check unless the expression is true for it: unknown is not true.
     """
-    from pyspark.sql import functions as fn
-
+    functions = pyspark("sql.functions")
     names = list(checks)
-    counts = [fn.expr(f"count_if({_violates(checks[name])})") for name in names]
+    counts = [functions.expr(f"count_if({_violates(checks[name])})") for name in names]
     found = rows.agg(*counts).collect()[0]
     return {name: int(found[n]) for n, name in enumerate(names) if found[n]}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lakeward.engines.spark.versions import (
     DELTA_CATALOG,
@@ -16,6 +16,10 @@ from lakeward.engines.spark.versions import (
     ICEBERG_CATALOG,
     JDBC_CATALOG,
 )
+from lakeward.errors import UnsupportedFeature
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 JOINED: Final = ("spark.jars", "spark.sql.extensions")
 """Settings that are lists: what the user gives is added to what the lake needs."""
@@ -88,6 +92,22 @@ def iceberg_catalog(name: str, store: Mapping[str, str], warehouse: str) -> dict
         f"{prefix}.cache-enabled": "false",
         **{f"{prefix}.{key}": value for key, value in store.items()},
     }
+
+
+def with_catalog(
+    spark: SparkSession, name: str, store: Mapping[str, str] | None, warehouse: str
+) -> SparkSession:
+    """A session of the same Spark in which a catalog is that of a lake."""
+    if store is None:
+        what = "Spark cannot reach the store, which is behind a socket that Java cannot use."
+        raise UnsupportedFeature(what, hint="Open the lake by the server's host and port.")
+    wanted = iceberg_catalog(name, store, warehouse)
+    if all(spark.conf.get(key, None) == value for key, value in wanted.items()):
+        return spark
+    own = spark.newSession()
+    for key, value in wanted.items():
+        own.conf.set(key, value)
+    return own
 
 
 def _small_machine() -> dict[str, str]:

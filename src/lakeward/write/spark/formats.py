@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from lakeward.context import LakeContext
-from lakeward.engines.spark.changes import write_difference
+from lakeward.engines.spark.rows import write_difference
 from lakeward.engines.spark.statement import Statement
 from lakeward.engines.spark.workspace import NAMESPACE, Workspace
 from lakeward.formats.delta.changes import Difference
