@@ -84,8 +84,6 @@ class Format(Protocol):
     """Whether its tables are found in a catalog, and so by other engines under their names."""
     columns_by_id: ClassVar[bool]
     """Whether columns are found in files by field ids, and delete files name deleted rows."""
-    has_change_files: ClassVar[bool]
-    """Whether a commit can publish the rows that it changed."""
     publishes_last: ClassVar[bool]
     """Whether its publication tells readers that the whole transaction was ratified, so that it
     must come after the other tables'."""
@@ -135,6 +133,10 @@ class Format(Protocol):
     ) -> tuple[Definition, Sequence[str], Expression | None]:
         """Return definition, columns and condition with the names that columns have in files."""
         return definition, columns, where
+
+    def has_change_feed(self, definition: Definition) -> bool:
+        """Return whether commits must publish the rows that they change."""
+        return False
 
     # Commit and publish
 

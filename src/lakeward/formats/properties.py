@@ -18,7 +18,6 @@ ICEBERG_TARGET_FILE_SIZE: Final = "write.target-file-size-bytes"
 ICEBERG_COMPRESSION: Final = "write.parquet.compression-codec"
 APPEND_ONLY: Final = "lakeward.append-only"
 _SMALL: Final = 0.1
-_DEFAULT_INTERVAL: Final = 100
 _UNITS: Final = {"": 1, "b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30}
 _ALIKE: Final = "The policies target_file_size, compression and append_only are for both formats."
 
@@ -26,16 +25,6 @@ _ALIKE: Final = "The policies target_file_size, compression and append_only are 
 def is_append_only(properties: Mapping[str, str]) -> bool:
     """Return whether the table takes no removals."""
     return "true" in (properties.get(DELTA_APPEND_ONLY), properties.get(APPEND_ONLY))
-
-
-def has_change_feed(properties: Mapping[str, str]) -> bool:
-    """Return whether commits must publish the rows that they change."""
-    return properties.get(CHANGE_FEED, "").lower() == "true"
-
-
-def checkpoint_interval(properties: Mapping[str, str]) -> int:
-    """Return after how many versions a checkpoint is written; 0 for never."""
-    return int(properties.get(CHECKPOINT_INTERVAL, _DEFAULT_INTERVAL))
 
 
 def vector_fraction(properties: Mapping[str, str]) -> float:

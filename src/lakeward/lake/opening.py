@@ -22,7 +22,7 @@ from lakeward.model import arguments
 from lakeward.storage.attach import attach
 from lakeward.storage.base import Storage
 from lakeward.write.branch.directory import sweep
-from lakeward.write.commit.publish import recover
+from lakeward.write.commit.publications import recover
 from lakeward.write.plan.merge_source import memory_allowed
 
 

@@ -26,7 +26,7 @@ from lakeward.model.commit import new_transaction_id
 from lakeward.model.names import TableName
 from lakeward.read import snapshot as snapshots
 from lakeward.read.snapshot import TableSnapshot
-from lakeward.write.commit.drift import follow_all
+from lakeward.write.commit.publications import follow_all
 from lakeward.write.transaction.registration import LeaseKeeper
 
 _CLOSE_MS: Final = 100

@@ -22,7 +22,7 @@ from lakeward.read import snapshot as snapshots
 from lakeward.read.diff import Diff, diff
 from lakeward.read.history import Entry, Version, entries, version_of
 from lakeward.read.snapshot import TableSnapshot, Totals
-from lakeward.write.commit.drift import current
+from lakeward.write.commit.publications import current
 
 
 class Table:

@@ -13,7 +13,7 @@ from lakeward.maintain.backup import StoreCopy
 from lakeward.maintain.doctor import Report, examine, mend
 from lakeward.maintain.rebuild import Rebuilt, rebuild
 from lakeward.model import arguments
-from lakeward.write.commit.publish import publish_owed
+from lakeward.write.commit.publications import publish_owed
 
 
 class Upkeep:

@@ -21,7 +21,7 @@ from lakeward.model.quoting import identifier
 from lakeward.pipeline.declaration import Mode, Step
 from lakeward.pipeline.plan import NewVersions, check_readable
 from lakeward.pipeline.results import SAMPLE, Notice, named
-from lakeward.write.commit.publish import publish_backlog
+from lakeward.write.commit.publications import publish_backlog
 from lakeward.write.spark.executor import append_once
 from lakeward.write.transaction.transaction import Transaction
 

@@ -17,7 +17,7 @@ from lakeward.stream.changes import check_key
 from lakeward.stream.queue import Limits
 from lakeward.stream.sink import Sink
 from lakeward.stream.table import Mode, SinkTable, WriterInstance
-from lakeward.write.commit.drift import follow
+from lakeward.write.commit.publications import follow
 from lakeward.write.plan.change import Change
 from lakeward.write.stage.checks import check_deletable, check_writable
 from lakeward.write.transaction.transaction import Transaction

@@ -37,7 +37,7 @@ from lakeward.formats.delta.history import read_commit, read_history
 from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_bytes, commit_path
 from lakeward.formats.delta.values import vector_id
 from lakeward.formats.partitioning import Partitioning
-from lakeward.formats.properties import checkpoint_interval
+from lakeward.formats.properties import CHANGE_FEED, CHECKPOINT_INTERVAL
 from lakeward.log import commits, definitions, files, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
@@ -54,6 +54,7 @@ from lakeward.storage.base import Storage
 _LOG = logging.getLogger(__name__)
 _TOMBSTONES_MS: Final = 7 * 24 * 3600 * 1000
 _NOTE_EVERY: Final = 100
+_CHECKPOINT_EVERY: Final = 100
 _AT_ONCE: Final = 256
 
 
@@ -66,7 +67,6 @@ class DeltaFormat(Format):
     begins_empty: ClassVar[bool] = False
     has_catalog: ClassVar[bool] = False
     columns_by_id: ClassVar[bool] = False
-    has_change_files: ClassVar[bool] = True
     publishes_last: ClassVar[bool] = False
 
     def partition(self, schema: Schema, terms: Sequence[str], *, guard: bool) -> Partitioning:
@@ -108,6 +108,10 @@ class DeltaFormat(Format):
         if mapping.MODE not in definition.properties:
             return definition, columns, where
         return mapping.in_files(definition, columns, where)
+
+    def has_change_feed(self, definition: Definition) -> bool:
+        """Look at the property that asks for it."""
+        return definition.properties.get(CHANGE_FEED, "").lower() == "true"
 
     def write_commit(
         self, context: LakeContext, session: Session, member: Ratified, metadata_files: list[str]
@@ -184,7 +188,7 @@ class DeltaFormat(Format):
         the next version that is due has one.
         """
         head, definition, version = member.head, member.definition, member.commit.version
-        interval = checkpoint_interval(definition.properties)
+        interval = int(definition.properties.get(CHECKPOINT_INTERVAL, _CHECKPOINT_EVERY))
         due = bool(interval and version and version % interval == 0)
         due = due and protocol.is_writable(definition)
         if due:

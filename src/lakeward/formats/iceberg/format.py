@@ -56,7 +56,6 @@ class IcebergFormat(Format):
     begins_empty: ClassVar[bool] = True
     has_catalog: ClassVar[bool] = True
     columns_by_id: ClassVar[bool] = True
-    has_change_files: ClassVar[bool] = False
     publishes_last: ClassVar[bool] = True
 
     def partition(self, schema: Schema, terms: Sequence[str], *, guard: bool) -> Partitioning:

@@ -18,7 +18,7 @@ from lakeward.log.database import Session
 from lakeward.maintain.doctor.findings import Mended, Report
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
-from lakeward.write.commit.publish import publish_again, recover
+from lakeward.write.commit.publications import publish_again, recover
 
 _LOG = logging.getLogger(__name__)
 _PUBLISHABLE = frozenset({"published-missing", "published-torn"})

@@ -21,7 +21,7 @@ from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head, TransactionState
 from lakeward.model.file import DataFile
-from lakeward.write.commit.drift import follow
+from lakeward.write.commit.publications import follow
 
 _LOG = logging.getLogger(__name__)
 PREFIX: Final = "txn-"

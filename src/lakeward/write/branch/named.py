@@ -29,8 +29,8 @@ from lakeward.storage.base import Storage
 from lakeward.write.branch.base import Branch, Differ
 from lakeward.write.branch.classes import branch_class
 from lakeward.write.branch.directory import note_named, sweep
-from lakeward.write.commit import conflict, drift
-from lakeward.write.commit.drift import follow_all
+from lakeward.write.commit import conflict, publications
+from lakeward.write.commit.publications import follow_all
 from lakeward.write.plan.change import Change
 from lakeward.write.stage.added_files import check_rows
 from lakeward.write.transaction.lifecycle import CommitResult
@@ -217,7 +217,7 @@ def _diff(context: LakeContext, table: Branch) -> BranchDiff:
 def _begin(context: LakeContext, session: Session, row: LoggedBranch, head: Head) -> None:
     """Begin a table's branch at its locked head, so that all tables are at one cut."""
     if head.guarded:
-        head = drift.take_over_or_refuse(context, session, head)
+        head = publications.take_over_or_refuse(context, session, head)
     branches.rebase(session, row.table_id, row.directory, head.version)
     definition = context.definition(session, head)
     branch_class(head.format)(context, head, definition, row.directory, row.name).begin(session)

@@ -21,8 +21,8 @@ from lakeward.log.database import Session
 from lakeward.model.commit import Head
 from lakeward.model.steps import reach
 from lakeward.write.commit import conflict
-from lakeward.write.commit.drift import take_over_or_refuse
 from lakeward.write.commit.outcome import recorded
+from lakeward.write.commit.publications import take_over_or_refuse
 from lakeward.write.commit.ratify import (
     Intent,
     check_and_release_locks,

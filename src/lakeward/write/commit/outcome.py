@@ -30,7 +30,7 @@ from lakeward.log import commits, definitions, heads, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import TransactionState
 from lakeward.model.records import in_json
-from lakeward.write.commit.drift import follow_all
+from lakeward.write.commit.publications import follow_all
 from lakeward.write.commit.ratify import Intent
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from lakeward.model.names import TableName
 from lakeward.model.steps import reach
 from lakeward.storage.base import Prepared, Underway
 from lakeward.storage.syncing import sync_in_turn, sync_together
-from lakeward.write.commit import conflict, drift
+from lakeward.write.commit import conflict, publications
 from lakeward.write.commit.conflict import check_locks, needs
 from lakeward.write.commit.new_table import begin_table
 from lakeward.write.commit.record import Draft, discarding, record
@@ -94,7 +94,7 @@ def ratify(context: LakeContext, intent: Intent) -> list[Ratified]:
         touched = sorted((*intent.changes, *intent.looked_at), key=lambda c: c.head.table_id)
         touched = [c for c in touched if not c.is_new]
         current = [
-            drift.take_over_or_refuse(
+            publications.take_over_or_refuse(
                 context, session, heads.lock(session, c.head.table_id, c.head.name)
             )
             for c in touched

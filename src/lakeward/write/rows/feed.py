@@ -23,7 +23,6 @@ from lakeward.formats.delta.changes import (
     UPDATED_TO,
     with_change_type,
 )
-from lakeward.formats.properties import has_change_feed
 from lakeward.formats.registry import format_of
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.steps import reach
@@ -43,9 +42,7 @@ class Feed:
     def of(cls, stager: Stager) -> Feed | None:
         """The feed of a table; None for a table without one."""
         definition = stager.definition
-        if not format_of(stager.head).has_change_files or not has_change_feed(
-            definition.properties
-        ):
+        if not format_of(stager.head).has_change_feed(definition):
             return None
         changes = replace(with_change_type(definition), constraints={}, derived={})
         return cls(stager.beside(changes, below="_change_data/", stem="cdc"))

@@ -22,7 +22,7 @@ from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.model.quoting import identifier
 from lakeward.write.branch.base import Branch
-from lakeward.write.commit.publish import publish_backlog
+from lakeward.write.commit.publications import publish_backlog
 from lakeward.write.spark.optimize import check_optimize, optimize_sql
 
 if TYPE_CHECKING:

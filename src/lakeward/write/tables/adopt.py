@@ -20,7 +20,7 @@ from lakeward.model.commit import Head, new_transaction_id
 from lakeward.model.names import TableName
 from lakeward.write.commit.new_table import own_info, register
 from lakeward.write.commit.open_table import commit_open
-from lakeward.write.commit.publish import checkpoint_if_due
+from lakeward.write.commit.publications import checkpoint_if_due
 from lakeward.write.commit.ratify import timestamp_after
 from lakeward.write.commit.record import Draft, record_history
 

@@ -35,7 +35,7 @@ from lakeward.write.commit.new_table import (
     register,
 )
 from lakeward.write.commit.outcome import ratify_surely, recorded
-from lakeward.write.commit.publish import publish_member
+from lakeward.write.commit.publications import publish_member
 from lakeward.write.commit.ratify import Intent, timestamp_after
 from lakeward.write.commit.record import Draft, discarding
 from lakeward.write.plan import retry

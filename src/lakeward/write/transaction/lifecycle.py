@@ -32,10 +32,9 @@ from lakeward.model.events import CommitEvent
 from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
-from lakeward.write.commit.drift import take_over
 from lakeward.write.commit.open_table import ratify_open
 from lakeward.write.commit.outcome import happened, ratify_surely, recorded
-from lakeward.write.commit.publish import checkpoint_if_due, publish_member
+from lakeward.write.commit.publications import checkpoint_if_due, publish_member, take_over
 from lakeward.write.commit.ratify import Intent, OnRatify, ratify
 from lakeward.write.stage.stager import stored_paths
 from lakeward.write.transaction.executor import EmbeddedExecutor, Executor, NothingDone

@@ -23,7 +23,7 @@ from lakeward.model.values import Value, to_neutral
 from lakeward.read.plan import file_may_match, plan, to_prune_by
 from lakeward.read.scan import read_files
 from lakeward.write.commit.conflict import Kind
-from lakeward.write.commit.drift import follow
+from lakeward.write.commit.publications import follow
 from lakeward.write.plan.change import Added, RowsChanged
 from lakeward.write.plan.retry import Retry
 from lakeward.write.rows.find import changed_rows, rows_without

@@ -22,7 +22,7 @@ from lakeward.model.commit import Head, Isolation
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.write.commit import conflict
-from lakeward.write.commit.drift import follow, follow_all, may_have_drifted
+from lakeward.write.commit.publications import follow, follow_all, may_have_drifted
 from lakeward.write.transaction.member import Member
 from lakeward.write.transaction.registration import Registered
 
