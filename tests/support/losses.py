@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import pytest
 
-from lakeward.log.drivers.sqlite_session import Connection
+from lakeward.log.drivers.sqlite import Connection
 from lakeward.model import steps
 from lakeward.model.closing import Closing
 

@@ -1,4 +1,7 @@
-"""The warehouse of a store, as the store records it; a marker file there has the same identity."""
+"""The store's own settings, and among them its warehouse.
+
+A marker file in the warehouse has the same identity as the setting.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,18 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 import orjson
+import sqlalchemy as sa
+from sqlalchemy import bindparam
 
 from lakeward.errors import StoreCorrupt
 from lakeward.log.database import Session
-from lakeward.log.migrations import get_fact, put
+from lakeward.log.statement import Statement, equal
+from lakeward.log.tables import store
 
 _KEY: Final = "warehouse"
+_GET = Statement(sa.select(store.c.value).where(*equal(store, "key")))
+_DELETE = Statement(sa.delete(store).where(store.c.key == bindparam("k")))
+_INSERT = Statement(sa.insert(store))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +37,7 @@ class Binding:
 
 def read(session: Session) -> Binding | None:
     """The recorded warehouse; None if none was bound yet."""
-    text = get_fact(session, _KEY)
+    text = get_setting(session, _KEY)
     if text is None:
         return None
     try:
@@ -40,4 +49,16 @@ def read(session: Session) -> Binding | None:
 
 def write(session: Session, new: Binding) -> None:
     """Record a warehouse, in place of an earlier one."""
-    put(session, _KEY, orjson.dumps(asdict(new)).decode())
+    put_setting(session, _KEY, orjson.dumps(asdict(new)).decode())
+
+
+def get_setting(session: Session, key: str) -> str | None:
+    """A setting of the store itself, or None."""
+    row = session.row(_GET, {"key": key})
+    return row[0] if row else None
+
+
+def put_setting(session: Session, key: str, value: str) -> None:
+    """Set a setting of the store itself."""
+    session.run(_DELETE, {"k": key})
+    session.run(_INSERT, {"key": key, "value": value})

@@ -84,13 +84,13 @@ class Pending(Underway):
             self._over.release()
 
 
+@dataclass(eq=False)
 class Prepared(Underway):
-    """A file that has no name yet: nobody sees it before `put`, and `discard` removes it."""
+    """A file that has no name yet: it is invisible before `put`, and `discard` removes it."""
 
-    def __init__(self, storage: Storage, path: str, data: bytes) -> None:
-        self.storage = storage
-        self.path = path
-        self.data = data
+    storage: Storage
+    path: str
+    data: bytes
 
     def wait(self) -> None:
         """Its bytes are durable, or `put` makes them so."""

@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
-from types import TracebackType
 from typing import Any, Final
 
 from lakeward.errors import FileMissing, StorageError
@@ -44,12 +43,7 @@ class translated:  # noqa: N801  used as a function, and as quick as one
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         path = self._path
         if isinstance(error, FileNotFoundError):
             what = f"The file {path} is missing."

@@ -11,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 import lakeward as lw
-from lakeward.log import migrations, tables
+from lakeward.log import binding, tables
 from lakeward.log.codec import dumps
 from lakeward.log.migrations import m0001_initial
 from lakeward.log.statement import Statement
@@ -88,7 +88,7 @@ def _with_upper_bounds(lake: lw.Lake, name: str, bounds: dict[int, tuple[float, 
                 {**known, "level": width_level(*keys), "low": keys[0], "high": keys[1]},
             )
         session.script("ALTER TABLE lakeward_cursor DROP COLUMN reader")
-        migrations.put(session, "schema_version", "8")
+        binding.put_setting(session, "schema_version", "8")
 
 
 def make_old(lake: lw.Lake) -> None:
@@ -106,7 +106,7 @@ def make_old(lake: lw.Lake) -> None:
         for name, columns in first_tables().items():
             session.bulk(name, columns, kept[name])
         database.after_import(session)
-        migrations.put(session, "schema_version", "1")
+        binding.put_setting(session, "schema_version", "1")
 
 
 def first_tables() -> dict[str, list[str]]:

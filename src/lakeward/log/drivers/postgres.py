@@ -41,7 +41,7 @@ _PLACE = Statement(
 _CLOCK = Statement("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)")
 
 
-class PostgresSession(Session):
+class _Session(Session):
     """A transaction on one PostgreSQL connection."""
 
     dialect = "postgresql"
@@ -51,40 +51,33 @@ class PostgresSession(Session):
         self._connection = connection
 
     def rows(self, statement: Statement, params: Params | None = None) -> list[Any]:
-        """All rows of a query."""
         return self._execute(statement, params).fetchall()
 
     def row(self, statement: Statement, params: Params | None = None) -> Any:
-        """The first row of a query, or None."""
         return self._execute(statement, params).fetchone()
 
     def stream(self, statement: Statement, params: Params | None = None) -> Iterator[list[Any]]:
-        """The rows of a query in chunks."""
         with self._connection.cursor(f"lakeward_{next(_CURSORS)}") as cursor:
             cursor.execute(*statement.bind("postgresql", params or {}))
             while chunk := cursor.fetchmany(_CHUNK):
                 yield chunk
 
     def run(self, statement: Statement, params: Params | None = None) -> int:
-        """Run a statement; how many rows it changed."""
         return self._execute(statement, params).rowcount
 
     def many(self, statement: Statement, rows: Iterable[Params]) -> int:
-        """Run a statement once per row; how many rows it changed in all."""
         sql = statement.sql("postgresql")
         with self._connection.cursor() as cursor:
             cursor.executemany(sql, [statement.bind("postgresql", row)[1] for row in rows])
             return cursor.rowcount
 
     def bulk(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Insert very many rows."""
         sql = f"COPY {table} ({','.join(columns)}) FROM STDIN"
         with self._connection.cursor() as cursor, cursor.copy(sql) as copy:
             for row in rows:
                 copy.write_row(row)
 
     def script(self, sql: str) -> None:
-        """Run SQL that takes no parameters."""
         self._connection.execute(sql)
 
     def _execute(self, statement: Statement, params: Params | None) -> psycopg.Cursor[Any]:
@@ -132,7 +125,7 @@ class PostgresDatabase(Database):
         with self._translated(), self._connection() as connection:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
-                yield PostgresSession(connection)
+                yield _Session(connection)
             finally:
                 with suppress(self._driver.Error):
                     connection.execute("ROLLBACK")
@@ -145,7 +138,7 @@ class PostgresDatabase(Database):
             if not durable:
                 connection.execute("SET LOCAL synchronous_commit = off")
             try:
-                yield PostgresSession(connection)
+                yield _Session(connection)
             except BaseException:
                 with suppress(self._driver.Error):
                     connection.execute("ROLLBACK")
@@ -157,7 +150,7 @@ class PostgresDatabase(Database):
         """Hold the lock to publish a table, among all users of the database."""
         key = {"class": _TURN_CLASS, "key": table_id % 2**31}
         with self._translated(), self._connection() as connection:
-            session = PostgresSession(connection)
+            session = _Session(connection)
             session.row(Statement("SELECT pg_advisory_lock(:class, :key)"), key)
             try:
                 yield

@@ -14,28 +14,35 @@ import os
 import sqlite3
 import weakref
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
-from lakeward.errors import (
-    LakeNotFound,
-    LakewardError,
-    OutcomeUnknown,
-    StoreError,
-)
-from lakeward.log.database import Database, Session
-from lakeward.log.drivers.sqlite_session import Connection, SqliteSession, translate
+from lakeward.errors import LakeNotFound, OutcomeUnknown, StoreCorrupt, StoreError, StoreUnavailable
+from lakeward.log.database import Database, Params, Session
 from lakeward.log.statement import Statement
 from lakeward.model.clock import now_ms
 
 _BUSY_SECONDS: Final = 60.0
 _TURNS: Final = 64
+_CHUNK: Final = 10_000
 _WRITE_LOCK: Final = "write.lock"
 _FULL: Final = "PRAGMA synchronous = FULL"
 _NORMAL: Final = "PRAGMA synchronous = NORMAL"
+
+
+class Connection(sqlite3.Connection):
+    """A connection that notices writes of others."""
+
+    _seen: int | None = None
+
+    def has_changed(self) -> bool:
+        """Whether another connection has written since the last call; False on the first."""
+        (found,) = self.execute("PRAGMA data_version").fetchone()
+        before, self._seen = self._seen, found
+        return before is not None and before != found
 
 
 class SqliteDatabase(Database):
@@ -82,8 +89,12 @@ class SqliteDatabase(Database):
     @contextmanager
     def turn(self, table_id: int) -> Generator[None]:
         """Hold the lock to publish a table, among the processes of this host."""
-        with self._locked(f"turn-{table_id % _TURNS}.lock"):
+        name = f"turn-{table_id % _TURNS}.lock"
+        handle = self.lock(name)
+        try:
             yield
+        finally:
+            self.unlock(name, handle)
 
     def clock_ms(self, session: Session) -> int:  # noqa: ARG002  the file lives on this host
         """This host's clock: all users of the file are on this host."""
@@ -111,13 +122,13 @@ class SqliteDatabase(Database):
 
     def check(self) -> list[str]:
         """The problems that SQLite's integrity check finds."""
-        with self._translated(), self._connection() as connection:
+        with self._connection() as connection:
             found = [row[0] for row in connection.execute("PRAGMA integrity_check(20)")]
         return [] if found == ["ok"] else found
 
     def copy_to(self, target: Path) -> None:
         """Copy the whole file while others write."""
-        with self._translated(), self._connection() as connection:
+        with self._connection() as connection:
             copy = sqlite3.connect(target)
             try:
                 connection.backup(copy)
@@ -144,15 +155,17 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def _connection(self) -> Generator[Connection]:
-        connection = self.borrow()
-        error: BaseException | None = None
+        """A connection outside of sessions."""
         try:
-            yield connection
-        except BaseException as caught:
-            error = caught
-            raise
-        finally:
-            self.give_back(connection, error)
+            connection = self.borrow()
+            try:
+                yield connection
+            except BaseException as error:
+                self.give_back(connection, error)
+                raise
+            self.give_back(connection, None)
+        except sqlite3.Error as error:
+            raise _translate(error, self.label) from error
 
     def borrow(self) -> Connection:
         """A connection for one session."""
@@ -186,14 +199,6 @@ class SqliteDatabase(Database):
             raise
         return connection
 
-    @contextmanager
-    def _locked(self, name: str) -> Generator[None]:
-        handle = self.lock(name)
-        try:
-            yield
-        finally:
-            self.unlock(name, handle)
-
     def lock(self, name: str) -> int:
         """Wait for a lock among the processes of this host; the handle that holds it."""
         self._forget_parent()
@@ -222,14 +227,40 @@ class SqliteDatabase(Database):
             what = f"The store {self.label} cannot be written: {error.strerror}."
             raise StoreError(what, hint="Check permissions and free space.") from error
 
-    @contextmanager
-    def _translated(self) -> Generator[None]:
-        try:
-            yield
-        except LakewardError:
-            raise
-        except sqlite3.Error as error:
-            raise translate(error, self.label) from error
+
+class _Session(Session):
+    """A transaction on one SQLite connection."""
+
+    dialect = "sqlite"
+    bulk_from = 1
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def rows(self, statement: Statement, params: Params | None = None) -> list[Any]:
+        return self._connection.execute(*statement.bind("sqlite", params or {})).fetchall()
+
+    def row(self, statement: Statement, params: Params | None = None) -> Any:
+        return self._connection.execute(*statement.bind("sqlite", params or {})).fetchone()
+
+    def stream(self, statement: Statement, params: Params | None = None) -> Iterator[list[Any]]:
+        cursor = self._connection.execute(*statement.bind("sqlite", params or {}))
+        while chunk := cursor.fetchmany(_CHUNK):
+            yield chunk
+
+    def run(self, statement: Statement, params: Params | None = None) -> int:
+        return self._connection.execute(*statement.bind("sqlite", params or {})).rowcount
+
+    def many(self, statement: Statement, rows: Iterable[Params]) -> int:
+        sql = statement.sql("sqlite")
+        values = (statement.bind("sqlite", row)[1] for row in rows)
+        return self._connection.executemany(sql, values).rowcount
+
+    def bulk(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        self._connection.executemany(_insertion(table, tuple(columns)), rows)
+
+    def script(self, sql: str) -> None:
+        self._connection.execute(sql)
 
 
 class _Reading:
@@ -244,28 +275,22 @@ class _Reading:
         try:
             self._connection = connection = self._database.borrow()
         except sqlite3.Error as error:
-            raise translate(error, self._database.label) from error
+            raise _translate(error, self._database.label) from error
         try:
             connection.execute("BEGIN")
         except BaseException as error:
             self._end(error)
             raise
-        return SqliteSession(connection)
+        return _Session(connection)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with suppress(sqlite3.Error):
             self._connection.execute("ROLLBACK")
         self._end(error)
 
     def _end(self, error: BaseException | None) -> None:
         self._database.give_back(self._connection, error)
-        if isinstance(error, sqlite3.Error):
-            raise translate(error, self._database.label) from error
+        _raise(error, self._database.label)
 
 
 class _Writing:
@@ -283,7 +308,7 @@ class _Writing:
             self._connection = connection = self._database.borrow()
         except BaseException as error:
             self._database.unlock(_WRITE_LOCK, self._handle)
-            self._raise(error)
+            _raise(error, self._database.label)
             raise
         try:
             connection.execute(_FULL if self._durable else _NORMAL)
@@ -293,14 +318,9 @@ class _Writing:
         except BaseException as error:
             self._end(error)
             raise
-        return SqliteSession(connection)
+        return _Session(connection)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
             self._roll_back()
             self._end(error)
@@ -325,12 +345,37 @@ class _Writing:
     def _end(self, error: BaseException | None) -> None:
         self._database.give_back(self._connection, error)
         self._database.unlock(_WRITE_LOCK, self._handle)
-        self._raise(error)
+        _raise(error, self._database.label)
 
-    def _raise(self, error: BaseException | None) -> None:
-        """Raise an error of the driver as one of our own."""
-        if isinstance(error, sqlite3.Error):
-            raise translate(error, self._database.label) from error
+
+def _raise(error: BaseException | None, label: str) -> None:
+    """Raise an error of the driver as one of our own."""
+    if isinstance(error, sqlite3.Error):
+        raise _translate(error, label) from error
+
+
+def _translate(error: sqlite3.Error, label: str) -> StoreError:
+    """An error of the driver as one of our own."""
+    text = str(error)
+    if "locked" in text or "busy" in text:
+        what = f"The store {label} stayed locked by another program."
+        return StoreUnavailable(what, hint="Try again.")
+    if "malformed" in text or "not a database" in text or "no such table" in text:
+        what = f"The store {label} is damaged or is not a Lakeward store: {text}."
+        return StoreCorrupt(what, hint="Restore a backup, or run `lakeward rebuild`.")
+    if "readonly" in text or "unable to open" in text:
+        what = f"The store {label} cannot be opened for this: {text}."
+        return StoreError(what, hint="Check the path and its permissions.")
+    if "full" in text or "I/O" in text:
+        what = f"The store {label} could not be written or read: {text}."
+        return StoreError(what, hint="Free disk space or check the disk.")
+    return StoreError(f"The store {label} failed: {text}.")
+
+
+@cache
+def _insertion(table: str, columns: tuple[str, ...]) -> str:
+    marks = ",".join("?" * len(columns))
+    return f"INSERT INTO {table} ({','.join(columns)}) VALUES ({marks})"  # noqa: S608  our own names
 
 
 def _close(idle: deque[Connection], handles: dict[str, deque[int]], pid: int) -> None:

@@ -1,4 +1,4 @@
-"""Numbered, forward-only changes of the store's schema, and the store's own settings.
+"""Numbered, forward-only changes of the store's schema.
 
 Opening an older store runs the missing ones in one transaction; opening a newer one is refused.
 """
@@ -8,12 +8,9 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Final
 
-import sqlalchemy as sa
-from sqlalchemy import bindparam
-
 from lakeward.errors import StoreCorrupt, StoreTooNew
-from lakeward.log import tables
-from lakeward.log.database import Database, Session
+from lakeward.log.binding import get_setting, put_setting
+from lakeward.log.database import Database
 from lakeward.log.migrations import (
     m0001_initial,
     m0002_locks,
@@ -26,7 +23,6 @@ from lakeward.log.migrations import (
     m0009_nan_bounds,
     m0010_stream_queries,
 )
-from lakeward.log.statement import Statement
 
 MIGRATIONS: Final[tuple[ModuleType, ...]] = (
     m0001_initial,
@@ -45,9 +41,6 @@ CURRENT: Final = len(MIGRATIONS)
 _CREATE = (
     "CREATE TABLE IF NOT EXISTS lakeward_store (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)"
 )
-_GET = Statement(sa.select(tables.store.c.value).where(tables.store.c.key == bindparam("key")))
-_DELETE = Statement(sa.delete(tables.store).where(tables.store.c.key == bindparam("k")))
-_INSERT = Statement(sa.insert(tables.store))
 
 
 def migrate(database: Database) -> None:
@@ -57,32 +50,20 @@ def migrate(database: Database) -> None:
     with database.write() as session:
         database.lock_schema(session)
         session.script(_CREATE)
-        version = _checked(get_fact(session, "schema_version") or "0")
+        version = _checked(get_setting(session, "schema_version") or "0")
         for migration in MIGRATIONS[version:]:
             for statement in migration.STATEMENTS:
                 session.script(database.dialect_ddl(statement))
             if hasattr(migration, "run"):
                 migration.run(session)
-        put(session, "schema_version", str(CURRENT))
-
-
-def get_fact(session: Session, key: str) -> str | None:
-    """A setting of the store itself, or None."""
-    row = session.row(_GET, {"key": key})
-    return row[0] if row else None
-
-
-def put(session: Session, key: str, value: str) -> None:
-    """Set a setting of the store itself."""
-    session.run(_DELETE, {"k": key})
-    session.run(_INSERT, {"key": key, "value": value})
+        put_setting(session, "schema_version", str(CURRENT))
 
 
 def _version(database: Database) -> int:
     if not database.has_table("lakeward_store"):
         return 0
     with database.read() as session:
-        return _checked(get_fact(session, "schema_version") or "0")
+        return _checked(get_setting(session, "schema_version") or "0")
 
 
 def _checked(text: str) -> int:
