@@ -32,7 +32,7 @@ def _loaded(code: str) -> set[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=240,
     )
     return {name.partition(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}
 

@@ -70,7 +70,7 @@ def program(*arguments: str | Path, **environment: str) -> subprocess.CompletedP
         capture_output=True,
         text=True,
         env=clean_environment(**environment),
-        timeout=120,
+        timeout=240,
         check=False,
     )
 

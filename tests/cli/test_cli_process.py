@@ -22,7 +22,7 @@ HEAVY = ("pyarrow", "sqlalchemy", "sqlglot", "deltalake", "polars", "pandas", "n
 def test_the_help_loads_nothing_heavy() -> None:
     code = f"import sys; import lakeward.cli.main;print([m for m in {HEAVY} if m in sys.modules])"
     result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240
     )
     assert result.stdout == "[]\n"
     assert program("--help").returncode == 0
@@ -31,7 +31,7 @@ def test_the_help_loads_nothing_heavy() -> None:
 def test_the_installed_program_is_the_same() -> None:
     script = Path(sys.executable).with_name("lakeward")
     result = subprocess.run(
-        [script, "--version"], capture_output=True, text=True, check=True, timeout=60
+        [script, "--version"], capture_output=True, text=True, check=True, timeout=240
     )
     assert result.stdout == program("--version").stdout
 
@@ -67,7 +67,7 @@ def test_a_reader_that_has_seen_enough_ends_the_program_quietly(
             stdout=writing,
             stderr=subprocess.PIPE,
             env=clean_environment(),
-            timeout=60,
+            timeout=240,
             check=False,
         )
     finally:
@@ -90,7 +90,7 @@ def test_ctrl_c_ends_with_130(tmp_path: Path, form: list[str]) -> None:
         assert process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     assert process.returncode == 130, (out, err)
     assert "Traceback" not in err
     if form:

@@ -43,12 +43,13 @@ def test_an_example_prints_what_the_documentation_says(name: str, tmp_path: Path
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ON_SPARK)
 def test_an_example_on_spark_prints_what_the_documentation_says(name: str, tmp_path: Path) -> None:
     # Spark tells of its progress on standard error, and Java of its options.
     settings = {"JAVA_TOOL_OPTIONS": JAVA_OPTIONS} if name == AS_IT_IS else PROGRAM
     around = {"LAKEWARD_CACHE": str(ROOT / ".jars"), **settings}
-    printed = run(name, tmp_path, noise=NOISE, patience=300, **around)
+    printed = run(name, tmp_path, noise=NOISE, patience=900, **around)
     assert printed == documented_output(name)
 
 
@@ -115,7 +116,7 @@ def run(
     directory: Path,
     *,
     noise: Sequence[str] = ("",),
-    patience: int = 60,
+    patience: int = 240,
     **environment: str,
 ) -> str:
     """What an example prints; no part of `noise` may stand on standard error, which is any."""

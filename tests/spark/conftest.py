@@ -28,6 +28,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.slow)
+            if item.get_closest_marker("timeout") is None:
+                # The longest takes one minute alone, and ten beside ten other processes.
+                item.add_marker(pytest.mark.timeout(900))
             item.add_marker(pytest.mark.xdist_group(f"spark-{item.path.stem}"))
             # pyspark leaves the sockets that it collects rows from to the garbage collector.
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket"))

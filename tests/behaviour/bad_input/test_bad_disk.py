@@ -92,7 +92,7 @@ def _child(target: LakeTarget, work: str) -> list[dict[str, Any]]:
         [sys.executable, "-c", code, target.url, str(target.warehouse)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr
