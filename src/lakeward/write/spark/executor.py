@@ -29,8 +29,7 @@ from lakeward.model.steps import reach
 from lakeward.read.scan import check_columns
 from lakeward.write.commit.new_table import creation_parameters
 from lakeward.write.plan.change import Operation, RowChanges, merge_parameters
-from lakeward.write.spark.frames import frame_of
-from lakeward.write.spark.merge import merge_sql, update_sql
+from lakeward.write.spark.frames import frame_of, merge_sql, update_sql
 from lakeward.write.spark.sources import Found, Reader
 from lakeward.write.spark.sql import created_name, found_tables, rewritten
 from lakeward.write.spark.tables import SparkTables
