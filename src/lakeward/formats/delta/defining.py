@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import ClassVar, Final
 
+from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
 from lakeward.formats.delta.branch import absolute, branch_definition, check_branchable
 from lakeward.formats.delta.generated import derived_of, generated_field, without_marks
@@ -16,6 +17,7 @@ from lakeward.formats.delta.protocol import (
     ICT,
     ICT_PROPERTY,
     guarded,
+    is_guarded,
     new_protocol,
     writer_features,
 )
@@ -32,100 +34,116 @@ from lakeward.formats.properties import (
     VECTOR_FRACTION,
     foreign_property,
 )
+from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.schema import Schema
 from lakeward.model.transform import SUFFIXES, Rules, Transform
 
-POLICIES: Final = {
-    "target_file_size": TARGET_FILE_SIZE,
-    "compression": COMPRESSION,
-    "checkpoint_interval": CHECKPOINT_INTERVAL,
-    "append_only": DELTA_APPEND_ONLY,
-    "change_data_feed": CHANGE_FEED,
-    "merge_on_read": MERGE_ON_READ,
-    "merge_on_read_fraction": VECTOR_FRACTION,
-}
 _OF_ICEBERG: Final = ("format-version", APPEND_ONLY)
 
 
-def define(
-    parts: Partitioning,
-    properties: Mapping[str, str],
-    constraints: Mapping[str, str],
-    comment: str | None,
-    *,
-    guard: bool,
-) -> Definition:
-    """Return a new table's definition; raise `InvalidInput` for a property of Iceberg's."""
-    for key in properties:
-        if key.startswith("write.") or key in _OF_ICEBERG:
-            raise foreign_property(key, "Delta", "Iceberg")
-    definition = Definition(
-        schema=parts.schema,
-        partition_by=parts.partition_by,
-        properties={**properties, ICT_PROPERTY: "true"} if guard else dict(properties),
-        constraints=constraints,
-        comment=comment,
-        derived=parts.derived,
-    )
-    protocol = new_protocol(definition, guard=guard)
-    derived = {**parts.derived, **derived_of(parts.schema, protocol)}
-    return replace(definition, protocol=protocol, derived=derived)
+class DeltaDefinitions:
+    """The part of the format contract that defines tables."""
 
+    policies: ClassVar[Mapping[str, str]] = {
+        "target_file_size": TARGET_FILE_SIZE,
+        "compression": COMPRESSION,
+        "checkpoint_interval": CHECKPOINT_INTERVAL,
+        "append_only": DELTA_APPEND_ONLY,
+        "change_data_feed": CHANGE_FEED,
+        "merge_on_read": MERGE_ON_READ,
+        "merge_on_read_fraction": VECTOR_FRACTION,
+    }
 
-def partition(schema: Schema, terms: Sequence[str], *, guard: bool) -> Partitioning:
-    """Return how a new table is partitioned, with a generated column for each transform."""
-    ids: list[int] = []
-    for term, source in named_terms(schema, terms):
-        transform = Transform(term.name, term.width, Rules.SPARK)
-        if term.name == "identity":
-            transform.check(source.type, source.name)
-            ids.append(source.id)
-            continue
-        name = source.name + SUFFIXES[term.name]
-        new = generated_field(schema.last_id + 1, name, transform, source, guard=guard)
-        there = schema.by_name.get(name)
-        if there is not None and there.metadata.get(EXPRESSION) == new.metadata[EXPRESSION]:
-            ids.append(there.id)
-            continue
-        check_partition_name(name, transform, source, schema, {})
-        schema = Schema((*schema.fields, new), new.id)
-        ids.append(new.id)
-    if len(set(ids)) < len(ids):
-        what = "A column is named twice in partition_by."
-        raise InvalidInput(what, hint="Leave one of them out.")
-    if ids and len(ids) >= len(schema):
-        what = "A table needs a column that it is not partitioned by."
-        raise InvalidInput(what)
-    return Partitioning(schema, tuple(ids))
+    def partition(self, schema: Schema, terms: Sequence[str], *, guard: bool) -> Partitioning:
+        """Return how a new table is partitioned, with a generated column for each transform."""
+        ids: list[int] = []
+        for term, source in named_terms(schema, terms):
+            transform = Transform(term.name, term.width, Rules.SPARK)
+            if term.name == "identity":
+                transform.check(source.type, source.name)
+                ids.append(source.id)
+                continue
+            name = source.name + SUFFIXES[term.name]
+            new = generated_field(schema.last_id + 1, name, transform, source, guard=guard)
+            there = schema.by_name.get(name)
+            if there is not None and there.metadata.get(EXPRESSION) == new.metadata[EXPRESSION]:
+                ids.append(there.id)
+                continue
+            check_partition_name(name, transform, source, schema, {})
+            schema = Schema((*schema.fields, new), new.id)
+            ids.append(new.id)
+        if len(set(ids)) < len(ids):
+            what = "A column is named twice in partition_by."
+            raise InvalidInput(what, hint="Leave one of them out.")
+        if ids and len(ids) >= len(schema):
+            what = "A table needs a column that it is not partitioned by."
+            raise InvalidInput(what)
+        return Partitioning(schema, tuple(ids))
 
+    def define(
+        self,
+        parts: Partitioning,
+        properties: Mapping[str, str],
+        constraints: Mapping[str, str],
+        comment: str | None,
+        *,
+        guard: bool,
+    ) -> Definition:
+        """Return a new table's definition; raise `InvalidInput` for a property of Iceberg's."""
+        for key in properties:
+            if key.startswith("write.") or key in _OF_ICEBERG:
+                raise foreign_property(key, "Delta", "Iceberg")
+        definition = Definition(
+            schema=parts.schema,
+            partition_by=parts.partition_by,
+            properties={**properties, ICT_PROPERTY: "true"} if guard else dict(properties),
+            constraints=constraints,
+            comment=comment,
+            derived=parts.derived,
+        )
+        protocol = new_protocol(definition, guard=guard)
+        derived = {**parts.derived, **derived_of(parts.schema, protocol)}
+        return replace(definition, protocol=protocol, derived=derived)
 
-def with_guard(before: Definition, version: int, timestamp_ms: int) -> Definition:
-    """Return a definition that keeps other writers out from a version on."""
-    properties = dict(before.properties)
-    if ICT not in writer_features(before.protocol) or properties.get(ICT_PROPERTY) != "true":
-        properties[ICT_PROPERTY] = "true"
-        # Readers take the files' own times for what was committed before this.
-        properties["delta.inCommitTimestampEnablementVersion"] = str(version)
-        properties["delta.inCommitTimestampEnablementTimestamp"] = str(timestamp_ms)
-    protocol = guarded(before.protocol)
-    schema = without_marks(before.schema)
-    return replace(
-        before,
-        schema=schema,
-        properties=properties,
-        protocol=protocol,
-        derived=derived_of(schema, protocol),
-    )
+    def guarded(self, definition: Definition, version: int, timestamp_ms: int) -> Definition:
+        """Return a definition that keeps other writers out from a version on."""
+        properties = dict(definition.properties)
+        if (
+            ICT not in writer_features(definition.protocol)
+            or properties.get(ICT_PROPERTY) != "true"
+        ):
+            properties[ICT_PROPERTY] = "true"
+            # Readers take the files' own times for what was committed before this.
+            properties["delta.inCommitTimestampEnablementVersion"] = str(version)
+            properties["delta.inCommitTimestampEnablementTimestamp"] = str(timestamp_ms)
+        protocol = guarded(definition.protocol)
+        schema = without_marks(definition.schema)
+        return replace(
+            definition,
+            schema=schema,
+            properties=properties,
+            protocol=protocol,
+            derived=derived_of(schema, protocol),
+        )
 
+    def is_guarded(self, definition: Definition) -> bool:
+        """Look for the writer feature that no other engine knows."""
+        return is_guarded(definition.protocol)
 
-def clone(
-    definition: Definition, table: str, root: str, files: Sequence[LoggedFile]
-) -> tuple[Definition, list[DataFile]]:
-    """Return a guarded definition and the files of a table at `root`, by their full addresses."""
-    check_branchable(definition, table)
-    plain = branch_definition(definition)
-    properties = {**plain.properties, ICT_PROPERTY: "true"}
-    new = replace(plain, protocol=guarded(plain.protocol), properties=properties)
-    return new, [absolute(f.file, root, new) for f in files]
+    def clone(
+        self,
+        context: LakeContext,
+        source: Head,
+        version: int,
+        definition: Definition,
+        files: Sequence[LoggedFile],
+    ) -> tuple[Definition, list[DataFile]]:
+        """Return a guarded definition and the files by their full addresses."""
+        check_branchable(definition, str(source.name))
+        plain = branch_definition(definition)
+        properties = {**plain.properties, ICT_PROPERTY: "true"}
+        new = replace(plain, protocol=guarded(plain.protocol), properties=properties)
+        root = context.storage.uri(source.location)
+        return new, [absolute(f.file, root, new) for f in files]

@@ -8,7 +8,7 @@ ours is left alone and reported, and nothing after it is published.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
@@ -24,7 +24,7 @@ from lakeward.errors import (
 )
 from lakeward.formats.background import BackgroundWorker, with_pauses
 from lakeward.formats.base import Adoption, Format, Ratified, TakeOver
-from lakeward.formats.delta import defining, mapping, protocol
+from lakeward.formats.delta import mapping, protocol
 from lakeward.formats.delta.checkpoint import (
     Checkpoint,
     checkpoint_path,
@@ -33,10 +33,10 @@ from lakeward.formats.delta.checkpoint import (
     removes_of,
 )
 from lakeward.formats.delta.columns import adds_of
+from lakeward.formats.delta.defining import DeltaDefinitions
 from lakeward.formats.delta.history import read_commit, read_history
 from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_bytes, commit_path
 from lakeward.formats.delta.values import vector_id
-from lakeward.formats.partitioning import Partitioning
 from lakeward.formats.properties import CHANGE_FEED, CHECKPOINT_INTERVAL
 from lakeward.log import commits, definitions, files, heads, transactions
 from lakeward.log.database import Session
@@ -44,10 +44,8 @@ from lakeward.model.clock import now_ms
 from lakeward.model.commit import Commit, Head
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
-from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.history import ForeignActions
 from lakeward.model.names import TableName
-from lakeward.model.schema import Schema
 from lakeward.model.steps import reach
 from lakeward.storage.base import Storage
 
@@ -58,40 +56,15 @@ _CHECKPOINT_EVERY: Final = 100
 _AT_ONCE: Final = 256
 
 
-class DeltaFormat(Format):
+class DeltaFormat(DeltaDefinitions, Format):
     """Delta Lake tables."""
 
     name: ClassVar[str] = "delta"
-    policies: ClassVar[Mapping[str, str]] = defining.POLICIES
     always_guarded: ClassVar[bool] = False
     begins_empty: ClassVar[bool] = False
     has_catalog: ClassVar[bool] = False
     columns_by_id: ClassVar[bool] = False
     publishes_last: ClassVar[bool] = False
-
-    def partition(self, schema: Schema, terms: Sequence[str], *, guard: bool) -> Partitioning:
-        """Use a generated column for each transform."""
-        return defining.partition(schema, terms, guard=guard)
-
-    def define(
-        self,
-        parts: Partitioning,
-        properties: Mapping[str, str],
-        constraints: Mapping[str, str],
-        comment: str | None,
-        *,
-        guard: bool,
-    ) -> Definition:
-        """Define a table whose protocol has the features that it uses."""
-        return defining.define(parts, properties, constraints, comment, guard=guard)
-
-    def guarded(self, definition: Definition, version: int, timestamp_ms: int) -> Definition:
-        """Add the writer feature that no other engine knows."""
-        return defining.with_guard(definition, version, timestamp_ms)
-
-    def is_guarded(self, definition: Definition) -> bool:
-        """Look for the writer feature that no other engine knows."""
-        return protocol.is_guarded(definition.protocol)
 
     def check_writable(self, definition: Definition, table: str) -> None:
         """Check the protocol and its features."""
@@ -287,18 +260,6 @@ class DeltaFormat(Format):
             hint = "Work with it through that lake; if that lake is gone, adopt it with take_over."
             raise AlreadyExists(what, hint=hint, location=source)
         return Adoption(source, history, is_guarded)
-
-    def clone(
-        self,
-        context: LakeContext,
-        source: Head,
-        version: int,
-        definition: Definition,
-        files: Sequence[LoggedFile],
-    ) -> tuple[Definition, list[DataFile]]:
-        """Share files by their full addresses."""
-        root = context.storage.uri(source.location)
-        return defining.clone(definition, str(source.name), root, files)
 
 
 def _leave(background: BackgroundWorker | None, job: Callable[[], None]) -> None:

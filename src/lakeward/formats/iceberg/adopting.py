@@ -20,53 +20,57 @@ from lakeward.formats.iceberg.elsewhere import pointer_in
 from lakeward.formats.iceberg.history import read_history
 from lakeward.formats.iceberg.listing import ManifestReader, schemeless
 from lakeward.formats.iceberg.metadata import document_at, reader
-from lakeward.log import catalog
+from lakeward.log import catalog as own_catalog
 from lakeward.log.database import Session
 from lakeward.model.names import TableName
 
 
-def find_in_catalog(
-    context: LakeContext, name: TableName, properties: Mapping[str, str] | None, known: str
-) -> str:
-    """Return the document that a catalog has for a table; without properties the lake's own."""
-    if properties is not None:
-        # Where the catalog's properties name no storage options, the lake's own reach its files.
-        return pointer_in({**context.storage.iceberg_properties(), **properties}, known)
-    with context.database.read() as session:
-        found = catalog.pointer(session, name)
-    if found is None:
-        what = f"The lake's Iceberg catalog has no table {name}."
-        raise TableNotFound(what, hint="Give the table's location.", table=str(name))
-    return found
+class IcebergAdoption:
+    """The part of the format contract that finds and reads existing tables."""
 
+    def find_in_catalog(
+        self, context: LakeContext, name: TableName, catalog: Mapping[str, str] | None, known: str
+    ) -> str:
+        """Return a catalog's document of a table; without `catalog` the lake's own catalog's."""
+        if catalog is not None:
+            # If the catalog's properties have no storage options, the lake's own are used.
+            return pointer_in({**context.storage.iceberg_properties(), **catalog}, known)
+        with context.database.read() as session:
+            found = own_catalog.pointer(session, name)
+        if found is None:
+            what = f"The lake's Iceberg catalog has no table {name}."
+            raise TableNotFound(what, hint="Give the table's location.", table=str(name))
+        return found
 
-def read_table(context: LakeContext, name: TableName, pointer: str, *, take_over: bool) -> Adoption:
-    """Read a table from its current metadata document on."""
-    document = _current(context, name, document_at(context, pointer))
-    location = document.body.get("location")
-    if not isinstance(location, str) or not location:
-        what = f"{document.location} does not say where the table is."
-        raise CorruptTable(what, path=document.location)
-    place = table_location(context.storage, schemeless(location))
-    with context.database.read() as session:
-        ours = catalog.pointer(session, name) == document.location
-    kept_as = document.properties.get(NAME)
-    if kept_as is not None and not (take_over or ours):
-        what = f"The table at {location} is kept by a lake, as {kept_as}."
-        hint = "Work with it through that lake; if that lake is gone, adopt it with take_over."
-        raise AlreadyExists(what, hint=hint, location=location)
-    full = context.storage.uri(place)
-    history = read_history(document, ManifestReader(reader(context), full))
-    if not history.uuid:
-        history = replace(history, uuid=str(uuid.uuid4()))
-    enter = partial(_enter, name=name, document=document, location=full)
-    return Adoption(place, history, guarded=True, pointer=document.location, enter=enter)
+    def read_table(
+        self, context: LakeContext, name: TableName, source: str, *, take_over: bool
+    ) -> Adoption:
+        """Read a table from its current metadata document on."""
+        document = _current(context, name, document_at(context, source))
+        location = document.body.get("location")
+        if not isinstance(location, str) or not location:
+            what = f"{document.location} does not say where the table is."
+            raise CorruptTable(what, path=document.location)
+        place = table_location(context.storage, schemeless(location))
+        with context.database.read() as session:
+            ours = own_catalog.pointer(session, name) == document.location
+        kept_as = document.properties.get(NAME)
+        if kept_as is not None and not (take_over or ours):
+            what = f"The table at {location} is kept by a lake, as {kept_as}."
+            hint = "Work with it through that lake; if that lake is gone, adopt it with take_over."
+            raise AlreadyExists(what, hint=hint, location=location)
+        full = context.storage.uri(place)
+        history = read_history(document, ManifestReader(reader(context), full))
+        if not history.uuid:
+            history = replace(history, uuid=str(uuid.uuid4()))
+        enter = partial(_enter, name=name, document=document, location=full)
+        return Adoption(place, history, guarded=True, pointer=document.location, enter=enter)
 
 
 def _current(context: LakeContext, name: TableName, document: Document) -> Document:
     """Return the document that the lake's own catalog has for the table, if it has the table."""
     with context.database.read() as session:
-        entered = catalog.pointer(session, name)
+        entered = own_catalog.pointer(session, name)
     if entered is None or entered == document.location:
         return document
     known = document_at(context, entered)
@@ -79,9 +83,9 @@ def _enter(session: Session, name: TableName, document: Document, location: str)
     Raises:
         AlreadyExists: It has the table under another name, or another table under this one.
     """
-    own = catalog.identifier(name)
+    own = own_catalog.identifier(name)
     below = f"{location}/{METADATA_DIRECTORY}/"
-    for entered, pointer in catalog.pointers(session).items():
+    for entered, pointer in own_catalog.pointers(session).items():
         same = pointer == document.location or schemeless(pointer or "").startswith(below)
         if same and entered == own:
             # If somebody moved the pointer meanwhile, their commits are taken over later.
@@ -90,4 +94,4 @@ def _enter(session: Session, name: TableName, document: Document, location: str)
             known_as = ".".join(entered)
             what = f"The lake's Iceberg catalog has the table at {location} as {known_as}."
             raise AlreadyExists(what, hint=f"Adopt it as {known_as}.", location=location)
-    catalog.insert(session, name, document.location)
+    own_catalog.insert(session, name, document.location)

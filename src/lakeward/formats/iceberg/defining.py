@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import ClassVar, Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput, UnsupportedFeature
@@ -40,79 +40,88 @@ from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.schema import Schema, indexable
 from lakeward.model.transform import SUFFIXES, TIMES, Rules, Transform
 
-POLICIES: Final = {
-    "target_file_size": ICEBERG_TARGET_FILE_SIZE,
-    "compression": ICEBERG_COMPRESSION,
-    "append_only": APPEND_ONLY,
-}
 _FIRST_PARTITION_ID: Final = 1000
 _ELSEWHERE: Final = ("write.data.path", "write.metadata.path", "write.object-storage.enabled")
 _DATA_FORMAT: Final = "write.format.default"
 
 
-def define(
-    parts: Partitioning,
-    properties: Mapping[str, str],
-    constraints: Mapping[str, str],
-    comment: str | None,
-) -> Definition:
-    """Return a new table's definition."""
-    protocol = new_protocol(properties)
-    settings = _settings(properties)
-    # Refuses what Iceberg has no type for.
-    schema_json(parts.schema, 0)
-    check_installed()
-    return Definition(
-        schema=parts.schema,
-        partition_by=parts.partition_by,
-        derived=parts.derived,
-        properties=settings,
-        constraints=constraints,
-        comment=comment,
-        protocol=protocol,
-        whole_files=True,
-    )
+class IcebergDefinitions:
+    """The part of the format contract that defines tables."""
 
+    policies: ClassVar[Mapping[str, str]] = {
+        "target_file_size": ICEBERG_TARGET_FILE_SIZE,
+        "compression": ICEBERG_COMPRESSION,
+        "append_only": APPEND_ONLY,
+    }
 
-def partition(schema: Schema, terms: Sequence[str]) -> Partitioning:
-    """Return how a new table is partitioned, with a hidden field for each term."""
-    derived: dict[int, Derived] = {}
-    taken: dict[str, str] = {}
-    times: set[int] = set()
-    for number, (term, source) in enumerate(named_terms(schema, terms)):
-        transform = Transform(term.name, term.width, Rules.ICEBERG)
-        transform.check(source.type, source.name)
-        if term.name in TIMES and source.id in times:
-            what = f"{transform.of(source.name)} says again what another term of partition_by says."
-            raise InvalidInput(what, hint="Keep the finest of them.", column=source.name)
-        times |= {source.id} if term.name in TIMES else set()
-        name = source.name + SUFFIXES[term.name]
-        check_partition_name(name, transform, source, schema, taken)
-        indexed = indexable(transform.result(source.type))
-        derived[-_FIRST_PARTITION_ID - number] = Derived(source.id, transform, name, indexed)
-    return Partitioning(schema, tuple(derived), derived)
+    def partition(self, schema: Schema, terms: Sequence[str], *, guard: bool) -> Partitioning:
+        """Return how a new table is partitioned, with a hidden field for each term."""
+        derived: dict[int, Derived] = {}
+        taken: dict[str, str] = {}
+        times: set[int] = set()
+        for number, (term, source) in enumerate(named_terms(schema, terms)):
+            transform = Transform(term.name, term.width, Rules.ICEBERG)
+            transform.check(source.type, source.name)
+            if term.name in TIMES and source.id in times:
+                again = transform.of(source.name)
+                what = f"{again} says again what another term of partition_by says."
+                raise InvalidInput(what, hint="Keep the finest of them.", column=source.name)
+            times |= {source.id} if term.name in TIMES else set()
+            name = source.name + SUFFIXES[term.name]
+            check_partition_name(name, transform, source, schema, taken)
+            indexed = indexable(transform.result(source.type))
+            derived[-_FIRST_PARTITION_ID - number] = Derived(source.id, transform, name, indexed)
+        return Partitioning(schema, tuple(derived), derived)
 
+    def define(
+        self,
+        parts: Partitioning,
+        properties: Mapping[str, str],
+        constraints: Mapping[str, str],
+        comment: str | None,
+        *,
+        guard: bool,
+    ) -> Definition:
+        """Return a new table's definition."""
+        protocol = new_protocol(properties)
+        settings = _settings(properties)
+        # Refuses what Iceberg has no type for.
+        schema_json(parts.schema, 0)
+        check_installed()
+        return Definition(
+            schema=parts.schema,
+            partition_by=parts.partition_by,
+            derived=parts.derived,
+            properties=settings,
+            constraints=constraints,
+            comment=comment,
+            protocol=protocol,
+            whole_files=True,
+        )
 
-def clone(
-    context: LakeContext,
-    source: Head,
-    version: int,
-    definition: Definition,
-    files: Sequence[LoggedFile],
-) -> tuple[Definition, list[DataFile]]:
-    """Return the definition and the files of a version, the files by their full addresses."""
-    name = str(source.name)
-    check_writable(definition, name)
-    with context.database.read() as session:
-        first = commits.one(session, source.table_id, 0)
-    if first is None or first.info.adopted:
-        what = f"Table {name} was made by another engine; such Iceberg tables have no clones yet."
-        raise UnsupportedFeature(what, hint="Copy its rows into a new table.", table=name)
-    if any(f.file.deletion_vector is not None for f in files):
-        what = f"Version {version} of {name} has delete files, which cannot be shared."
-        raise UnsupportedFeature(what, hint="Rewrite its files first.", table=name)
-    root = context.storage.uri(source.location)
-    return definition, [replace(f.file, path=full_path(f.file, root)) for f in files]
+    def clone(
+        self,
+        context: LakeContext,
+        source: Head,
+        version: int,
+        definition: Definition,
+        files: Sequence[LoggedFile],
+    ) -> tuple[Definition, list[DataFile]]:
+        """Return the definition and the files of a version, the files by their full addresses."""
+        name = str(source.name)
+        check_writable(definition, name)
+        with context.database.read() as session:
+            first = commits.one(session, source.table_id, 0)
+        if first is None or first.info.adopted:
+            what = (
+                f"Table {name} was made by another engine; such Iceberg tables have no clones yet."
+            )
+            raise UnsupportedFeature(what, hint="Copy its rows into a new table.", table=name)
+        if any(f.file.deletion_vector is not None for f in files):
+            what = f"Version {version} of {name} has delete files, which cannot be shared."
+            raise UnsupportedFeature(what, hint="Rewrite its files first.", table=name)
+        root = context.storage.uri(source.location)
+        return definition, [replace(f.file, path=full_path(f.file, root)) for f in files]
 
 
 def _settings(properties: Mapping[str, str]) -> dict[str, str]:

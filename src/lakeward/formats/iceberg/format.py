@@ -7,15 +7,16 @@ commits, no reader reaches the files; if it does not, they are litter that names
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from lakeward.context import LakeContext
 from lakeward.errors import CorruptTable, ForeignCommit
 from lakeward.formats.background import BackgroundWorker
-from lakeward.formats.base import Adoption, Format, Ratified, TakeOver
-from lakeward.formats.iceberg import adopting, defining
+from lakeward.formats.base import Format, Ratified, TakeOver
+from lakeward.formats.iceberg.adopting import IcebergAdoption
+from lakeward.formats.iceberg.defining import IcebergDefinitions
 from lakeward.formats.iceberg.definition import check_writable, new_document
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
 from lakeward.formats.iceberg.hint import publish_hint, renew_hints
@@ -33,46 +34,25 @@ from lakeward.formats.iceberg.metadata import (
 from lakeward.formats.iceberg.newest import Candidates, document_number
 from lakeward.formats.iceberg.publication import Next, first_files, following
 from lakeward.formats.iceberg.summary import COUNTED, SEQUENCE, SNAPSHOT_ID
-from lakeward.formats.partitioning import Partitioning
 from lakeward.log import catalog, commits, files, heads
 from lakeward.log.codec import info_text, loads
 from lakeward.log.database import Session
 from lakeward.model.commit import Commit, Head
 from lakeward.model.definition import Definition
-from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.history import ForeignActions
-from lakeward.model.names import TableName
-from lakeward.model.schema import Schema
 from lakeward.model.steps import reach
 from lakeward.storage.base import Storage
 
 
-class IcebergFormat(Format):
+class IcebergFormat(IcebergDefinitions, IcebergAdoption, Format):
     """Apache Iceberg tables, whose catalog is part of the lake's store."""
 
     name: ClassVar[str] = "iceberg"
-    policies: ClassVar[Mapping[str, str]] = defining.POLICIES
     always_guarded: ClassVar[bool] = True
     begins_empty: ClassVar[bool] = True
     has_catalog: ClassVar[bool] = True
     columns_by_id: ClassVar[bool] = True
     publishes_last: ClassVar[bool] = True
-
-    def partition(self, schema: Schema, terms: Sequence[str], *, guard: bool) -> Partitioning:
-        """Use a hidden partition field for each term."""
-        return defining.partition(schema, terms)
-
-    def define(
-        self,
-        parts: Partitioning,
-        properties: Mapping[str, str],
-        constraints: Mapping[str, str],
-        comment: str | None,
-        *,
-        guard: bool,
-    ) -> Definition:
-        """Define a table of the format version that its properties ask for."""
-        return defining.define(parts, properties, constraints, comment)
 
     def check_writable(self, definition: Definition, table: str) -> None:
         """Check the format version and the types of columns."""
@@ -170,29 +150,6 @@ class IcebergFormat(Format):
         """Return the newest acknowledged document of a directory."""
         candidates = Candidates.at(context.storage, location)
         return candidates.newest()[0].location if expected or candidates.names else None
-
-    def find_in_catalog(
-        self, context: LakeContext, name: TableName, catalog: Mapping[str, str] | None, known: str
-    ) -> str:
-        """Return the document that a catalog has for a table."""
-        return adopting.find_in_catalog(context, name, catalog, known)
-
-    def read_table(
-        self, context: LakeContext, name: TableName, source: str, *, take_over: bool
-    ) -> Adoption:
-        """Read all snapshots that the document and its log of documents have."""
-        return adopting.read_table(context, name, source, take_over=take_over)
-
-    def clone(
-        self,
-        context: LakeContext,
-        source: Head,
-        version: int,
-        definition: Definition,
-        files: Sequence[LoggedFile],
-    ) -> tuple[Definition, list[DataFile]]:
-        """Share files of a version that has no delete files."""
-        return defining.clone(context, source, version, definition, files)
 
     def leave(self, context: LakeContext, session: Session, head: Head) -> None:
         """Delete the table's row, if it is the table's."""
