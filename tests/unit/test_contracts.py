@@ -69,6 +69,20 @@ def test_sql_for_the_store_is_only_in_the_log() -> None:
     assert texts == set()
 
 
+def test_commands_answer_with_records_only() -> None:
+    """`answer` and `say` print the JSON form of records; only the demo shows a view of its own."""
+    shown = {name for name, tree in modules() for call in calls(tree) if call == ("cli", "show")}
+    views = [
+        f"{name}: {node.name}"
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        and any(isinstance(base, ast.Name) and base.id == "View" for base in node.bases)
+    ]
+    assert shown == {"cli/commands/demo.py"}
+    assert views == ["cli/output/base.py: Answer"]
+
+
 def test_the_command_line_reaches_into_no_object() -> None:
     """What a command needs is public: private names are only those of its own module or class."""
     reached = [
