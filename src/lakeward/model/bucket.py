@@ -19,6 +19,12 @@ WORD_FACTORS: Final = (0xCC9E2D51, 0x1B873593)
 MIX_FACTOR: Final = 5
 MIX_TERM: Final = 0xE6546B64
 FINAL_FACTORS: Final = (0x85EBCA6B, 0xC2B2AE35)
+POSITIVE: Final = 2**31 - 1
+SHORT: Final = frozenset({"int8", "int16", "int32", "date"})
+"""Types that Spark hashes as four bytes; other numbers and times are eight."""
+LONG_DIGITS: Final = 18
+"""Decimals of at most so many digits are longs in Spark."""
+_WIDE: Final = decimal.Context(prec=100)
 
 
 def murmur3(data: bytes) -> int:
@@ -37,40 +43,6 @@ def spark_murmur3(data: bytes, seed: int = SPARK_SEED) -> int:
     for byte in data[whole:]:
         state = _mixed(state, _scrambled((byte ^ 0x80) - 0x80 & MASK))
     return _finished(state, len(data))
-
-
-def _words(data: bytes, end: int, state: int) -> int:
-    for start in range(0, end, 4):
-        state = _mixed(state, _scrambled(int.from_bytes(data[start : start + 4], "little")))
-    return state
-
-
-def _scrambled(word: int) -> int:
-    word = word * WORD_FACTORS[0] & MASK
-    word = (word << 15 | word >> 17) & MASK
-    return word * WORD_FACTORS[1] & MASK
-
-
-def _mixed(state: int, word: int) -> int:
-    state ^= word
-    state = (state << 13 | state >> 19) & MASK
-    return state * MIX_FACTOR + MIX_TERM & MASK
-
-
-def _finished(state: int, length: int) -> int:
-    state ^= length
-    state = (state ^ state >> 16) * FINAL_FACTORS[0] & MASK
-    state = (state ^ state >> 13) * FINAL_FACTORS[1] & MASK
-    state ^= state >> 16
-    return state - (1 << 32) if state >> 31 else state
-
-
-POSITIVE: Final = 2**31 - 1
-SHORT: Final = frozenset({"int8", "int16", "int32", "date"})
-"""Types that Spark hashes as four bytes; other numbers and times are eight."""
-LONG_DIGITS: Final = 18
-"""Decimals of at most so many digits are longs in Spark."""
-_WIDE: Final = decimal.Context(prec=100)
 
 
 def iceberg_bucket(source: Type, value: Value, buckets: int) -> int | None:
@@ -107,6 +79,32 @@ def unscaled(source: Decimal, value: Value) -> int:
 def scaled(source: Decimal, units: int) -> str:
     """The neutral spelling of a whole number of a decimal's smallest units."""
     return f"{decimal.Decimal(units).scaleb(-source.scale, _WIDE):f}"
+
+
+def _words(data: bytes, end: int, state: int) -> int:
+    for start in range(0, end, 4):
+        state = _mixed(state, _scrambled(int.from_bytes(data[start : start + 4], "little")))
+    return state
+
+
+def _scrambled(word: int) -> int:
+    word = word * WORD_FACTORS[0] & MASK
+    word = (word << 15 | word >> 17) & MASK
+    return word * WORD_FACTORS[1] & MASK
+
+
+def _mixed(state: int, word: int) -> int:
+    state ^= word
+    state = (state << 13 | state >> 19) & MASK
+    return state * MIX_FACTOR + MIX_TERM & MASK
+
+
+def _finished(state: int, length: int) -> int:
+    state ^= length
+    state = (state ^ state >> 16) * FINAL_FACTORS[0] & MASK
+    state = (state ^ state >> 13) * FINAL_FACTORS[1] & MASK
+    state ^= state >> 16
+    return state - (1 << 32) if state >> 31 else state
 
 
 def _bytes(source: Type, value: Value, size: int) -> bytes:

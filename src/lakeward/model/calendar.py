@@ -14,18 +14,18 @@ HOUR: Final = 3_600_000_000
 """Microseconds of an hour."""
 DAY: Final = 24 * HOUR
 EPOCH_YEAR: Final = 1970
-
 FIRST_DAY: Final = -719_162
 """The first day of the year 1; `LAST_DAY` is the last of 9999."""
 LAST_DAY: Final = 2_932_896
 FIRST_FOUR_DIGITS: Final = -4_371_587
 """The first day of the year -9999."""
-
 _ERA_YEARS: Final = 400
 _ERA_DAYS: Final = 146_097
 """The calendar repeats after 400 years, which have so many days."""
 _SHIFT: Final = 719_468
 """Days from 1 March of the year 0, where an era begins, to 1970."""
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+_SHAPE: Final = re.compile(r"([+-]?[0-9]{4,6})(-[0-9]{2}-[0-9]{2})([T ].+)?")
 
 
 def year_month(days: int) -> tuple[int, int]:
@@ -51,10 +51,6 @@ def first_of_year(year: int) -> int:
     era, of_era = divmod(before, _ERA_YEARS)
     # 306 days after 1 March it is 1 January of the next year.
     return era * _ERA_DAYS + 365 * of_era + of_era // 4 - of_era // 100 + 306 - _SHIFT
-
-
-_EPOCH: Final = date(1970, 1, 1).toordinal()
-_SHAPE: Final = re.compile(r"([+-]?[0-9]{4,6})(-[0-9]{2}-[0-9]{2})([T ].+)?")
 
 
 def day_text(days: int) -> str:

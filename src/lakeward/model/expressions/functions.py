@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, cast
 
 from lakeward.errors import InvalidExpression
-from lakeward.model.expressions import coercion, functions, literals
+from lakeward.model.expressions import coercion, literals
 from lakeward.model.expressions.coercion import (
     FLOAT,
     INTEGERS,
@@ -43,6 +43,8 @@ _OF_STRING: Final[dict[str, Type]] = {
     "length": INT64,
 }
 _PATTERNS: Final = {"startswith": "{}%", "endswith": "%{}", "contains": "%{}%"}
+_EXACT: Final[dict[Type, int]] = {FLOAT: 16, DOUBLE: 32}
+"""The bits of the widest integers that a floating type holds exactly."""
 
 
 def call(name: str, arguments: list[Expression]) -> Expression:
@@ -78,6 +80,22 @@ def cast_to(value: Expression, kind: Type) -> Expression:
         raise InvalidExpression(what)
     exact = coercion.fit(value, kind) if isinstance(value, Literal) else None
     return exact or Cast(value, kind)
+
+
+def assign(value: Expression, field: Field) -> Expression:
+    """The value converted to the type of a column."""
+    kind = field.type
+    if value.type == kind:
+        return value
+    if value.type == VOID:
+        return Literal(None, kind)
+    found = _literal(value, kind) if isinstance(value, Literal) else _converted(value, kind)
+    if found is None:
+        shown = f" {value.value!r}" if isinstance(value, Literal) else ""
+        what = f"Column {field.name} is {kind}, and the value{shown} is {value.type}."
+        hint = f"CAST it AS {_spelled(kind)}."
+        raise InvalidExpression(what, hint=hint, column=field.name)
+    return found
 
 
 def _coalesce(arguments: list[Expression]) -> Expression:
@@ -190,29 +208,9 @@ def _castable(source: Type, target: Type) -> bool:
     return source == BOOLEAN and target == STRING
 
 
-_EXACT: Final[dict[Type, int]] = {FLOAT: 16, DOUBLE: 32}
-"""The bits of the widest integers that a floating type holds exactly."""
-
-
-def assign(value: Expression, field: Field) -> Expression:
-    """The value converted to the type of a column."""
-    kind = field.type
-    if value.type == kind:
-        return value
-    if value.type == VOID:
-        return Literal(None, kind)
-    found = _literal(value, kind) if isinstance(value, Literal) else _converted(value, kind)
-    if found is None:
-        shown = f" {value.value!r}" if isinstance(value, Literal) else ""
-        what = f"Column {field.name} is {kind}, and the value{shown} is {value.type}."
-        hint = f"CAST it AS {_spelled(kind)}."
-        raise InvalidExpression(what, hint=hint, column=field.name)
-    return found
-
-
 def _literal(value: Literal, kind: Type) -> Expression | None:
     if value.type == STRING:
-        return functions.cast_to(value, kind) if is_temporal(kind) else None
+        return cast_to(value, kind) if is_temporal(kind) else None
     return coercion.fit(value, kind)
 
 

@@ -16,6 +16,10 @@ from lakeward.model.expressions.nodes import Column, Expression, walk
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field, Struct
 
+TARGET: Final = "target"
+SOURCE: Final = "source"
+_MARK: Final = "\0source."
+
 
 def resolve(names: list[str], schema: Schema) -> Column:
     """The column, or member of a struct, of a dotted name; an exact match precedes other cases."""
@@ -33,35 +37,6 @@ def resolve(names: list[str], schema: Schema) -> Column:
         leaf = found
         path.append(found.name)
     return Column(field, tuple(path))
-
-
-def _find(name: str, fields: tuple[Field, ...]) -> Field | None:
-    exact = [f for f in fields if f.name == name]
-    alike = exact or [f for f in fields if f.name.lower() == name.lower()]
-    if len(alike) > 1:
-        what = f"Column {name!r} may be {' or '.join(repr(f.name) for f in alike)}."
-        raise InvalidExpression(what, hint="Write the name with its exact case.", column=name)
-    return alike[0] if alike else None
-
-
-def _unknown(
-    name: str, fields: tuple[Field, ...], column: str, *, of: Field | None = None
-) -> InvalidExpression:
-    by_lower = {f.name.lower(): f.name for f in fields}
-    close = [by_lower[n] for n in difflib.get_close_matches(name.lower(), by_lower, n=3)]
-    if close:
-        hint = f"Did you mean {' or '.join(close)}?"
-    else:
-        shown = [f.name for f in fields[:10]]
-        rest = ", …" if len(fields) > len(shown) else ""
-        hint = f"There {'is' if len(fields) == 1 else 'are'} {', '.join(shown)}{rest}."
-    what = f"Column {of.name!r} has no member {name!r}." if of else f"There is no column {name!r}."
-    return InvalidExpression(what, hint=hint, column=column)
-
-
-TARGET: Final = "target"
-SOURCE: Final = "source"
-_MARK: Final = "\0source."
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +91,30 @@ def sources(expression: Expression) -> set[str]:
 def targets(expression: Expression) -> set[str]:
     """The columns of the table that an expression reads."""
     return _read(expression, of_source=False)
+
+
+def _find(name: str, fields: tuple[Field, ...]) -> Field | None:
+    exact = [f for f in fields if f.name == name]
+    alike = exact or [f for f in fields if f.name.lower() == name.lower()]
+    if len(alike) > 1:
+        what = f"Column {name!r} may be {' or '.join(repr(f.name) for f in alike)}."
+        raise InvalidExpression(what, hint="Write the name with its exact case.", column=name)
+    return alike[0] if alike else None
+
+
+def _unknown(
+    name: str, fields: tuple[Field, ...], column: str, *, of: Field | None = None
+) -> InvalidExpression:
+    by_lower = {f.name.lower(): f.name for f in fields}
+    close = [by_lower[n] for n in difflib.get_close_matches(name.lower(), by_lower, n=3)]
+    if close:
+        hint = f"Did you mean {' or '.join(close)}?"
+    else:
+        shown = [f.name for f in fields[:10]]
+        rest = ", …" if len(fields) > len(shown) else ""
+        hint = f"There {'is' if len(fields) == 1 else 'are'} {', '.join(shown)}{rest}."
+    what = f"Column {of.name!r} has no member {name!r}." if of else f"There is no column {name!r}."
+    return InvalidExpression(what, hint=hint, column=column)
 
 
 def _read(expression: Expression, *, of_source: bool) -> set[str]:

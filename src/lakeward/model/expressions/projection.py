@@ -57,6 +57,26 @@ def project(where: Expression, derived: Derived, source: Field, target: Field) -
     return _Projection(derived, source, target).of_condition(where)
 
 
+def by_ranges(expression: Expression) -> Expression:
+    """The condition with dates and years of columns as ranges of the columns."""
+    match expression:
+        case And(terms) | Or(terms):
+            found = tuple(by_ranges(term) for term in terms)
+            same = all(a is b for a, b in zip(found, terms, strict=True))
+            return expression if same else replace(expression, terms=found)
+        case Not(operand):
+            inner = by_ranges(operand)
+            return expression if inner is operand else Not(inner)
+        case Compare(op, left, Literal(value)) if value is not None:
+            return _range(op, left, value) or expression
+        case In(operand, values):
+            ranges = [_range("=", operand, v.value) for v in values]
+            known = [r for r in ranges if r is not None]
+            return Or(tuple(known)) if len(known) == len(values) else expression
+        case _:
+            return expression
+
+
 @dataclass(frozen=True, slots=True)
 class _Projection:
     derived: Derived
@@ -216,26 +236,6 @@ def _any(terms: list[Expression | None]) -> Expression | None:
 
 def _number(value: Value) -> int:
     return int(value or 0)
-
-
-def by_ranges(expression: Expression) -> Expression:
-    """The condition with dates and years of columns as ranges of the columns."""
-    match expression:
-        case And(terms) | Or(terms):
-            found = tuple(by_ranges(term) for term in terms)
-            same = all(a is b for a, b in zip(found, terms, strict=True))
-            return expression if same else replace(expression, terms=found)
-        case Not(operand):
-            inner = by_ranges(operand)
-            return expression if inner is operand else Not(inner)
-        case Compare(op, left, Literal(value)) if value is not None:
-            return _range(op, left, value) or expression
-        case In(operand, values):
-            ranges = [_range("=", operand, v.value) for v in values]
-            known = [r for r in ranges if r is not None]
-            return Or(tuple(known)) if len(known) == len(values) else expression
-        case _:
-            return expression
 
 
 def _range(op: Comparison, operand: Expression, value: Value) -> Expression | None:
