@@ -22,7 +22,7 @@ from lakeward.formats.delta.protocol import is_guarded
 from lakeward.formats.delta.publication import LOG_DIRECTORY
 from lakeward.formats.iceberg.definition import NAME
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY
-from lakeward.formats.iceberg.hint import renew_hints
+from lakeward.formats.iceberg.metadata import renew_hints
 from lakeward.formats.iceberg.newest import Candidates
 from lakeward.formats.registry import format_named
 from lakeward.log import commits, heads, transactions

@@ -22,8 +22,8 @@ from lakeward.formats.delta.publication import LOG_DIRECTORY
 from lakeward.formats.delta.vectors import escaped
 from lakeward.formats.iceberg.deletes import DELETE_FILES, EQUALITY_IDS
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY
-from lakeward.formats.iceberg.hint import renew_hints
 from lakeward.formats.iceberg.manifests import FILE_PATH
+from lakeward.formats.iceberg.metadata import renew_hints
 from lakeward.formats.iceberg.moved import MovedTables
 from lakeward.formats.iceberg.newest import document_number
 from lakeward.log import binding, branches, files, heads, relocation, transactions

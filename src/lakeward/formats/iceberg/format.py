@@ -19,7 +19,6 @@ from lakeward.formats.iceberg.adopting import IcebergAdoption
 from lakeward.formats.iceberg.defining import IcebergDefinitions
 from lakeward.formats.iceberg.definition import check_writable, new_document
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
-from lakeward.formats.iceberg.hint import publish_hint, renew_hints
 from lakeward.formats.iceberg.history import read_anew, read_drift
 from lakeward.formats.iceberg.listing import ManifestReader, vector_id
 from lakeward.formats.iceberg.memory import Memory
@@ -30,6 +29,8 @@ from lakeward.formats.iceberg.metadata import (
     manifests_of,
     not_entered,
     place_of,
+    publish_hint,
+    renew_hints,
 )
 from lakeward.formats.iceberg.newest import Candidates, document_number
 from lakeward.formats.iceberg.publication import Next, first_files, following

@@ -1,22 +1,31 @@
-"""Reads an Iceberg table's metadata files through a lake's context, each of them once.
+"""An Iceberg table's metadata files as a lake's context reads them, and the hint beside them.
 
-The cache holds what commits read or wrote before: published files never change.
+The cache holds what commits read or wrote before: published files never change. The catalog decides
+which document is current; the hint is for readers that have only the files, and for a lake whose
+store was lost. It is written after a commit is ratified and before that is acknowledged, so a
+document beyond it was acknowledged to nobody. It is not synced: a power cut may leave an older one.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from lakeward.context import LakeContext
-from lakeward.errors import CorruptTable, FileMissing
-from lakeward.formats.iceberg.document import Document
+from lakeward.errors import CorruptTable, FileMissing, LakewardError
+from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
 from lakeward.formats.iceberg.manifests import read_entries, read_list
 from lakeward.formats.iceberg.memory import Memory
+from lakeward.formats.iceberg.newest import HINT, document_number, hint_text
 from lakeward.formats.iceberg.publication import Place
-from lakeward.log import catalog
+from lakeward.log import catalog, heads
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
+from lakeward.model.steps import reach
+
+_LOG = logging.getLogger(__name__)
 
 
 def document_at(context: LakeContext, pointer: str) -> Document:
@@ -81,3 +90,58 @@ def not_entered(session: Session, head: Head) -> CorruptTable:
         what = f"Somebody renamed table {head.name} to {others[0]} in the lake's Iceberg catalog."
     hint = "Its files and history are safe: `lakeward doctor --fix` enters it again."
     return CorruptTable(what, hint=hint, table=str(head.name))
+
+
+def publish_hint(context: LakeContext, head: Head) -> None:
+    """Write a head's document into the hint, unless the hint names a later one."""
+    if head.pointer is None:
+        return
+    text = hint_text(head.pointer)
+    with context.database.turn(head.table_id):
+        known = _hinted(context, head)
+        if known != text and _number(known) <= _number(text):
+            _write_hint(context, head, text)
+    reach("publish.hinted")
+
+
+def renew_hints(context: LakeContext) -> None:
+    """Write the log's newest document into every hint that names another.
+
+    The process that ratified it may have died before it wrote the hint. After an older store was
+    put back the hint is newer than the log, and is set back. Failures are only reported.
+    """
+    with context.database.read() as session:
+        tables = heads.of_format(session, "iceberg")
+    for head in tables:
+        try:
+            if head.pointer is not None and _hinted(context, head) != hint_text(head.pointer):
+                _renew_hint(context, head)
+        except LakewardError as error:
+            _LOG.warning("The hint of table %s could not be written: %s", head.name, error)
+
+
+def _renew_hint(context: LakeContext, head: Head) -> None:
+    with context.database.turn(head.table_id):
+        with context.database.read() as session:
+            current = heads.by_id(session, head.table_id)
+        if current is not None and current.pointer is not None:
+            _write_hint(context, current, hint_text(current.pointer))
+
+
+def _write_hint(context: LakeContext, head: Head, text: str) -> None:
+    context.storage.replace(_hint_path(head), f"{text}\n".encode())
+
+
+def _hinted(context: LakeContext, head: Head) -> str:
+    with suppress(FileMissing, UnicodeDecodeError):
+        return context.storage.read(_hint_path(head)).decode().strip()
+    return ""
+
+
+def _hint_path(head: Head) -> str:
+    return f"{head.location}/{METADATA_DIRECTORY}/{HINT}"
+
+
+def _number(text: str) -> int:
+    found = document_number(f"{text}.metadata.json")
+    return -1 if found is None else found
