@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.postgres
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_the_same_file_runs_on_a_cluster_with_postgres_and_s3(
     tmp_path: Path, postgres_on_tcp: Postgres, s3_server: S3Server
 ) -> None:

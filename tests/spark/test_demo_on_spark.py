@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_the_demo_holds_all_its_checks(tmp_path: Path) -> None:
     place = tmp_path / "shop"
     done = subprocess.run(

@@ -23,7 +23,7 @@ from tests.support.leases import run_out
 from tests.support.sizes import sizes
 from tests.support.target import LakeTarget
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(1800)]
 
 TABLES: Final = ("sales.orders", "sales.parts", "gold.totals")
 # Others belong to rows that Python stages, and to checkpoints.
