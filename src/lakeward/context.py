@@ -72,14 +72,14 @@ class LakeContext:
 
 
 class HasContext(Protocol):
-    """A lake, for the layers below it that are handed one."""
+    """The type of a parameter that takes a `Lake`, in layers that must not import `Lake`."""
 
     @property
     def _context(self) -> LakeContext: ...
 
 
 class LakeLike(HasContext, Protocol):
-    """A lake that begins transactions, for pipelines and streams, which are below it."""
+    """Like `HasContext`, for pipelines and streams, which also begin transactions."""
 
     def transaction(self, *, spark: Any = None, message: str | None = None) -> Any:
         """Begin a transaction."""

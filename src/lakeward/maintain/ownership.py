@@ -130,7 +130,7 @@ def own_place(database: Database, session: Session, storage: Storage) -> str:
 
 
 def rebind(database: Database, session: Session, storage: Storage) -> None:
-    """Give a store and a warehouse a new identity, in the database transaction of the session."""
+    """Create a new id and write it into the warehouse and, in `session`, into the store."""
     identity = uuid4().hex
     write_marker(storage, Marker(identity, own_place(database, session, storage)))
     reach("bind.marked")

@@ -246,7 +246,7 @@ class _Work:
 
 
 def _move(context: LakeContext, bound: binding.Binding | None, known: list[Head]) -> Move:
-    """The move from every root that paths in the lake may begin with to the warehouse's place."""
+    """The replacement of path prefixes: every earlier root of the warehouse by the present one."""
     roots: dict[str, None] = {}
     if bound is not None:
         roots[bound.warehouse] = None

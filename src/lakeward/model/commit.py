@@ -15,11 +15,12 @@ from lakeward.model.names import TableName
 
 
 class Isolation(StrEnum):
-    """What a transaction sees of others, and what must be unchanged when it is ratified.
+    """What a transaction sees of others, and what must be unchanged when it commits.
 
     `read_committed`: each operation sees the newest committed version, and changes apply to the
-    newest at ratification. `snapshot`: one cut over all tables; what is replaced or removed must be
-    unchanged since. `serializable`: the same cut; what was read must be unchanged, too.
+    newest at the commit. `snapshot`: one consistent snapshot of all tables; rows that are replaced
+    or removed must be unchanged since. `serializable`: the same snapshot; rows that were read must
+    be unchanged, too.
     """
 
     READ_COMMITTED = "read_committed"

@@ -107,9 +107,10 @@ class Schema:
         return {int(f.metadata[WIDENED_FROM]): f.id for f in marked}
 
     def current_values(self, values: Mapping[int, Value]) -> Mapping[int, Value]:
-        """Partition values by the current ids.
+        """Partition values of a file under the ids that the schema uses now.
 
-        A date column that became a timestamp column has a new id; older files have the old one.
+        A Delta column that was widened from date to timestamp got a new id, and older files have
+        their values under the old one: the id is replaced and the day becomes a timestamp.
         """
         found = self._widened
         if not found or not found.keys() & values.keys():

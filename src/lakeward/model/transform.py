@@ -141,8 +141,8 @@ class Transform:
         """A partition value as people read it and as directories are named for it.
 
         Args:
-            result: What `result` gave.
-            value: Not missing.
+            result: The type of the partition values, which the method `result` returns.
+            value: The partition value; not null.
         """
         if self.rules is Rules.ICEBERG and self.name in TIMES and value is not None:
             return _period(self.name, int(value))

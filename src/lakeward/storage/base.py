@@ -51,7 +51,7 @@ class Underway(ABC):
 
 
 class Pending(Underway):
-    """A call that a thread of a pool makes, or the thread that waits for it, whichever is first."""
+    """A call given to a thread pool; a thread that waits for it before it began makes it itself."""
 
     __slots__ = ("_call", "_claim", "_error", "_over")
 

@@ -117,8 +117,9 @@ class Sink(Closing):
 
         The same commit records the epoch's number, as the application transaction of the writer. An
         epoch that was committed before is not committed again: what was written is thrown away, and
-        the result has `replayed`. After an error nothing of the epoch is in the lake: write the
-        epoch again from its beginning. Only after `OutcomeUnknown` call this again as it was.
+        the result has `replayed`. After `EpochOutOfOrder` the rows are still there: call again with
+        the right number. After `OutcomeUnknown` call again with the same number. After any other
+        error nothing of the epoch is in the lake: write its rows again from the beginning.
 
         Args:
             epoch: The number after the last one; the first may be any.
@@ -126,10 +127,10 @@ class Sink(Closing):
                 of a source.
 
         Raises:
-            EpochOutOfOrder: An epoch was left out. What was written is kept.
+            EpochOutOfOrder: An epoch was left out. The rows written since the last one are kept.
             Fenced: A newer instance of the writer took over. The sink is closed.
             Conflict: Others changed the table's definition meanwhile.
-            OutcomeUnknown: The store stayed silent. Call it again with the same number.
+            OutcomeUnknown: The store did not answer, so the commit may or may not have happened.
         """
         self._check_alone()
         return self._committer.commit(epoch, progress)

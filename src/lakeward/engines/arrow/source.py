@@ -101,7 +101,7 @@ class TableFiles:
         among: Sequence[int] | None = None,
         opened: Sequence[ds.ParquetFileFragment] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of files of which some are deleted in place."""
+        """Read files that have deletion vectors or position deletes, without the deleted rows."""
         fragments = self._fragments(files) if opened is None else opened
         conditions: list[pc.Expression | None] = [None] * len(files)
         if where is not None:

@@ -168,7 +168,10 @@ def created_of(document: Document) -> dict[str, Any]:
 
 
 def initial_defaults(document: Document, schema: Schema) -> dict[int, Value]:
-    """Values of columns in files older than the column, by field id, of all schemas."""
+    """The `initial-default` of each field of `schema` that has one in the metadata, by field id.
+
+    It is the value of the column in files that were written before the column was added.
+    """
     found: dict[int, Any] = {}
     _collect_defaults(list(schemas_of(document.body).values()), found)
     return {f.id: from_json(f.type, found[f.id]) for f in schema.walk() if f.id in found}

@@ -225,7 +225,7 @@ def _create(context: LakeContext, made: Next, metadata_files: list[str]) -> None
 def _foreign(
     context: LakeContext, session: Session, head: Head, definition: Definition, pointer: str
 ) -> tuple[Document, list[ForeignActions]]:
-    """Return the document that others moved the pointer to, and their commits up to it."""
+    """Read the metadata file that other writers made current, and their commits since our last."""
     if not is_of(context, head, pointer):
         what = f"Somebody put another table in the place of {head.name} in the Iceberg catalog."
         hint = "Drop it from the lake and adopt the new one, or move one of them away."

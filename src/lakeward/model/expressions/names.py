@@ -22,7 +22,10 @@ _MARK: Final = "\0source."
 
 
 def resolve(names: list[str], schema: Schema) -> Column:
-    """The column, or member of a struct, of a dotted name; an exact match precedes other cases."""
+    """Find the column or struct member of a dotted name.
+
+    Upper and lower case are not distinguished, but an exact match is preferred.
+    """
     field = _find(names[0], schema.fields)
     if field is None:
         raise _unknown(names[0], schema.fields, ".".join(names))

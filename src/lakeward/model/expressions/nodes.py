@@ -161,7 +161,7 @@ class Case:
 
     @property
     def type(self) -> Type:
-        """The type that all values have."""
+        """The common type of the values of all branches and of the default."""
         return self.default.type
 
 

@@ -15,7 +15,7 @@ from lakeward.storage.object_store.places import AZURE, GCS, S3
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting, by obstore's name and others.
+    """One setting of an object store: the name that obstore uses, and the aliases that we accept.
 
     Its kind is `text`, `flag`, `secret`, or `identity`: a part of credentials that is no secret by
     itself. `client` marks settings of the connection.
@@ -28,7 +28,7 @@ class Setting:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names, in lower case."""
+        """The setting's name and its aliases, in lower case."""
         return (self.name, *self.others)
 
     @property

@@ -87,10 +87,10 @@ class Found:
 
 
 def find(plan: RowPlan, rows: pa.Table, seen: Mask, known: Pairs | None = None) -> Found:
-    """Find what a plan does to rows of the table, given with the columns that the plan needs.
+    """Find which of some rows of the table a plan deletes or updates.
 
-    Notes in `seen`, for each row of the data, whether it has a partner. `known` has the pairs of
-    rows with the same key, where the data has blocks.
+    `rows` has the columns that the plan needs. `seen` is set to true for each source row that
+    matches one of them. `known` has the matches by key, where they were looked up block by block.
     """
     deleted: list[Positions] = []
     updated: list[Updated] = []

@@ -109,11 +109,11 @@ class DeltaInSpark(SparkFormat):
     takes_vectors: ClassVar[bool] = True
 
     def to_read(self, name: TableName) -> Relation:
-        """A view in the database of what is read."""
+        """The Spark view of a table that a statement reads."""
         return self._relation(name, written=False)
 
     def to_write(self, name: TableName) -> Relation:
-        """A table in the database of what is written."""
+        """The Spark table, on the transaction's branch, that a statement writes."""
         return self._relation(name, written=True)
 
     def to_append(self, branch: Branch, *, is_entered: bool) -> str:
@@ -176,7 +176,7 @@ class IcebergInSpark(SparkFormat):
     takes_vectors: ClassVar[bool] = False
 
     def to_read(self, name: TableName) -> Relation:
-        """A table of the catalog."""
+        """The table in our Iceberg catalog of the Spark session."""
         own = identifier(name.namespace or NAMESPACE, name.name)
         return Relation(self._workspace.iceberg_name(name.namespace, name.name), own)
 

@@ -24,7 +24,7 @@ from lakeward.write.transaction.member import Member
 
 
 class Operate(Protocol):
-    """Begins an operation of the transaction on the table."""
+    """A function that begins one operation (such as an append) of a transaction on one table."""
 
     def __call__(self, *, reads: bool = False) -> AbstractContextManager[Member]:
         """The table in the transaction, while the operation runs."""
