@@ -91,7 +91,8 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
         storage_options: How a warehouse on an object store is reached, by the names that its
             provider's tools use (`AWS_ENDPOINT_URL`, …). What is not given is looked for in the
             environment, then in AWS's profiles.
-        create: Make a lake when there is none.
+        create: Make a lake when there is none. With False a missing one is `LakeNotFound`, which
+            names the nearest lake that exists, and nothing is made: a typo makes no lake.
         repair: Publish commits whose files are missing, and roll back transactions of dead
             processes.
         actor: Who works with the lake; the login name and host unless said otherwise.
@@ -102,6 +103,7 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
             `import_store`. The lost store is refused from then on.
 
     Raises:
+        LakeNotFound: There is no lake, and `create` is False.
         WrongWarehouse: The store and the warehouse do not belong together. Nothing was written.
     """
     from lakeward.lake.lake import Lake

@@ -22,7 +22,7 @@ import pytest
 
 import lakeward as lw
 from lakeward.errors import LakewardError, OutcomeUnknown
-from lakeward.log.drivers.connect import STORE_FILE
+from lakeward.log.drivers.nearby import STORE_FILE
 from tests.support import processes
 from tests.support.disk import CALLS, Fault, patched, traced, why_not_traced
 from tests.support.invariants import check_lake, check_nothing_torn, transaction_ids

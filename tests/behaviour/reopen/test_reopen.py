@@ -65,6 +65,29 @@ def test_a_lake_that_is_not_there_is_not_made_unless_wanted(
     assert not lake_target.warehouse.exists()
 
 
+@pytest.mark.parametrize("typo", ["sales_lkae", "sales_lake/shop", "."])
+def test_a_mistyped_lake_is_not_made_and_the_one_meant_is_named(tmp_path: Path, typo: str) -> None:
+    for name in ("sales_lake", "a/thing") if typo != "." else ("sales_lake",):
+        lw.open(tmp_path / name).close()
+    before = sorted(tmp_path.rglob("*"))
+
+    with pytest.raises(LakeNotFound) as caught:
+        lw.open(tmp_path / typo, create=False)
+
+    assert str(tmp_path / "sales_lake") in str(caught.value)
+    assert caught.value.nearest == str(tmp_path / "sales_lake")
+    assert "create=True" in str(caught.value)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_without_any_lake_near_none_is_suggested(tmp_path: Path) -> None:
+    with pytest.raises(LakeNotFound) as caught:
+        lw.open(tmp_path / "lake", create=False)
+
+    assert caught.value.nearest is None
+    assert "Did you mean" not in str(caught.value)
+
+
 def test_opening_an_existing_lake_needs_no_create(make_lake: Callable[..., lw.Lake]) -> None:
     make_lake().create("t", {"id": "int64"})
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 from lakeward.errors import InvalidInput, LakeNotFound
 from lakeward.log.database import Database
+from lakeward.log.drivers.nearby import STORE_FILE
 from lakeward.log.drivers.postgres import PostgresDatabase
 from lakeward.log.drivers.sqlite import SqliteDatabase
 from lakeward.log.migrations import migrate
 from lakeward.log.tables import store
-
-STORE_FILE: Final = "lakeward.db"
 
 
 def connect(target: str | Path, *, create: bool = True) -> Database:
@@ -33,7 +31,8 @@ def connect(target: str | Path, *, create: bool = True) -> Database:
     try:
         if not create and not database.has_table(store.name):
             what = f"There is no lake in {database.label}."
-            raise LakeNotFound(what, hint="Create it with `lakeward init` or lw.open(...).")
+            hint = "Check the name. To make a lake there, run `lakeward init`, or lw.open(...) with"
+            raise LakeNotFound(what, hint=f"{hint} create=True.")
         migrate(database)
     except BaseException:
         database.close()

@@ -20,8 +20,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from lakeward.errors import LakeNotFound, OutcomeUnknown, StoreCorrupt, StoreError, StoreUnavailable
+from lakeward.errors import OutcomeUnknown, StoreCorrupt, StoreError, StoreUnavailable
 from lakeward.log.database import Database, Params, Session
+from lakeward.log.drivers.nearby import lake_not_found
 from lakeward.log.statement import Statement
 from lakeward.model.clock import now_ms
 
@@ -62,8 +63,7 @@ class SqliteDatabase(Database):
         self._watch()
         if not path.exists():
             if not create:
-                what = f"There is no lake at {path.parent}."
-                raise LakeNotFound(what, hint="Create it with `lakeward init` or lw.open(...).")
+                raise lake_not_found(path.parent)
             _make_directory(path.parent)
         _make_directory(self._locks)
 
