@@ -128,12 +128,15 @@ def _row(
 
 
 def _noted(head: Head, directory: str) -> str:
-    """A directory as its row has it: with the location where the table is not in the log yet."""
+    """The directory as the store records it.
+
+    It includes the table's location where the table is not in the log yet.
+    """
     return f"{head.location}/{directory}" if head.table_id == 0 else directory
 
 
 def _sweep_made(context: LakeContext, branch: LoggedBranch) -> None:
-    """Clean up the branch of a table that its transaction was to make."""
+    """Clean up the branch of a table that its transaction did not create in the end."""
     location, _, directory = branch.directory.rpartition("/")
     with context.database.read() as session:
         if _is_open(session, branch):

@@ -232,7 +232,7 @@ def _check_new(context: LakeContext, change: Change, net: Net) -> None:
 
 
 def _working(context: LakeContext, session: Session, row: LoggedBranch) -> Branch:
-    """A table of a named branch, with its head at the branch's base version."""
+    """The working copy of one table of a named branch, at the branch's base version."""
     now = heads.ever_by_id(session, row.table_id)
     made = commits.one(session, row.table_id, row.base_version)
     number, definition = definitions.at(session, row.table_id, row.base_version)

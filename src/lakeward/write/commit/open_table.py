@@ -36,7 +36,7 @@ _RACES: Final = 100
 
 
 class _Lost(LakewardError):
-    """Somebody else's file took the version."""
+    """Another writer published the version first."""
 
 
 def ratify_open(context: LakeContext, intent: Intent) -> list[Ratified]:

@@ -54,7 +54,7 @@ def checkpoint_if_due(
 
 
 def publish_backlog(context: LakeContext, head: Head) -> int:
-    """Publish all versions that a table may miss; return how many were looked at."""
+    """Publish all versions of a table that may be unpublished; return how many were checked."""
     return max(publisher.publish_owed(context, head) for publisher in publishers(head))
 
 
@@ -66,7 +66,7 @@ def publish_again(context: LakeContext, head: Head, versions: Iterable[int]) -> 
 
 
 def publish_owed(context: LakeContext) -> dict[str, int]:
-    """Publish what any table misses; return how many versions of each were looked at."""
+    """Publish the unpublished versions of all tables; return how many each table had checked."""
     with context.database.read() as session:
         owed = heads.unpublished(session)
     return {str(h.name): publish_backlog(context, h) for h in owed}

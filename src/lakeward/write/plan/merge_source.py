@@ -112,7 +112,7 @@ def source_of(data: Any, schema: Schema, table: str, memory: int) -> MergeData:
 
 @dataclass(frozen=True, slots=True)
 class KeyBlocks:
-    """The keys of data, `size` rows at a time; `what` names them in errors."""
+    """The keys of the source rows, in blocks of `size` rows; `what` names them in errors."""
 
     rows: pa.Table
     keys: Sequence[Expression]
@@ -137,13 +137,13 @@ class KeyBlocks:
 
 
 class FoundPairs:
-    """The pairs of rows of files and of data that have the same key; any thread may add some."""
+    """Pairs of a row of a file and a source row with the same key; any thread may add pairs."""
 
     def __init__(self) -> None:
         self._numbers = SpilledNumbers()
 
     def add(self, file: LoggedFile, rows: Positions, partners: Positions) -> None:
-        """Note pairs of rows of a file, by their positions in it, and of the data."""
+        """Add pairs: positions of rows in a file, and of the source rows with the same key."""
         if len(rows):
             both = np.stack([rows, partners]).astype(np.int64)
             self._numbers.add((file.added, file.ordinal), both.tobytes())
@@ -153,7 +153,7 @@ class FoundPairs:
         self._numbers.close()
 
     def of(self, file: LoggedFile) -> Pairs:
-        """All pairs of a file, ordered by its rows, and by those of the data."""
+        """All pairs of a file, ordered by the position in the file, then by the source row."""
         parts = [
             np.frombuffer(data, dtype=np.int64).reshape(2, -1)
             for data in self._numbers.of((file.added, file.ordinal))
@@ -164,7 +164,10 @@ class FoundPairs:
 
 
 def pairs_among(pairs: Pairs, numbers: Positions) -> Pairs:
-    """The pairs of rows at some positions of a file, ascending, by their places among these."""
+    """The pairs of some rows of a file; `numbers` are their positions, in ascending order.
+
+    In the result a row is named by its place in `numbers`.
+    """
     if not len(numbers):
         return Pairs(pairs.rows[:0], pairs.partners[:0])
     some = slice(*np.searchsorted(pairs.rows, [numbers[0], numbers[-1] + 1]))

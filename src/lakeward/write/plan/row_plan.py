@@ -90,12 +90,12 @@ class RowPlan:
 
     @property
     def has_data(self) -> bool:
-        """Whether rows may have partners; those of an update have none."""
+        """Whether it has source rows to match: a merge, or a deletion by keys."""
         return self.index is not None or self.blocks is not None
 
     @property
     def only_clause(self) -> BoundClause | None:
-        """The clause whose condition alone decides which rows change; None where others count."""
+        """The clause whose condition alone decides which rows change; None if there is more."""
         if self.has_data or len(self.unmatched_target) != 1:
             return None
         return self.unmatched_target[0]
@@ -112,7 +112,7 @@ class RowPlan:
 
     @property
     def is_plain_delete(self) -> bool:
-        """Whether every row with a partner goes, so that a second partner does no harm."""
+        """Whether it deletes every row that matches a source row; then several may match."""
         return [(c.does, c.condition) for c in self.matched] == [(Does.DELETE, None)]
 
     def deletes_all_of(self, file: DataFile) -> bool:

@@ -67,7 +67,7 @@ class Done:
     change_files: tuple[DataFile, ...]
 
     def result(self, files: int) -> RowChanges:
-        """The counts for the caller, in a table of so many files."""
+        """The row and file counts that the caller gets; `files` is the table's file count."""
         touched = len(self.replaced)
         return RowChanges(
             self.inserted,
@@ -135,7 +135,7 @@ class Touched:
 
 
 def _match(work: RowWork, files: Sequence[LoggedFile]) -> None:
-    """Find the partners of all rows, where the data has blocks: block by block in all files."""
+    """Match all rows by key, block of the source by block; only where the source has blocks."""
     plan = work.plan
     residual = () if plan.residual is None else tuple(conjuncts(plan.residual))
     for start, keys in plan.blocks or ():

@@ -31,7 +31,7 @@ _PLACE: Final = "\0place"
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """Rows, by position, that get new values, computed from their `partners`, if there is data."""
+    """Positions of rows that get new values, and of the source rows (`partners`) they match."""
 
     values: Mapping[str, Expression]
     rows: Positions
@@ -125,7 +125,7 @@ def changed_rows(plan: RowPlan, rows: pa.Table) -> Positions:
 
 
 def inserted(plan: RowPlan, seen: Mask, some: slice) -> Iterable[tuple[BoundClause, pa.Table]]:
-    """Rows of a slice of the data that have no partner and are inserted, by clause."""
+    """Rows of a slice of the source that match no row and are inserted, for each clause."""
     rest = np.flatnonzero(~seen[some])
     rows = plan.source.slice(some.start, some.stop - some.start)
     for clause, found in _first(plan.not_matched, rows, rest, plan):
@@ -139,7 +139,7 @@ def beside(
     partners: Positions | None,
     expressions: Iterable[Expression],
 ) -> pa.Table:
-    """Rows of the table, with the columns of their partners that expressions read."""
+    """Rows of the table joined with the matching source rows: the columns that are needed."""
     if partners is None:
         return rows
     names = sorted(set().union(*map(sources, expressions)))
@@ -224,7 +224,7 @@ def _partners(plan: RowPlan, rows: pa.Table, known: Pairs | None) -> Pairs:
 
 
 def _chosen(plan: RowPlan, rows: pa.Table, pairs: Pairs) -> list[tuple[BoundClause, Positions]]:
-    """For each clause the pairs that it applies to, as places among the pairs."""
+    """For each clause, the indices of the matched pairs that it applies to."""
     conditions = [c.condition for c in plan.matched if c.condition is not None]
     if not conditions or not len(pairs.rows):
         everything = np.arange(len(pairs.rows))

@@ -97,7 +97,7 @@ class RowWork:
     def match(
         self, file: LoggedFile, index: KeyIndex, start: int, scope: Expression | None
     ) -> None:
-        """Note which rows of a file have the key of a row of a block of the data.
+        """Record which rows of a file have the key of a source row of one block.
 
         `start` is the block's first row; `scope` holds for all rows that have one of its keys.
         """
@@ -148,7 +148,7 @@ class RowWork:
         return self.feed.write_changes(before=rows.before(), after=rows.after, gone=rows.deleted())
 
     def inserted(self) -> Iterator[pa.Table]:
-        """The rows of the data that have no partner, as rows of the table, some at a time."""
+        """Source rows that match no row of the table, as new rows of the table, in batches."""
         definition, count = self.change.definition, self.plan.source.num_rows
         step = max(1, _NEW_BYTES * count // max(self.plan.source.nbytes, 1))
         for start in range(0, count, step):

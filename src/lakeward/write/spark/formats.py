@@ -54,27 +54,30 @@ class SparkFormat(ABC):
 
     @abstractmethod
     def to_read(self, name: TableName) -> Relation:
-        """A table that was entered, where it is read."""
+        """How SQL that reads names a table that `enter` or `enter_version` registered."""
 
     @abstractmethod
     def to_write(self, name: TableName) -> Relation:
-        """A table whose branch was entered, where it is written."""
+        """How SQL that writes names a table whose branch `enter` registered."""
 
     def to_append(self, branch: Branch, *, is_entered: bool) -> str:  # noqa: ARG002  of use to Delta
-        """What a branch is called where rows are only added."""
+        """How SQL that only adds rows names a branch."""
         return self.to_write(branch.head.name).sql
 
     @abstractmethod
     def enter_version(self, head: Head) -> None:
-        """Enter a version of a table under its name, to be read."""
+        """Register a version of a table in the session, under its name, for reading."""
 
     @abstractmethod
     def enter(self, branch: Branch) -> None:
-        """Enter a branch under the table's name, to be read and written."""
+        """Register a branch in the session, under the table's name, for reading and writing."""
 
     @abstractmethod
     def pinned(self, head: Head, branch: Branch | None, live: Callable[[], Relation]) -> Relation:
-        """A table as it is now, whatever is written to it later; `live` enters it."""
+        """A relation with the present rows, which later writes do not change.
+
+        `live` registers the table where that was not done.
+        """
 
     @abstractmethod
     def net(self, branch: Branch) -> Net:
@@ -123,7 +126,7 @@ class DeltaInSpark(SparkFormat):
         return identifier("delta", branch.location)
 
     def enter_version(self, head: Head) -> None:
-        """Enter a published version, and publish it first where that was not done."""
+        """Register a published version; publish it first if that was not done."""
         storage, name = self._context.storage, head.name
         if not storage.exists(commit_path(head.location, head.version)):
             publish_backlog(self._context, head)
@@ -131,7 +134,7 @@ class DeltaInSpark(SparkFormat):
         self._workspace.enter_version(name.namespace, name.name, place, head.version)
 
     def enter(self, branch: Branch) -> None:
-        """Enter the branch's directory."""
+        """Register the branch's directory."""
         name = branch.head.name
         self._workspace.enter_delta(name.namespace, name.name, branch.location)
 
@@ -185,11 +188,11 @@ class IcebergInSpark(SparkFormat):
         return Relation(self._workspace.iceberg_name(name.namespace, name.name), None)
 
     def enter_version(self, head: Head) -> None:
-        """Enter the table's current document."""
+        """Register the table's current metadata document."""
         self._workspace.enter_iceberg(head.name.namespace, head.name.name, str(head.pointer))
 
     def enter(self, branch: Branch) -> None:
-        """Enter the branch's document."""
+        """Register the branch's metadata document."""
         name = branch.head.name
         self._workspace.enter_iceberg(name.namespace, name.name, str(branch.document))
 
@@ -201,7 +204,7 @@ class IcebergInSpark(SparkFormat):
         return Relation(own, identifier(pinned, name))
 
     def net(self, branch: Branch) -> Net:
-        """What the branch's newest document has more, and less, than the table's."""
+        """The files that the branch's newest metadata adds to and removes from the table."""
         name = branch.head.name
         branch.document = self._workspace.document(name.namespace, name.name)
         return branch.net()

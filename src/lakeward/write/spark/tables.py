@@ -126,11 +126,11 @@ class SparkTables:
             return heads.find(session, name) is not None
 
     def join(self, name: TableName) -> None:
-        """Ask for a table, without a look at its rows."""
+        """Make a table part of the transaction, without reading its rows."""
         self._view.member(name, reads=False)
 
     def look(self, name: TableName) -> None:
-        """Ask for a table that is to be looked at, and open nothing yet."""
+        """Make a table part of the transaction as one that is read; nothing is opened yet."""
         self._view.member(name, reads=True)
 
     def definition(self, name: TableName) -> Definition:
@@ -146,7 +146,7 @@ class SparkTables:
         self._view.members[name].change.scopes.append(scope)
 
     def savepoint(self) -> Callable[[], None]:
-        """A function that forgets what was asked of tables since, for operations that never ran."""
+        """A function that restores the present state, for an operation that is refused."""
         changes = {n: m.change for n, m in self._view.members.items()}
         looks = {n: (len(c.reads), len(c.scopes)) for n, c in changes.items()}
         asked = {n: len(w.operations) for n, w in self._written.items()}

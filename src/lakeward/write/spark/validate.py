@@ -68,7 +68,7 @@ def refuse(rows: DataFrame, checks: Mapping[str, str], definition: Definition, t
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """What must hold for every row."""
+    """A condition that every row must satisfy: a required column, or a check of the table."""
 
     text: str  # as its author wrote it
     sql: str  # as Spark reads it
@@ -77,7 +77,7 @@ class _Check:
     is_generated: bool = False  # whether the column's values must be those of an expression
 
     def violated(self, name: str, table: str, count: int) -> str:
-        """What is said of rows that do not satisfy it."""
+        """The violation to report, for a number of rows that do not satisfy it."""
         if self.is_generated:
             many = "1 row has" if count == 1 else f"{count} rows have"
             column = f"Column {self.column} of {table}"
@@ -125,7 +125,7 @@ def _derived(definition: Definition, new: Sequence[DataFile], table: str) -> dic
 
 
 def _may_lack(field: Field, files: Iterable[DataFile]) -> bool:
-    """Whether a value of a column may be missing in one of some files."""
+    """Whether one of some files may hold a null in a column, by their statistics."""
     for file in files:
         if field.id in file.partition:
             if file.partition[field.id] is None:

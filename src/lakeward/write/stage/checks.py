@@ -46,7 +46,7 @@ class Checks:
         return cls(table, predicates)
 
     def anew(self) -> Checks:
-        """The same checks, with no violation counted."""
+        """A copy of the checks, with all counts at zero."""
         return Checks(self.table, self._predicates)
 
     def add(self, name: str, text: str, expression: Expression) -> None:

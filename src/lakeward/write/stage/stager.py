@@ -147,7 +147,7 @@ class Stager:
         self.storage.delete(path for path in self.created if path not in keep)
 
     def take_underway(self) -> list[Underway]:
-        """Hand over the files that are not synced yet; the caller syncs or discards them."""
+        """Return the files that are not synced yet; the caller syncs or discards them."""
         taken = []
         with suppress(IndexError):
             while True:

@@ -66,7 +66,7 @@ class Executor(Protocol):
         """Complete the changes of all tables, before they are ratified."""
 
     def end(self, *, committed: bool | None) -> None:
-        """Release what it holds; None where it is unknown how the transaction ended."""
+        """Release resources; `committed` is None if it is unknown how the transaction ended."""
 
 
 class Sql(Protocol):
@@ -94,7 +94,7 @@ class SqlExecutor(Executor, Protocol):
         """Run a statement; its rows."""
 
     def nothing(self) -> Any:
-        """What a statement that has nothing to do answers."""
+        """The empty result of a statement that has nothing to do."""
 
 
 class EmbeddedExecutor:

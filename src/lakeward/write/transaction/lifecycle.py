@@ -160,7 +160,7 @@ class Lifecycle:
         return True
 
     def operation(self, table: TableName, *, reads: bool = False) -> Operating[Member]:
-        """A table while an operation works on it: an error rolls the transaction back."""
+        """Give the table of one operation; an error in the block rolls the transaction back."""
         self.check_open()
         strategy = self.strategies.for_table(table)
         keyed = isinstance(strategy, LastWriterWins)
@@ -173,7 +173,7 @@ class Lifecycle:
         return Operating(self, member)
 
     def running(self) -> Operating[None]:
-        """The same for a statement, which names its tables itself."""
+        """Like `operation`, for a SQL statement, which names its tables itself."""
         self.check_open()
         return Operating(self, None)
 
@@ -243,7 +243,7 @@ class Lifecycle:
         self.executor.end(committed=committed)
 
     def _before_rolled_back(self, session: Session) -> None:
-        """Look for its files on open tables: where one is there, it happened after all."""
+        """Look for published files of the transaction on open tables; one proves the commit."""
         for member in self.view.members.values():
             head = member.change.head
             if not head.guarded and heads.by_id(session, head.table_id) is not None:

@@ -134,7 +134,7 @@ class _Request:
         self._recorded: Claim | None = None
 
     def answer(self) -> _Answer:
-        """What is answered now."""
+        """Ask once more; return the lock's head, or the locks that prevent it."""
         return (self._recorded and self._look(self._recorded)) or self._ask()
 
     def withdraw(self) -> None:

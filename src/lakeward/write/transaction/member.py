@@ -242,7 +242,7 @@ class Member:
         return done
 
     def _staged(self, may_match: Callable[[DataFile], bool]) -> list[LoggedFile]:
-        """The transaction's own files, numbered like those of the next version."""
+        """The files that the transaction staged, as entries of the version after the base."""
         found = filter(may_match, self.change.added)
         return [LoggedFile(f, self.change.head.version + 1, n) for n, f in enumerate(found)]
 
@@ -254,7 +254,7 @@ class Member:
         )
 
     def _matcher(self, scope: Expression | None) -> Callable[[DataFile], bool]:
-        """Tells whether a file may hold rows of a scope."""
+        """A function that says whether a file may hold rows of a scope."""
         condition = to_prune_by(scope, self.change.definition)
         return lambda file: condition is None or file_may_match(condition, file)
 

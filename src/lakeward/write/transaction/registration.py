@@ -107,7 +107,7 @@ class Registered:
             self.look(_at_nothing)
 
     def look(self, question: Callable[[Session], T]) -> T:
-        """Ask the store something before writing; the first time in the session that registers.
+        """Run a query before writing; the first one in the session that registers.
 
         What the question raises leaves the transaction as it was.
         """

@@ -41,12 +41,12 @@ class Staging:
 
     @property
     def table_id(self) -> int:
-        """Whose files they are."""
+        """The id of the table that the files are for."""
         return self._member.change.head.table_id
 
     @property
     def definition(self) -> Definition:
-        """What rows must look like."""
+        """The definition of the table: columns, partitioning, checks."""
         return self._member.change.definition
 
     def write(self, rows: Iterable[pa.Table]) -> list[DataFile]:

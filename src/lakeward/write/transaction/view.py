@@ -72,7 +72,7 @@ class View:
         return self._join(name) if found is None else found
 
     def begin_at(self, head: Head, definition: Definition) -> Member:
-        """A table that is changed from a version of the caller's choice, untouched so far."""
+        """Begin a change of a table at a version that the caller chose."""
         return self._add(head, definition)
 
     def make(self, head: Head, definition: Definition) -> Member:
@@ -98,7 +98,7 @@ class View:
         member.move(head)
 
     def catch_up(self, name: TableName) -> bool:
-        """Bring a table that lost up to date where the level allows it; False where it does not.
+        """Move a table that has a conflict to its newest version; False if the level forbids it.
 
         ``read_committed`` promises nothing about what was there before, so its changes are made
         again on top of the newest version.
