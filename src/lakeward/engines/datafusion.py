@@ -57,7 +57,8 @@ def scan_delta(
         table = DeltaTable(uri, version=version, storage_options=dict(options or {}))
         result = pa.table(QueryBuilder().register("t", table).execute(query))
     except (DeltaError, OSError) as error:
-        what = f"delta-rs could not read version {version} of {uri}: {_told(error, options)}."
+        text = _without_secrets(error, options)
+        what = f"delta-rs could not read version {version} of {uri}: {text}."
         raise StorageError(what, hint="Read it with Spark.") from (None if options else error)
     rows = result.cast(wanted)
     kept = rows if where is None else rows.filter(to_arrow(where))
@@ -98,8 +99,8 @@ def write_difference(
         rows = pa.table(tables.execute(query))
         write_deltalake(target, rows, mode="append", storage_options=known)
     except (DeltaError, OSError, ValueError, pa.ArrowException) as error:
-        told = _told(error, options)
-        what = f"delta-rs cannot tell the difference of two versions of this table: {told}."
+        text = _without_secrets(error, options)
+        what = f"delta-rs cannot tell the difference of two versions of this table: {text}."
         hint = "Work on it with Spark."
         raise UnsupportedFeature(what, hint=hint) from (None if options else error)
 
@@ -121,7 +122,7 @@ def _is_plain(term: Expression) -> bool:
 _PLAIN: Final = tuple(map(Primitive, ("int8", "int16", "int32", "int64", "string", "date")))
 
 
-def _told(error: Exception, options: Mapping[str, str] | None) -> str:
+def _without_secrets(error: Exception, options: Mapping[str, str] | None) -> str:
     """The text of an error, without credentials where it may quote a request."""
     if not options:
         return str(error)

@@ -108,10 +108,10 @@ def footer_stats(
         position = positions.get(field.name)
         if position is None:
             continue
-        told = _told([g.column(position).statistics for g in groups])
-        if told is None:
+        merged = _merged([g.column(position).statistics for g in groups])
+        if merged is None:
             continue
-        nulls[field.id], low, high = told
+        nulls[field.id], low, high = merged
         if low is None or field.id in without_bounds:
             continue
         bounds = _outer(field, low, high)
@@ -130,7 +130,7 @@ def _columns(schema: Schema, partition_by: tuple[int, ...]) -> Columns:
     return Columns(pa.schema(kept))
 
 
-def _told(parts: Sequence[pq.Statistics | None]) -> tuple[int, Any, Any] | None:
+def _merged(parts: Sequence[pq.Statistics | None]) -> tuple[int, Any, Any] | None:
     """Null count and bounds over all row groups; no bounds where a group with values has none."""
     nulls, low, high, is_bounded = 0, None, None, True
     for part in parts:

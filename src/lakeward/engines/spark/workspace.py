@@ -69,12 +69,12 @@ class Workspace:
         self._known_views = Views(spark, self.session)
 
     def enter_version(self, namespace: str, name: str, location: str, version: int) -> None:
-        """Enter a version of a Delta table, to be read."""
+        """Register a version of a Delta table, to be read."""
         rows = f"SELECT * FROM delta.{identifier(location)} VERSION AS OF {version}"
         self._show(namespace, name, rows)
 
     def enter_delta(self, namespace: str, name: str, location: str) -> None:
-        """Enter a Delta table, to be written and read; it replaces a version that was entered."""
+        """Register a Delta table, to be written and read; it replaces a registered version."""
         self._make_database(self.database(namespace, written=True))
         table = self.delta_name(namespace, name, written=True)
         self.session.sql(f"CREATE TABLE {table} USING delta LOCATION {literal(location)}")
@@ -82,14 +82,14 @@ class Workspace:
         self._show(namespace, name, f"SELECT * FROM {table}")
 
     def enter_iceberg(self, namespace: str, name: str, document: str) -> None:
-        """Enter an Iceberg table as a metadata document has it, in place of another state."""
+        """Register an Iceberg table as a metadata document has it, in place of another state."""
         own = self.iceberg_name(namespace, name)
         if own in self._entered:
             self.session.sql(f"DROP TABLE {own}")
         self._register(namespace or NAMESPACE, own, document)
 
     def pin_iceberg(self, namespace: str, name: str, document: str) -> tuple[str, str]:
-        """Enter an Iceberg table as a metadata document has it, under a name that nobody writes."""
+        """Register an Iceberg table as a metadata document has it, under a name of its own."""
         number = 1
         while True:
             space = f"{namespace or NAMESPACE}{_PINNED}{number}"
@@ -116,7 +116,7 @@ class Workspace:
         self._entered.add(own)
 
     def share(self) -> None:
-        """Let frames of the user's session write tables that were entered, by their names here.
+        """Let frames of the user's session write registered tables by their names here.
 
         Spark looks a name up in the session of the frame. Databases are the same in all sessions;
         a catalog is entered into the user's, until the transaction ends.
@@ -127,11 +127,11 @@ class Workspace:
                 self._own.conf.set(key, value)
 
     def iceberg_name(self, namespace: str, name: str) -> str:
-        """What an Iceberg table that was entered is called."""
+        """What an Iceberg table that was registered is called."""
         return identifier(self._tag, namespace or NAMESPACE, name)
 
     def delta_name(self, namespace: str, name: str, *, written: bool = False) -> str:
-        """What a Delta table that was entered is called where it is read, or written."""
+        """What a Delta table that was registered is called where it is read, or written."""
         return identifier("spark_catalog", self.database(namespace, written=written), name)
 
     def database(self, namespace: str, *, written: bool = False) -> str:
@@ -140,11 +140,11 @@ class Workspace:
 
     @property
     def procedures(self) -> str:
-        """What Iceberg's procedures for tables that were entered are called before their names."""
+        """The prefix of Iceberg procedures for registered tables."""
         return identifier(self._tag, "system")
 
     def document(self, namespace: str, name: str) -> str:
-        """The newest metadata document of an Iceberg table that was entered."""
+        """The newest metadata document of an Iceberg table that was registered."""
         table = self._java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
             self.session._jsparkSession, self.iceberg_name(namespace, name)
         )

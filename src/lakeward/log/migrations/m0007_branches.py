@@ -1,4 +1,4 @@
-"""Branches and clones: which directories belong to whom, and which versions others stand on."""
+"""Branches and clones: which directories belong to which branch, and which versions clones use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What checks of the doctor get, a table, and what they give, findings."""
+"""The input of the checks of the doctor, a table, and their output, findings."""
 
 from __future__ import annotations
 

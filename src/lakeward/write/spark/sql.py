@@ -69,7 +69,7 @@ def rewritten(tables: SparkTables, reader: Reader, statement: Statement, found: 
     sources = reader.sources(statement, found, _use(tables, statement, target))
     if target is None or statement.target is None:
         return sources.text(None)
-    operation = Operation(_OPERATIONS[statement.kind], _told(statement))
+    operation = Operation(_OPERATIONS[statement.kind], _parameters(statement))
     again = any(t == target for s, t in found.items() if s != statement.target.start)
     name = tables.to_write(target, operation, reads=statement.target.reads or again)
     if statement.kind is Kind.OPTIMIZE:
@@ -122,7 +122,7 @@ def _scope(tables: SparkTables, statement: Statement, table: TableName) -> Expre
         return None
 
 
-def _told(statement: Statement) -> dict[str, str]:
+def _parameters(statement: Statement) -> dict[str, str]:
     if statement.kind is Kind.INSERT:
         return {"mode": "Append"}
     if statement.kind is Kind.OVERWRITE:
