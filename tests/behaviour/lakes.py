@@ -92,7 +92,7 @@ def _store(lake: lw.Lake) -> dict[str, frozenset[Any]]:
     with context_of(lake).database.read() as session:
         for table in tables.ALL:
             wanted = "WHERE state = 'open'" if table.name == "lakeward_transaction" else ""
-            columns = ", ".join(c.name for c in table.c if c.name != "lease_until_ms")
+            columns = ", ".join(name for name in table.columns if name != "lease_until_ms")
             rows = session.rows(Statement(f"SELECT {columns} FROM {table.name} {wanted}"))
             out[table.name] = frozenset(map(tuple, rows))
     return out

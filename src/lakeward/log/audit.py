@@ -12,21 +12,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
 
-import sqlalchemy as sa
-
 from lakeward.log.codec import dumps
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement, equal
+from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import audit
 from lakeward.model.commit import Head
 
 GENESIS: Final = ""
 
-_INSERT = Statement(sa.insert(audit))
+_INSERT = insertion(audit, "")
 _OF_TABLE = Statement(
-    sa.select(*[c for c in audit.c if c.name != "table_id"])
-    .where(*equal(audit, "table_id"))
-    .order_by(audit.c.seq)
+    """SELECT seq, at_ms, actor, action, transaction_id, version, detail, hash
+    FROM lakeward_audit WHERE table_id = :table_id ORDER BY seq"""
 )
 
 

@@ -9,18 +9,16 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 import orjson
-import sqlalchemy as sa
-from sqlalchemy import bindparam
 
 from lakeward.errors import StoreCorrupt
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement, equal
+from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import store
 
 _KEY: Final = "warehouse"
-_GET = Statement(sa.select(store.c.value).where(*equal(store, "key")))
-_DELETE = Statement(sa.delete(store).where(store.c.key == bindparam("k")))
-_INSERT = Statement(sa.insert(store))
+_GET = Statement('SELECT value FROM lakeward_store WHERE "key" = :key')
+_DELETE = Statement('DELETE FROM lakeward_store WHERE "key" = :k')
+_INSERT = insertion(store, "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,51 +9,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy import bindparam
-
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement, equal, insertion
-from lakeward.log.tables import branch, clone, transaction
+from lakeward.log.statement import Statement, insertion
+from lakeward.log.tables import branch, clone
 
-_COLUMNS = list(branch.c)
+_COLUMNS = ", ".join(f"b.{name}" for name in branch.columns)
+_WITH_STATE = "lakeward_branch b LEFT JOIN lakeward_transaction t ON t.transaction_id = b.owner"
+_NOT_PUBLISHED = "(t.state IS NULL OR t.state <> 'ratified')"
 _INSERT = insertion(branch)
-_DELETE = Statement(sa.delete(branch).where(*equal(branch, "table_id", "directory")))
+_DELETE = Statement(
+    "DELETE FROM lakeward_branch WHERE table_id = :table_id AND directory = :directory"
+)
 # A named branch ends when it is published, by a transaction whose id is its owner's.
-_OVER = sa.or_(
-    transaction.c.state == "ratified",
-    sa.and_(
-        branch.c.name.is_(None),
-        sa.or_(transaction.c.state.is_(None), transaction.c.state != "open"),
-    ),
+_ENDED = Statement(
+    f"""SELECT {_COLUMNS} FROM {_WITH_STATE} WHERE t.state = 'ratified'
+    OR b.name IS NULL AND (t.state IS NULL OR t.state <> 'open')"""  # noqa: S608  our names
 )
-_WITH_STATE = sa.select(*_COLUMNS).outerjoin(
-    transaction, transaction.c.transaction_id == branch.c.owner
-)
-_NOT_PUBLISHED = sa.or_(transaction.c.state.is_(None), transaction.c.state != "ratified")
-_ENDED = Statement(_WITH_STATE.where(_OVER))
 _LIVE = Statement(
-    sa.select(branch.c.directory)
-    .outerjoin(transaction, transaction.c.transaction_id == branch.c.owner)
-    .where(
-        branch.c.table_id == bindparam("table_id"),
-        sa.or_(transaction.c.state == "open", sa.and_(branch.c.name.is_not(None), _NOT_PUBLISHED)),
-    )
+    f"""SELECT b.directory FROM {_WITH_STATE} WHERE b.table_id = :table_id
+    AND (t.state = 'open' OR b.name IS NOT NULL AND {_NOT_PUBLISHED})"""  # noqa: S608  our names
 )
 _NAMED = Statement(
-    _WITH_STATE.where(branch.c.name.is_not(None), _NOT_PUBLISHED).order_by(
-        branch.c.name, branch.c.table_id
-    )
+    f"""SELECT {_COLUMNS} FROM {_WITH_STATE} WHERE b.name IS NOT NULL AND {_NOT_PUBLISHED}
+    ORDER BY b.name, b.table_id"""  # noqa: S608  our names
 )
-_OF_NAME = Statement(sa.select(*_COLUMNS).where(*equal(branch, "name")).order_by(branch.c.table_id))
+_OF_NAME = Statement(
+    f"SELECT {_COLUMNS} FROM lakeward_branch b WHERE b.name = :name ORDER BY b.table_id"  # noqa: S608  our names
+)
 _REBASE = Statement(
-    sa.update(branch)
-    .where(branch.c.table_id == bindparam("id"), branch.c.directory == bindparam("place"))
-    .values(base_version=bindparam("version"))
+    """UPDATE lakeward_branch SET base_version = :version
+    WHERE table_id = :id AND directory = :place"""
 )
-_UNNAME = Statement(
-    sa.update(branch).where(branch.c.owner == bindparam("id")).values(name=sa.null())
-)
+_UNNAME = Statement("UPDATE lakeward_branch SET name = NULL WHERE owner = :id")
 _HELD = Statement(
     """SELECT base_version FROM lakeward_branch WHERE table_id = :table_id
     UNION SELECT c.source_version FROM lakeward_clone c
@@ -90,7 +77,7 @@ class LoggedBranch:
 
 def insert(session: Session, new: LoggedBranch) -> bool:
     """Insert a branch; False when its directory, or its name for this table, is taken."""
-    row: dict[str, Any] = {c.name: getattr(new, c.name) for c in branch.c}
+    row: dict[str, Any] = {name: getattr(new, name) for name in branch.columns}
     return session.run(_INSERT, row) == 1
 
 

@@ -9,13 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-import sqlalchemy as sa
-from sqlalchemy import bindparam
-
 from lakeward.errors import AlreadyExists
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement
-from lakeward.log.tables import iceberg_namespace, iceberg_table
 from lakeward.model.names import TableName
 
 CATALOG: Final = "lakeward"
@@ -23,19 +19,16 @@ CATALOG: Final = "lakeward"
 NAMESPACE: Final = "default"
 """The namespace of tables without one, because Iceberg requires one."""
 
-_OF_TABLE = (
-    iceberg_table.c.catalog_name == CATALOG,
-    iceberg_table.c.table_namespace == bindparam("namespace"),
-    iceberg_table.c.table_name == bindparam("name"),
+_OF_TABLE = f"catalog_name = '{CATALOG}' AND table_namespace = :namespace AND table_name = :name"
+_POINTER = Statement(
+    f"SELECT metadata_location FROM iceberg_tables WHERE {_OF_TABLE}"  # noqa: S608  our names
 )
-_POINTER = Statement(sa.select(iceberg_table.c.metadata_location).where(*_OF_TABLE))
-_LOCK = Statement(sa.select(iceberg_table.c.metadata_location).where(*_OF_TABLE).with_for_update())
+_LOCK = Statement(
+    f"SELECT metadata_location FROM iceberg_tables WHERE {_OF_TABLE} FOR UPDATE"  # noqa: S608  our names
+)
 _ALL = Statement(
-    sa.select(
-        iceberg_table.c.table_namespace,
-        iceberg_table.c.table_name,
-        iceberg_table.c.metadata_location,
-    ).where(iceberg_table.c.catalog_name == CATALOG)
+    f"""SELECT table_namespace, table_name, metadata_location FROM iceberg_tables
+    WHERE catalog_name = '{CATALOG}'"""  # noqa: S608  our names
 )
 _INSERT = Statement(
     """INSERT INTO iceberg_tables
@@ -43,39 +36,33 @@ _INSERT = Statement(
     VALUES (:catalog, :namespace, :name, :location, 'TABLE') ON CONFLICT DO NOTHING"""
 )
 _SWAP = Statement(
-    sa.update(iceberg_table)
-    .where(*_OF_TABLE, iceberg_table.c.metadata_location == bindparam("old"))
-    .values(metadata_location=bindparam("new"), previous_metadata_location=bindparam("before"))
+    f"""UPDATE iceberg_tables SET metadata_location = :new, previous_metadata_location = :before
+    WHERE {_OF_TABLE} AND metadata_location = :old"""  # noqa: S608  our names
 )
 _POINTING = Statement(
-    sa.select(iceberg_table.c.table_namespace, iceberg_table.c.table_name)
-    .where(
-        iceberg_table.c.catalog_name == CATALOG,
-        iceberg_table.c.metadata_location == bindparam("location"),
-    )
-    .order_by(iceberg_table.c.table_namespace, iceberg_table.c.table_name)
+    f"""SELECT table_namespace, table_name FROM iceberg_tables
+    WHERE catalog_name = '{CATALOG}' AND metadata_location = :location
+    ORDER BY table_namespace, table_name"""  # noqa: S608  our names
 )
 _RENAME = Statement(
-    sa.update(iceberg_table)
-    .where(*_OF_TABLE)
-    .values(table_namespace=bindparam("new_namespace"), table_name=bindparam("new_name"))
+    f"""UPDATE iceberg_tables SET table_namespace = :new_namespace, table_name = :new_name
+    WHERE {_OF_TABLE}"""  # noqa: S608  our names
 )
-_DELETE = Statement(sa.delete(iceberg_table).where(*_OF_TABLE))
+_DELETE = Statement(
+    f"DELETE FROM iceberg_tables WHERE {_OF_TABLE}"  # noqa: S608  our names
+)
 _EXISTS = Statement(
     """INSERT INTO iceberg_namespace_properties
     (catalog_name, namespace, property_key, property_value)
     VALUES (:catalog, :namespace, 'exists', 'true') ON CONFLICT DO NOTHING"""
 )
 _BRANCH_POINTER = Statement(
-    sa.select(iceberg_table.c.metadata_location).where(
-        iceberg_table.c.catalog_name == bindparam("catalog"), *_OF_TABLE[1:]
-    )
+    """SELECT metadata_location FROM iceberg_tables
+    WHERE catalog_name = :catalog AND table_namespace = :namespace AND table_name = :name"""
 )
-_LEAVE = Statement(
-    sa.delete(iceberg_table).where(iceberg_table.c.catalog_name == bindparam("catalog"))
-)
+_LEAVE = Statement("DELETE FROM iceberg_tables WHERE catalog_name = :catalog")
 _LEAVE_NAMESPACES = Statement(
-    sa.delete(iceberg_namespace).where(iceberg_namespace.c.catalog_name == bindparam("catalog"))
+    "DELETE FROM iceberg_namespace_properties WHERE catalog_name = :catalog"
 )
 
 

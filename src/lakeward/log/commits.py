@@ -6,9 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy import bindparam
-
 from lakeward.errors import VersionNotFound
 from lakeward.log import definitions, files
 from lakeward.log.codec import (
@@ -20,56 +17,48 @@ from lakeward.log.codec import (
     partition_text,
 )
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement, equal
-from lakeward.log.tables import app_transaction, change_file, commit, head
+from lakeward.log.statement import Statement, insertion
+from lakeward.log.tables import app_transaction, change_file, commit
 from lakeward.model.commit import AppTransaction, Commit, CommitInfo
 from lakeward.model.file import DataFile
 from lakeward.model.names import TableName
 
 _PAGE = 100
-_COLUMNS = (
-    *(commit.c.version, commit.c.timestamp_ms, commit.c.transaction_id),
-    *(commit.c.operation, commit.c.actor, commit.c.info, commit.c.definition_id),
+_COLUMNS = "version, timestamp_ms, transaction_id, operation, actor, info, definition_id"
+_ONE = Statement(
+    f"SELECT {_COLUMNS} FROM lakeward_commit WHERE table_id = :table_id AND version = :version"  # noqa: S608  our names
 )
-_OF_TABLE = sa.select(*_COLUMNS).where(*equal(commit, "table_id"))
-_ONE = Statement(_OF_TABLE.where(*equal(commit, "version")))
 _HISTORY = Statement(
-    _OF_TABLE.where(commit.c.version.between(bindparam("low"), bindparam("high")))
-    .order_by(commit.c.version.desc())
-    .limit(bindparam("limit"))
+    f"""SELECT {_COLUMNS} FROM lakeward_commit
+    WHERE table_id = :table_id AND version BETWEEN :low AND :high ORDER BY version DESC
+    LIMIT :limit"""  # noqa: S608  our names
 )
 _BETWEEN = Statement(
-    _OF_TABLE.where(commit.c.timestamp_ms.between(bindparam("low"), bindparam("high"))).order_by(
-        commit.c.version
-    )
+    f"""SELECT {_COLUMNS} FROM lakeward_commit
+    WHERE table_id = :table_id AND timestamp_ms BETWEEN :low AND :high ORDER BY version"""  # noqa: S608  our names
 )
 _AT_TIME = Statement(
-    sa.select(commit.c.version)
-    .where(commit.c.table_id == bindparam("table_id"), commit.c.timestamp_ms <= bindparam("moment"))
-    .order_by(commit.c.timestamp_ms.desc(), commit.c.version.desc())
-    .limit(1)
+    """SELECT version FROM lakeward_commit
+    WHERE table_id = :table_id AND timestamp_ms <= :moment
+    ORDER BY timestamp_ms DESC, version DESC LIMIT 1"""
 )
-_FIRST = Statement(sa.select(sa.func.min(commit.c.version)).where(*equal(commit, "table_id")))
-_COUNT = Statement(sa.select(sa.func.count()).select_from(commit))
+_FIRST = Statement("SELECT min(version) FROM lakeward_commit WHERE table_id = :table_id")
+_COUNT = Statement("SELECT count(*) FROM lakeward_commit")
 _MEMBERS = Statement(
-    sa.select(head.c.namespace, head.c.name, commit.c.table_id, commit.c.version)
-    .join(head, head.c.table_id == commit.c.table_id)
-    .where(*equal(commit, "transaction_id"))
-    .order_by(head.c.namespace, head.c.name)
+    """SELECT h.namespace, h.name, c.table_id, c.version
+    FROM lakeward_commit c JOIN lakeward_head h ON h.table_id = c.table_id
+    WHERE c.transaction_id = :transaction_id ORDER BY h.namespace, h.name"""
 )
-_TRANSACTIONS = Statement(sa.select(commit.c.transaction_id, commit.c.info))
-_INSERT = Statement(sa.insert(commit))
-_INSERT_APP = Statement(sa.insert(app_transaction))
+_TRANSACTIONS = Statement("SELECT transaction_id, info FROM lakeward_commit")
+_INSERT = insertion(commit, "")
+_INSERT_APP = insertion(app_transaction, "")
 _APPS_OF = Statement(
-    sa.select(app_transaction.c.app_id, app_transaction.c.app_version, app_transaction.c.updated_ms)
-    .where(*equal(app_transaction, "table_id", "version"))
-    .order_by(app_transaction.c.app_id)
+    """SELECT app_id, app_version, updated_ms FROM lakeward_app_transaction
+    WHERE table_id = :table_id AND version = :version ORDER BY app_id"""
 )
-_CHANGE_COLUMNS = [c.name for c in change_file.c]
 _CHANGE_FILES_OF = Statement(
-    sa.select(change_file.c.path, change_file.c.size, change_file.c.partition, change_file.c.extra)
-    .where(*equal(change_file, "table_id", "version"))
-    .order_by(change_file.c.ordinal)
+    """SELECT path, size, partition, extra FROM lakeward_change_file
+    WHERE table_id = :table_id AND version = :version ORDER BY ordinal"""
 )
 _APPS_AT = Statement(
     """SELECT a.app_id, a.app_version, a.updated_ms FROM lakeward_app_transaction a
@@ -135,7 +124,7 @@ def insert_many(
                 info_text(c.info),
             )
 
-    session.bulk(commit.name, [c.name for c in commit.c], rows())
+    session.bulk(commit.name, commit.columns, rows())
     if applications:
         session.many(_INSERT_APP, applications)
     _insert_change_files(session, table_id, changing)
@@ -266,7 +255,7 @@ def _logged(row: Any) -> LoggedCommit:
 def _insert_change_files(session: Session, table_id: int, new: Iterable[Commit]) -> None:
     rows = [row for c in new for row in _change_rows(table_id, c)]
     if rows:
-        session.bulk(change_file.name, _CHANGE_COLUMNS, rows)
+        session.bulk(change_file.name, change_file.columns, rows)
 
 
 def _change_rows(table_id: int, source: Commit) -> Iterator[tuple[Any, ...]]:

@@ -4,35 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy import bindparam
-
 from lakeward.errors import StoreCorrupt
 from lakeward.log.codec import dumps, loads
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement, equal
+from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import definition
 from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE
 
-_BY_ID = equal(definition, "table_id", "definition_id")
-_GET = Statement(sa.select(definition.c.body).where(*_BY_ID))
-_FROM = Statement(sa.select(definition.c.from_version).where(*_BY_ID))
-_AT = Statement(
-    sa.select(definition.c.definition_id, definition.c.body).where(
-        *equal(definition, "table_id"),
-        definition.c.from_version <= bindparam("version"),
-        definition.c.until_version > bindparam("version"),
-    )
+_GET = Statement(
+    """SELECT body FROM lakeward_definition
+    WHERE table_id = :table_id AND definition_id = :definition_id"""
 )
-_INSERT = Statement(sa.insert(definition))
+_FROM = Statement(
+    """SELECT from_version FROM lakeward_definition
+    WHERE table_id = :table_id AND definition_id = :definition_id"""
+)
+_AT = Statement(
+    """SELECT definition_id, body FROM lakeward_definition
+    WHERE table_id = :table_id AND from_version <= :version AND until_version > :version"""
+)
+_INSERT = insertion(definition, "")
 _END = Statement(
-    sa.update(definition)
-    .where(
-        definition.c.table_id == bindparam("table"),
-        definition.c.until_version == bindparam("live"),
-    )
-    .values(until_version=bindparam("until"))
+    """UPDATE lakeward_definition SET until_version = :until
+    WHERE table_id = :table AND until_version = :live"""
 )
 
 

@@ -12,89 +12,78 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import sqlalchemy as sa
-from sqlalchemy import bindparam
-
 from lakeward.log.codec import FILE_COLUMNS, LINE_COLUMNS, file_of, file_row, loads, partition_text
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement, equal
+from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import file, file_stat
 from lakeward.model.file import LINE_SEPARATOR, LIVE, Lines, LoggedFile, deleted_rows
 from lakeward.model.types import Field
 from lakeward.model.values import MAX_KEY, MIN_KEY, Value, order_key, width_level
 
-_COLUMNS = [c for c in file.c if c.name != "table_id"]
-_OF_TABLE = sa.select(*_COLUMNS).where(*equal(file, "table_id"))
-_AT_VERSION = (
-    *equal(file, "table_id"),
-    file.c.removed_version > bindparam("version"),
-    file.c.added_version <= bindparam("version"),
-)
-_ORDER = (file.c.added_version, file.c.ordinal)
-_STAT_COLUMNS = tuple(c.name for c in file_stat.c)
-
-_AT = Statement(
-    _OF_TABLE.where(
-        file.c.removed_version > bindparam("version"),
-        file.c.added_version.between(bindparam("after") + 1, bindparam("version")),
-    )
-)
-_ORDINAL_BITS: Final = 32
+_COLUMNS = ", ".join(name for name in file.columns if name != "table_id")
 _IN_VERSION: Final = (
     "table_id = :table_id AND removed_version > :version AND added_version <= :version"
 )
+_AT = Statement(
+    f"""SELECT {_COLUMNS} FROM lakeward_file
+    WHERE table_id = :table_id AND removed_version > :version
+      AND added_version BETWEEN :after + 1 AND :version"""  # noqa: S608  our names
+)
+_ORDINAL_BITS: Final = 32
 _SOME_AT = Statement(
     f"SELECT count(*) FROM (SELECT 1 FROM lakeward_file WHERE {_IN_VERSION} LIMIT :most) found"  # noqa: S608  text of our own
 )
-_ADDED = Statement(_OF_TABLE.where(file.c.added_version == bindparam("version")).order_by(*_ORDER))
+_ADDED = Statement(
+    f"""SELECT {_COLUMNS} FROM lakeward_file
+    WHERE table_id = :table_id AND added_version = :version ORDER BY added_version, ordinal"""  # noqa: S608  our names
+)
 _REMOVED = Statement(
-    _OF_TABLE.where(file.c.removed_version == bindparam("version")).order_by(*_ORDER)
+    f"""SELECT {_COLUMNS} FROM lakeward_file
+    WHERE table_id = :table_id AND removed_version = :version
+    ORDER BY added_version, ordinal"""  # noqa: S608  our names
 )
 _REMOVED_SINCE = Statement(
-    _OF_TABLE.where(
-        file.c.removed_version > bindparam("after"),
-        file.c.removed_version <= bindparam("version"),
-        file.c.added_version <= bindparam("after"),
-    ).order_by(*_ORDER)
+    f"""SELECT {_COLUMNS} FROM lakeward_file
+    WHERE table_id = :table_id AND removed_version > :after AND removed_version <= :version
+      AND added_version <= :after
+    ORDER BY added_version, ordinal"""  # noqa: S608  our names
 )
 _REMOVED_BETWEEN = Statement(
-    _OF_TABLE.where(
-        file.c.removed_version > bindparam("after"), file.c.removed_version <= bindparam("version")
-    ).order_by(*_ORDER)
+    f"""SELECT {_COLUMNS} FROM lakeward_file
+    WHERE table_id = :table_id AND removed_version > :after AND removed_version <= :version
+    ORDER BY added_version, ordinal"""  # noqa: S608  our names
 )
 _BY_PATH = Statement(
-    _OF_TABLE.where(file.c.path == bindparam("path"), file.c.removed_version == bindparam("live"))
+    f"""SELECT {_COLUMNS} FROM lakeward_file
+    WHERE table_id = :table_id AND path = :path AND removed_version = :live"""  # noqa: S608  our names
 )
 _AT_PATH = Statement(
-    sa.select(*_COLUMNS).where(*_AT_VERSION, *equal(file, "path")).order_by(*_ORDER)
+    f"""SELECT {_COLUMNS} FROM lakeward_file
+    WHERE {_IN_VERSION} AND path = :path
+    ORDER BY added_version, ordinal"""  # noqa: S608  our names
 )
 _STATE = Statement(
-    sa.select(
-        sa.func.count(),
-        sa.func.coalesce(sa.func.sum(file.c.size), 0),
-        sa.func.count(file.c.row_count),
-        sa.func.coalesce(sa.func.sum(file.c.row_count), 0),
-        sa.func.count(file.c.deletion_vector),
-    ).where(*_AT_VERSION)
+    f"""SELECT count(*), coalesce(sum(size), 0), count(row_count), coalesce(sum(row_count), 0),
+      count(deletion_vector)
+    FROM lakeward_file
+    WHERE {_IN_VERSION}"""  # noqa: S608  our names
 )
 _VECTORS = Statement(
-    sa.select(file.c.deletion_vector).where(*_AT_VERSION, file.c.deletion_vector.is_not(None))
+    f"""SELECT deletion_vector FROM lakeward_file
+    WHERE {_IN_VERSION} AND deletion_vector IS NOT NULL"""  # noqa: S608  our names
 )
 _HAS_PARTITION = Statement(
-    sa.select(file.c.ordinal).where(*_AT_VERSION, *equal(file, "partition")).limit(1)
+    f"""SELECT ordinal FROM lakeward_file
+    WHERE {_IN_VERSION} AND partition = :partition
+    LIMIT 1"""  # noqa: S608  our names
 )
-_COUNT = Statement(sa.select(sa.func.count()).select_from(file))
-_INSERT = Statement(sa.insert(file))
-_INSERT_STAT = Statement(sa.insert(file_stat))
+_COUNT = Statement("SELECT count(*) FROM lakeward_file")
+_INSERT = insertion(file, "")
+_INSERT_STAT = insertion(file_stat, "")
 _REMOVE = Statement(
-    sa.update(file)
-    .where(
-        file.c.table_id == bindparam("id"),
-        file.c.added_version == bindparam("added"),
-        file.c.ordinal == bindparam("nr"),
-        file.c.removed_version == bindparam("live"),
-    )
-    .values(removed_version=bindparam("version"))
+    """UPDATE lakeward_file SET removed_version = :version
+    WHERE table_id = :id AND added_version = :added AND ordinal = :nr
+      AND removed_version = :live"""
 )
 
 
@@ -116,7 +105,7 @@ def _each(table: str, alias: str, condition: str, dialect: str) -> str:
 
 
 def _probe(dialect: str) -> Statement:
-    columns = ", ".join(f"f.{c.name}" for c in _COLUMNS)
+    columns = ", ".join(f"f.{name}" for name in _COLUMNS.split(", "))
     look_up = _each("lakeward_file", "f", _IS_IN_VERSION, dialect)
     return Statement(f"SELECT {columns} FROM {_meeting(dialect)} {look_up}")  # noqa: S608  our names
 
@@ -281,12 +270,12 @@ def insert(
     stats = [row for f in new for row in stat_rows(table_id, f, indexed)]
     if len(new) >= session.bulk_from:
         session.bulk(file.name, FILE_COLUMNS, (file_row(table_id, f) for f in new))
-        session.bulk(file_stat.name, _STAT_COLUMNS, stats)
+        session.bulk(file_stat.name, file_stat.columns, stats)
         return
     session.many(
         _INSERT, [dict(zip(FILE_COLUMNS, file_row(table_id, f), strict=True)) for f in new]
     )
-    session.many(_INSERT_STAT, [dict(zip(_STAT_COLUMNS, row, strict=True)) for row in stats])
+    session.many(_INSERT_STAT, [dict(zip(file_stat.columns, row, strict=True)) for row in stats])
 
 
 def remove(session: Session, table_id: int, version: int, gone: Iterable[LoggedFile]) -> int:

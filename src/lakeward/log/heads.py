@@ -2,78 +2,65 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-from sqlalchemy import bindparam
-
 from lakeward.errors import AlreadyExists, TableNotFound
 from lakeward.log.audit import Link
 from lakeward.log.codec import head_of
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement, equal, insertion
+from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import head
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
 
-_COLUMNS = [c for c in head.c if c.name not in ("created_ms", "dropped_ms")]
-_SELECT = sa.select(*_COLUMNS).where(head.c.dropped_ms.is_(None))
-
-_ALL = Statement(_SELECT.order_by(head.c.namespace, head.c.name))
-_BY_NAME = Statement(_SELECT.where(*equal(head, "namespace", "name")))
-_BY_ID = Statement(_SELECT.where(*equal(head, "table_id")))
-_EVER_BY_ID = Statement(sa.select(*_COLUMNS).where(*equal(head, "table_id")))
-_BY_LOCATION = Statement(_SELECT.where(*equal(head, "location")))
-_AT_MOMENT = Statement(
-    sa.select(*_COLUMNS)
-    .where(sa.or_(head.c.dropped_ms.is_(None), head.c.dropped_ms > bindparam("moment")))
-    # Of several tables that had one name in turn, the one of that moment comes first.
-    .order_by(
-        head.c.namespace,
-        head.c.name,
-        sa.case((head.c.created_ms <= bindparam("moment"), 0), else_=1),
-        head.c.created_ms.desc(),
-    )
+_NAMES = [name for name in head.columns if name not in ("created_ms", "dropped_ms")]
+_COLUMNS = ", ".join(_NAMES)
+_SELECT = f"SELECT {_COLUMNS} FROM lakeward_head WHERE dropped_ms IS NULL"  # noqa: S608  our names
+_ALL = Statement(f"{_SELECT} ORDER BY namespace, name")
+_BY_NAME = Statement(f"{_SELECT} AND namespace = :namespace AND name = :name")
+_BY_ID = Statement(f"{_SELECT} AND table_id = :table_id")
+_EVER_BY_ID = Statement(
+    f"SELECT {_COLUMNS} FROM lakeward_head WHERE table_id = :table_id"  # noqa: S608  our names
 )
-_SHARE = Statement(sa.select(head.c.table_id).order_by(head.c.table_id).with_for_update(read=True))
-_LOCK = Statement(_SELECT.where(*equal(head, "table_id")).with_for_update())
-_UNPUBLISHED = Statement(_SELECT.where(head.c.version > head.c.published))
-_UNGUARDED = Statement(_SELECT.where(head.c.guarded == 0))
-_OF_FORMAT = Statement(_SELECT.where(*equal(head, "format")))
+_BY_LOCATION = Statement(f"{_SELECT} AND location = :location")
+# Of several tables that had one name in turn, the one of that moment comes first.
+_AT_MOMENT = Statement(
+    f"""SELECT {_COLUMNS} FROM lakeward_head WHERE dropped_ms IS NULL OR dropped_ms > :moment
+    ORDER BY namespace, name, CASE WHEN created_ms <= :moment THEN 0 ELSE 1 END,
+      created_ms DESC"""  # noqa: S608  our names
+)
+_SHARE = Statement("SELECT table_id FROM lakeward_head ORDER BY table_id FOR SHARE")
+_LOCK = Statement(f"{_SELECT} AND table_id = :table_id FOR UPDATE")
+_UNPUBLISHED = Statement(f"{_SELECT} AND version > published")
+_UNGUARDED = Statement(f"{_SELECT} AND guarded = 0")
+_OF_FORMAT = Statement(f"{_SELECT} AND format = :format")
 _MOVED = Statement(
-    f"""SELECT {", ".join(f"h.{c.name}" for c in _COLUMNS)} FROM lakeward_head h
+    f"""SELECT {", ".join(f"h.{name}" for name in _NAMES)} FROM lakeward_head h
     JOIN iceberg_tables i ON i.catalog_name = 'lakeward' AND i.table_name = h.name
       AND i.table_namespace = CASE WHEN h.namespace = '' THEN 'default' ELSE h.namespace END
     WHERE h.dropped_ms IS NULL AND h.format = 'iceberg' AND i.metadata_location <> h.pointer"""  # noqa: S608  column names of our own
 )
 _AT_LOCATION = Statement(
-    sa.select(head.c.namespace, head.c.name).where(*equal(head, "location")).limit(1)
+    "SELECT namespace, name FROM lakeward_head WHERE location = :location LIMIT 1"
 )
 # '0' is the character after '/', so this range is everything below a location.
 _BELOW_LOCATION = Statement(
-    sa.select(head.c.namespace, head.c.name)
-    .where(head.c.location > bindparam("below"), head.c.location < bindparam("behind"))
-    .limit(1)
+    """SELECT namespace, name FROM lakeward_head WHERE location > :below AND location < :behind
+    LIMIT 1"""
 )
 # Another process may take the name between a look at it and the insertion.
 _INSERT = insertion(
     head, "ON CONFLICT DO NOTHING RETURNING table_id", without=("table_id", "dropped_ms")
 )
-_MOVED_ON = ("version", "timestamp_ms", "definition_id", "audit_seq", "audit_hash", "pointer")
 _ADVANCE = Statement(
-    sa.update(head)
-    .where(head.c.table_id == bindparam("id"))
-    .values({name: bindparam(name) for name in _MOVED_ON})
+    """UPDATE lakeward_head
+    SET version = :version, timestamp_ms = :timestamp_ms, definition_id = :definition_id,
+      audit_seq = :audit_seq, audit_hash = :audit_hash, pointer = :pointer
+    WHERE table_id = :id"""
 )
 _SET_PUBLISHED = Statement(
-    sa.update(head)
-    .where(head.c.table_id == bindparam("id"), head.c.published < bindparam("new"))
-    .values(published=bindparam("new"))
+    "UPDATE lakeward_head SET published = :new WHERE table_id = :id AND published < :new"
 )
-_SET_GUARD = Statement(
-    sa.update(head).where(head.c.table_id == bindparam("id")).values(guarded=bindparam("new"))
-)
-_DROP = Statement(
-    sa.update(head).where(head.c.table_id == bindparam("id")).values(dropped_ms=bindparam("now"))
-)
+_SET_GUARD = Statement("UPDATE lakeward_head SET guarded = :new WHERE table_id = :id")
+_DROP = Statement("UPDATE lakeward_head SET dropped_ms = :now WHERE table_id = :id")
 
 
 def all_heads(session: Session) -> list[Head]:

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import sqlalchemy as sa
-
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement, equal, insertion
+from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import cursor, input_file
 from lakeward.model.inputs import Cursor, InputFile
 
 _FILES = Statement(
-    sa.select(
-        input_file.c.path, input_file.c.size, input_file.c.modified_ms, input_file.c.checksum
-    ).where(*equal(input_file, "consumer", "source"))
+    """SELECT path, size, modified_ms, checksum FROM lakeward_input
+    WHERE consumer = :consumer AND source = :source"""
 )
 _TAKE = insertion(input_file)
 _CURSOR = Statement(
-    sa.select(cursor.c.table_id, cursor.c.version, cursor.c.transaction_id, cursor.c.reader).where(
-        *equal(cursor, "consumer", "source")
-    )
+    """SELECT table_id, version, transaction_id, reader FROM lakeward_cursor
+    WHERE consumer = :consumer AND source = :source"""
 )
 _FIRST = insertion(cursor)
 _MOVE = Statement(

@@ -10,36 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy import bindparam
-
 from lakeward.log import transactions
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement, equal
-from lakeward.log.tables import head, lock, lock_wait, transaction
+from lakeward.log.statement import Statement
+from lakeward.log.tables import lock, lock_wait
 from lakeward.model.commit import TransactionState
 from lakeward.model.locks import Claim, Claims, LockMode
 from lakeward.model.names import TableName
 
 
-def _select(source: sa.Table) -> Statement:
+def _select(table: str) -> Statement:
     return Statement(
-        sa.select(
-            source.c.table_id,
-            head.c.namespace,
-            head.c.name,
-            source.c.mode,
-            source.c.transaction_id,
-            transaction.c.actor,
-            transaction.c.process,
-            source.c.since_ms,
-            transaction.c.opened_ms,
-            transaction.c.lease_until_ms,
-        )
-        .join(transaction, transaction.c.transaction_id == source.c.transaction_id)
-        .join(head, head.c.table_id == source.c.table_id)
-        .where(transaction.c.state == "open")
-        .order_by(source.c.since_ms, source.c.transaction_id)
+        f"""SELECT l.table_id, h.namespace, h.name, l.mode, l.transaction_id, t.actor, t.process,
+          l.since_ms, t.opened_ms, t.lease_until_ms
+        FROM {table} l JOIN lakeward_transaction t ON t.transaction_id = l.transaction_id
+        JOIN lakeward_head h ON h.table_id = l.table_id
+        WHERE t.state = 'open' ORDER BY l.since_ms, l.transaction_id"""  # noqa: S608  our names
     )
 
 
@@ -52,37 +38,33 @@ def _put(table: str) -> Statement:
     )
 
 
-def _delete_ended(source: sa.Table) -> Statement:
-    still_open = (
-        sa.select(transaction.c.transaction_id)
-        .where(transaction.c.transaction_id == source.c.transaction_id)
-        .where(transaction.c.state == "open")
+def _delete_ended(table: str) -> Statement:
+    return Statement(
+        f"""DELETE FROM {table} WHERE NOT EXISTS (
+            SELECT 1 FROM lakeward_transaction t
+            WHERE t.transaction_id = {table}.transaction_id AND t.state = 'open')"""  # noqa: S608  our names
     )
-    return Statement(sa.delete(source).where(~still_open.exists()))
 
 
-_HELD = _select(lock)
-_WAITING = _select(lock_wait)
-_ANY_OF_OTHERS = Statement(
-    sa.select(lock.c.table_id).where(lock.c.transaction_id != bindparam("id")).limit(1)
-)
+_HELD = _select(lock.name)
+_WAITING = _select(lock_wait.name)
+_ANY_OF_OTHERS = Statement("SELECT table_id FROM lakeward_lock WHERE transaction_id <> :id LIMIT 1")
 _GRANT = _put(lock.name)
 _WAIT = _put(lock_wait.name)
-_WITHDRAW = Statement(sa.delete(lock_wait).where(*equal(lock_wait, "table_id", "transaction_id")))
+_WITHDRAW = Statement(
+    """DELETE FROM lakeward_lock_wait
+    WHERE table_id = :table_id AND transaction_id = :transaction_id"""
+)
 _RELEASE = tuple(
-    Statement(sa.delete(source).where(source.c.transaction_id == bindparam("id")))
+    Statement(f"DELETE FROM {source.name} WHERE transaction_id = :id")  # noqa: S608  our names
     for source in (lock, lock_wait)
 )
-_SWEEP = (_delete_ended(lock), _delete_ended(lock_wait))
+_SWEEP = (_delete_ended(lock.name), _delete_ended(lock_wait.name))
 # A transaction whose row is locked is renewing its lease or committing: it is alive.
 _LOCK_EXPIRED = Statement(
-    sa.select(transaction.c.transaction_id)
-    .where(
-        transaction.c.transaction_id == bindparam("id"),
-        transaction.c.state == "open",
-        transaction.c.lease_until_ms < bindparam("now"),
-    )
-    .with_for_update(skip_locked=True)
+    """SELECT transaction_id FROM lakeward_transaction
+    WHERE transaction_id = :id AND state = 'open' AND lease_until_ms < :now
+    FOR UPDATE SKIP LOCKED"""
 )
 
 

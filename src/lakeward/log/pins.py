@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import sqlalchemy as sa
-from sqlalchemy import bindparam
-
 from lakeward.log.database import Database, Session
-from lakeward.log.statement import Statement, equal
+from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import pin
 from lakeward.log.transactions import LEASE_MS
 
-_INSERT = Statement(sa.insert(pin))
-_DELETE = Statement(sa.delete(pin).where(*equal(pin, "pin_id")))
-_EXTEND = Statement(
-    sa.update(pin).where(pin.c.pin_id == bindparam("id")).values(lease_until_ms=bindparam("until"))
-)
-_EXPIRE = Statement(sa.delete(pin).where(pin.c.lease_until_ms < bindparam("now")))
-_STALE = Statement(sa.select(pin.c.pin_id).where(pin.c.lease_until_ms < bindparam("now")).limit(1))
+_INSERT = insertion(pin, "")
+_DELETE = Statement("DELETE FROM lakeward_pin WHERE pin_id = :pin_id")
+_EXTEND = Statement("UPDATE lakeward_pin SET lease_until_ms = :until WHERE pin_id = :id")
+_EXPIRE = Statement("DELETE FROM lakeward_pin WHERE lease_until_ms < :now")
+_STALE = Statement("SELECT pin_id FROM lakeward_pin WHERE lease_until_ms < :now LIMIT 1")
 _HELD = Statement(
-    sa.select(sa.func.min(pin.c.version)).where(
-        pin.c.table_id == bindparam("table_id"), pin.c.lease_until_ms >= bindparam("now")
-    )
+    """SELECT min(version) FROM lakeward_pin
+    WHERE table_id = :table_id AND lease_until_ms >= :now"""
 )
 
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy import bindparam
-
 from lakeward.log.codec import dumps, loads
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement, equal, insertion
+from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import run
 
 _PUT = insertion(
@@ -18,13 +15,14 @@ _PUT = insertion(
     "ON CONFLICT (run_id) DO UPDATE SET state = excluded.state, ended_ms = excluded.ended_ms,"
     " bundle = excluded.bundle",
 )
+_COLUMNS = ", ".join(run.columns)
 _NEWEST = Statement(
-    sa.select(*run.c)
-    .where(sa.or_(bindparam("pipeline", type_=sa.Text) == "", run.c.pipeline == bindparam("own")))
-    .order_by(run.c.started_ms.desc(), run.c.run_id.desc())
-    .limit(bindparam("limit"))
+    f"""SELECT {_COLUMNS} FROM lakeward_run WHERE :pipeline = '' OR pipeline = :own
+    ORDER BY started_ms DESC, run_id DESC LIMIT :limit"""  # noqa: S608  our names
 )
-_ONE = Statement(sa.select(*run.c).where(*equal(run, "run_id")))
+_ONE = Statement(
+    f"SELECT {_COLUMNS} FROM lakeward_run WHERE run_id = :run_id"  # noqa: S608  our names
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ class Run:
 
 def put(session: Session, new: Run) -> None:
     """Insert a run, or replace one of the same id."""
-    row = {c.name: getattr(new, c.name) for c in run.c}
+    row = {name: getattr(new, name) for name in run.columns}
     session.run(_PUT, {**row, "bundle": dumps(new.bundle)})
 
 

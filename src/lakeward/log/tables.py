@@ -1,4 +1,4 @@
-"""The log's tables, as SQLAlchemy Core describes them. `migrations` creates them.
+"""The names and columns of the log's tables. `migrations` creates them.
 
 State at a version is a range: a file belongs to version `v` when `added_version <= v` and
 `removed_version > v`; a live file has `removed_version = LIVE`. Names carry a prefix because the
@@ -7,105 +7,109 @@ database may be shared with catalogs and other applications.
 
 from __future__ import annotations
 
-from typing import Any
-
-import sqlalchemy as sa
-from sqlalchemy import BigInteger, Column, Integer, MetaData, Table, Text
-
-metadata = MetaData()
+from typing import Final, NamedTuple
 
 
-def _table(name: str, columns: str) -> Table:
-    """A table from its columns: `name`, `name:text` or `name:int`; `*` is a key, `?` nullable."""
-    types: dict[str, sa.types.TypeEngine[Any]] = {
-        "": BigInteger(),
-        "text": Text(),
-        "int": Integer(),
-    }
-    made: list[Column[Any]] = []
-    for column in columns.split():
-        spelled, _, kind = column.rstrip("*?").partition(":")
-        is_key, is_nullable = column.endswith("*"), column.endswith("?")
-        made.append(Column(spelled, types[kind], primary_key=is_key, nullable=is_nullable))
-    return Table(name, metadata, *made)
+class LogTable(NamedTuple):
+    """A table of the log.
+
+    Attributes:
+        columns: The names of its columns, in the order in which they were created.
+        texts: The columns that hold text; the others hold whole numbers.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    texts: frozenset[str]
 
 
-store = _table("lakeward_store", "key:text* value:text")
+_made: list[LogTable] = []
+
+
+def _table(name: str, columns: str) -> LogTable:
+    """A table from its columns: `name` for whole numbers, `name:text` for text."""
+    pairs = [column.partition(":")[::2] for column in columns.split()]
+    texts = frozenset(column for column, kind in pairs if kind)
+    made = LogTable(name, tuple(column for column, _ in pairs), texts)
+    _made.append(made)
+    return made
+
+
+store = _table("lakeward_store", "key:text value:text")
 head = _table(
     "lakeward_head",
-    "table_id* uuid:text namespace:text name:text format:text location:text guarded:int"
+    "table_id uuid:text namespace:text name:text format:text location:text guarded"
     " drift:text version timestamp_ms definition_id published audit_seq audit_hash:text"
-    " created_ms dropped_ms? pointer:text?",
+    " created_ms dropped_ms pointer:text",
 )
 definition = _table(
     "lakeward_definition",
-    "table_id* definition_id* from_version until_version body:text",
+    "table_id definition_id from_version until_version body:text",
 )
 transaction = _table(
     "lakeward_transaction",
-    "transaction_id:text* state:text actor:text isolation:text message:text? process:text"
-    " opened_ms lease_until_ms ended_ms?",
+    "transaction_id:text state:text actor:text isolation:text message:text process:text"
+    " opened_ms lease_until_ms ended_ms",
 )
 commit = _table(
     "lakeward_commit",
-    "table_id* version* transaction_id:text timestamp_ms operation:text actor:text"
-    " definition_id? info:text",
+    "table_id version transaction_id:text timestamp_ms operation:text actor:text"
+    " definition_id info:text",
 )
 file = _table(
     "lakeward_file",
-    "table_id added_version ordinal removed_version path:text size row_count? modified_ms"
-    " partition:text? stats:text? deletion_vector:text? extra:text?",
+    "table_id added_version ordinal removed_version path:text size row_count modified_ms"
+    " partition:text stats:text deletion_vector:text extra:text",
 )
 file_stat = _table(
     "lakeward_file_stat",
-    "table_id* field_id* level:int* min_key* added_version* ordinal* max_key nulls?",
+    "table_id field_id level min_key added_version ordinal max_key nulls",
 )
 change_file = _table(
     "lakeward_change_file",
-    "table_id* version* ordinal* path:text size partition:text? extra:text?",
+    "table_id version ordinal path:text size partition:text extra:text",
 )
 branch = _table(
     "lakeward_branch",
-    "table_id* directory:text* owner:text name:text? base_version actor:text created_ms",
+    "table_id directory:text owner:text name:text base_version actor:text created_ms",
 )
-clone = _table("lakeward_clone", "table_id* source_id* source_version*")
+clone = _table("lakeward_clone", "table_id source_id source_version")
 app_transaction = _table(
     "lakeward_app_transaction",
-    "table_id* app_id:text* version* app_version updated_ms?",
+    "table_id app_id:text version app_version updated_ms",
 )
-pin = _table("lakeward_pin", "pin_id:text* table_id* version actor:text lease_until_ms")
+pin = _table("lakeward_pin", "pin_id:text table_id version actor:text lease_until_ms")
 audit = _table(
     "lakeward_audit",
-    "table_id* seq* at_ms actor:text action:text transaction_id:text? version? detail:text"
-    " hash:text",
+    "table_id seq at_ms actor:text action:text transaction_id:text version detail:text hash:text",
 )
-lock = _table("lakeward_lock", "table_id* transaction_id:text* mode:text since_ms")
-lock_wait = _table("lakeward_lock_wait", "table_id* transaction_id:text* mode:text since_ms")
+lock = _table("lakeward_lock", "table_id transaction_id:text mode:text since_ms")
+lock_wait = _table("lakeward_lock_wait", "table_id transaction_id:text mode:text since_ms")
 input_file = _table(
     "lakeward_input",
-    "consumer:text* source:text* path:text* size modified_ms checksum:text transaction_id:text",
+    "consumer:text source:text path:text size modified_ms checksum:text transaction_id:text",
 )
 cursor = _table(
     "lakeward_cursor",
-    "consumer:text* source:text* table_id version transaction_id:text reader:text?",
+    "consumer:text source:text table_id version transaction_id:text reader:text",
 )
 run = _table(
     "lakeward_run",
-    "run_id:text* pipeline:text state:text started_ms ended_ms bundle:text",
+    "run_id:text pipeline:text state:text started_ms ended_ms bundle:text",
 )
 writer = _table(
     "lakeward_writer",
-    "table_id* writer_id:text* instance:text generation actor:text opened_ms epoch?"
-    " transaction_id:text? progress:text?",
+    "table_id writer_id:text instance:text generation actor:text opened_ms epoch"
+    " transaction_id:text progress:text",
 )
 iceberg_table = _table(
     "iceberg_tables",
-    "catalog_name:text* table_namespace:text* table_name:text* metadata_location:text?"
-    " previous_metadata_location:text? iceberg_type:text?",
+    "catalog_name:text table_namespace:text table_name:text metadata_location:text"
+    " previous_metadata_location:text iceberg_type:text",
 )
 iceberg_namespace = _table(
     "iceberg_namespace_properties",
-    "catalog_name:text* namespace:text* property_key:text* property_value:text",
+    "catalog_name:text namespace:text property_key:text property_value:text",
 )
 
-ALL: tuple[sa.Table, ...] = tuple(metadata.sorted_tables)
+ALL: Final = tuple(sorted(_made, key=lambda table: table.name))

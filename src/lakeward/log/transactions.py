@@ -12,11 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-import sqlalchemy as sa
-from sqlalchemy import bindparam
-
 from lakeward.log.database import Database, Session
-from lakeward.log.statement import Statement, equal, insertion
+from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import transaction
 from lakeward.model.commit import TransactionState
 
@@ -24,53 +21,42 @@ LEASE_MS: Final = 60_000
 
 _INSERT = insertion(transaction)
 _END = Statement(
-    sa.update(transaction)
-    .where(
-        transaction.c.transaction_id == bindparam("id"),
-        transaction.c.state == bindparam("expected"),
-    )
-    .values(state=bindparam("state"), ended_ms=bindparam("ended_ms"))
+    """UPDATE lakeward_transaction SET state = :state, ended_ms = :ended_ms
+    WHERE transaction_id = :id AND state = :expected"""
 )
 _RATIFY = Statement(
-    sa.update(transaction)
-    .where(transaction.c.transaction_id == bindparam("id"))
-    .values(state=bindparam("state"), ended_ms=bindparam("ended_ms"))
+    """UPDATE lakeward_transaction SET state = :state, ended_ms = :ended_ms
+    WHERE transaction_id = :id"""
 )
-_COLUMNS = list(transaction.c)
-_GET = Statement(sa.select(*_COLUMNS).where(*equal(transaction, "transaction_id")))
+_COLUMNS = ", ".join(transaction.columns)
+_GET = Statement(
+    f"SELECT {_COLUMNS} FROM lakeward_transaction WHERE transaction_id = :transaction_id"  # noqa: S608  our names
+)
 _LOCK = Statement(
-    sa.select(transaction.c.state).where(*equal(transaction, "transaction_id")).with_for_update()
+    "SELECT state FROM lakeward_transaction WHERE transaction_id = :transaction_id FOR UPDATE"
 )
-_NEWEST_FIRST = (transaction.c.opened_ms.desc(), transaction.c.transaction_id.desc())
-_LIST = Statement(sa.select(*_COLUMNS).order_by(*_NEWEST_FIRST).limit(bindparam("limit")))
+_LIST = Statement(
+    f"""SELECT {_COLUMNS} FROM lakeward_transaction ORDER BY opened_ms DESC, transaction_id DESC
+    LIMIT :limit"""  # noqa: S608  our names
+)
 _LIST_STATE = Statement(
-    sa.select(*_COLUMNS)
-    .where(*equal(transaction, "state"))
-    .order_by(*_NEWEST_FIRST)
-    .limit(bindparam("limit"))
+    f"""SELECT {_COLUMNS} FROM lakeward_transaction WHERE state = :state
+    ORDER BY opened_ms DESC, transaction_id DESC LIMIT :limit"""  # noqa: S608  our names
 )
 _OPEN = Statement(
-    sa.select(*_COLUMNS)
-    .where(transaction.c.state == "open")
-    .order_by(transaction.c.opened_ms.desc())
+    f"SELECT {_COLUMNS} FROM lakeward_transaction WHERE state = 'open' ORDER BY opened_ms DESC"  # noqa: S608  our names
 )
 _REOPEN = Statement(
-    sa.update(transaction)
-    .where(
-        transaction.c.transaction_id == bindparam("id"),
-        sa.or_(transaction.c.state == "rolled_back", transaction.c.state == "expired"),
-    )
-    .values(state="open", ended_ms=sa.null(), lease_until_ms=bindparam("until"))
+    """UPDATE lakeward_transaction SET state = 'open', lease_until_ms = :until, ended_ms = NULL
+    WHERE transaction_id = :id AND (state = 'rolled_back' OR state = 'expired')"""
 )
 _EXTEND = Statement(
-    sa.update(transaction)
-    .where(transaction.c.transaction_id == bindparam("id"), transaction.c.state == "open")
-    .values(lease_until_ms=bindparam("until"))
+    """UPDATE lakeward_transaction SET lease_until_ms = :until
+    WHERE transaction_id = :id AND state = 'open'"""
 )
 _EXPIRE = Statement(
-    sa.update(transaction)
-    .where(transaction.c.state == "open", transaction.c.lease_until_ms < bindparam("now"))
-    .values(state="expired", ended_ms=bindparam("now"))
+    """UPDATE lakeward_transaction SET state = 'expired', ended_ms = :now
+    WHERE state = 'open' AND lease_until_ms < :now"""
 )
 
 
@@ -118,7 +104,7 @@ def register(
 
 def register_ratified(session: Session, ids: Iterable[str], actor: str, now: int) -> None:
     """Register transactions that were ratified, when a store is rebuilt."""
-    columns = [c.name for c in transaction.c]
+    columns = transaction.columns
     rows = ((i, "ratified", actor, "snapshot", None, "", now, now, now) for i in ids)
     session.bulk(transaction.name, columns, rows)
 

@@ -10,13 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy import bindparam
-
 from lakeward.log.codec import dumps, loads
 from lakeward.log.database import Session
-from lakeward.log.statement import Statement, equal
-from lakeward.log.tables import app_transaction, writer
+from lakeward.log.statement import Statement
 
 _TAKE = Statement(
     """INSERT INTO lakeward_writer
@@ -28,7 +24,8 @@ _TAKE = Statement(
 )
 _COLUMNS = ("generation", "instance", "actor", "epoch", "transaction_id", "progress")
 _GET = Statement(
-    sa.select(*(writer.c[n] for n in _COLUMNS)).where(*equal(writer, "table_id", "writer_id"))
+    f"""SELECT {", ".join(_COLUMNS)} FROM lakeward_writer
+    WHERE table_id = :table_id AND writer_id = :writer_id"""  # noqa: S608  our names
 )
 _ADVANCE = Statement(
     """UPDATE lakeward_writer
@@ -40,21 +37,14 @@ _ALIGN = Statement(
     """UPDATE lakeward_writer SET epoch = :epoch, progress = :progress
     WHERE table_id = :table_id AND writer_id = :writer_id"""
 )
-_OWN = (
-    app_transaction.c.table_id == bindparam("table_id"),
-    app_transaction.c.app_id == bindparam("writer_id"),
-)
 _LAST = Statement(
-    sa.select(app_transaction.c.app_version)
-    .where(*_OWN)
-    .order_by(app_transaction.c.version.desc())
-    .limit(1)
+    """SELECT app_version FROM lakeward_app_transaction
+    WHERE table_id = :table_id AND app_id = :writer_id ORDER BY version DESC LIMIT 1"""
 )
 _VERSION = Statement(
-    sa.select(app_transaction.c.version)
-    .where(*_OWN, app_transaction.c.app_version == bindparam("epoch"))
-    .order_by(app_transaction.c.version)
-    .limit(1)
+    """SELECT version FROM lakeward_app_transaction
+    WHERE table_id = :table_id AND app_id = :writer_id AND app_version = :epoch
+    ORDER BY version LIMIT 1"""
 )
 
 

@@ -41,7 +41,7 @@ def test_a_store_of_the_first_version_opens_keeps_its_rows_and_works(
         assert lake.create("u", {"id": "int64"}).version == 0
         with context_of(lake).database.read() as session:
             for table in tables.ALL:
-                names = ", ".join(c.name for c in table.c)
+                names = ", ".join(table.columns)
                 session.rows(Statement(f"SELECT {names} FROM {table.name}"))
 
 

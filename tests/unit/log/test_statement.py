@@ -1,37 +1,43 @@
-"""Statements: one construct, compiled for both databases in one process."""
+"""Statements: one text, translated for both databases in one process."""
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-from sqlalchemy import bindparam
+import pytest
 
-from lakeward.log.statement import Statement
-from lakeward.log.tables import head
-
-
-def _limited() -> Statement:
-    """A construct with constants, which each dialect numbers in its own way."""
-    return Statement(sa.select(head.c.name).where(head.c.version == bindparam("version")).limit(7))
+from lakeward.log.statement import Statement, insertion
+from lakeward.log.tables import ALL
 
 
-def test_both_databases_get_their_own_constants() -> None:
-    statement = _limited()
-    first = [statement.bind(d, {"version": 3})[1] for d in ("sqlite", "postgresql")]
-    again = [statement.bind(d, {"version": 3})[1] for d in ("sqlite", "postgresql")]
+@pytest.mark.parametrize("lock", ["FOR UPDATE", "FOR SHARE", "FOR UPDATE SKIP LOCKED"])
+def test_only_postgresql_locks_rows(lock: str) -> None:
+    statement = Statement(f"SELECT name FROM lakeward_head WHERE version = :version {lock}")
 
-    assert first == again
-    for values in again:
-        assert 3 in values
-        assert 7 in values
+    assert statement.bind("sqlite", {"version": 3}) == (
+        "SELECT name FROM lakeward_head WHERE version = ?",
+        (3,),
+    )
+    assert statement.bind("postgresql", {"version": 3}) == (
+        f"SELECT name FROM lakeward_head WHERE version = %s {lock}",
+        (3,),
+    )
 
 
-def test_the_order_of_compilation_does_not_matter() -> None:
-    forward, backward = _limited(), _limited()
+def test_the_order_of_translation_does_not_matter() -> None:
+    text = "SELECT name FROM lakeward_head WHERE version = :version LIMIT 7"
+    forward, backward = Statement(text), Statement(text)
     forward.bind("sqlite", {"version": 1})
     backward.bind("postgresql", {"version": 1})
 
     for dialect in ("postgresql", "sqlite"):
         assert forward.bind(dialect, {"version": 2}) == backward.bind(dialect, {"version": 2})
+
+
+def test_an_insertion_has_every_column() -> None:
+    for table in ALL:
+        row = {name: n for n, name in enumerate(table.columns)}
+        sql, values = insertion(table).bind("sqlite", row)
+        assert values == tuple(range(len(table.columns)))
+        assert all(f'"{name}"' in sql for name in table.columns)
 
 
 def test_text_takes_each_parameter_as_often_as_it_is_named() -> None:
