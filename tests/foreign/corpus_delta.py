@@ -69,7 +69,7 @@ def _mapped(mode: str) -> Recipe:
     def make(place: Path, pick: random.Random) -> Subject:
         writer = _writer(place, pick, configuration={"delta.columnMapping.mode": mode})
         _change(writer)
-        return writer.subject(f"column mapping by {mode}", writable=False)
+        return writer.subject(f"column mapping by {mode}")
 
     return make
 
@@ -80,7 +80,7 @@ def _mapped_partitions(place: Path, pick: random.Random) -> Subject:
     writer = _writer(
         place, pick, columns, configuration=configuration, partition_by=["part", "name"]
     )
-    return writer.subject("column mapping and partitions", writable=False)
+    return writer.subject("column mapping and partitions")
 
 
 def _partitioned(kind: str) -> Recipe:

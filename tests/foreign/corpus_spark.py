@@ -190,15 +190,18 @@ def _tracked(spark: SparkSession, place: Path, pick: random.Random) -> Subject:
     return writer.subject("row tracking and liquid clustering", writable=False)
 
 
-def _mapped(spark: SparkSession, place: Path, pick: random.Random) -> Subject:
-    writer = SparkWriter(spark, place, COLUMNS, pick=pick)
-    writer.create(delta__columnMapping__mode="name", delta__enableDeletionVectors="true")
-    writer.fill()
-    writer.rename({"single": "number", "number": "single"})
-    writer.again("text")
-    writer.delete([0, 5, 14])
-    writer.insert(writer.new_rows(100, 3))
-    return writer.subject("columns renamed, swapped and added again", writable=False)
+def _mapped(mode: str) -> Callable[[SparkSession, Path, random.Random], Subject]:
+    def make(spark: SparkSession, place: Path, pick: random.Random) -> Subject:
+        writer = SparkWriter(spark, place, COLUMNS, pick=pick)
+        writer.create(delta__columnMapping__mode=mode, delta__enableDeletionVectors="true")
+        writer.fill()
+        writer.rename({"single": "number", "number": "single"})
+        writer.again("text")
+        writer.delete([0, 5, 14])
+        writer.insert(writer.new_rows(100, 3))
+        return writer.subject(f"columns mapped by {mode}, renamed, swapped and added again")
+
+    return make
 
 
 def _widened(spark: SparkSession, place: Path, pick: random.Random) -> Subject:
@@ -210,7 +213,7 @@ def _widened(spark: SparkSession, place: Path, pick: random.Random) -> Subject:
         writer.columns[name] = kind
     writer.delete([0, 5, 14])
     writer.insert(writer.new_rows(100, 3))
-    return writer.subject("type widening", writable=False)
+    return writer.subject("type widening")
 
 
 def _typed(spark: SparkSession, place: Path, pick: random.Random) -> Subject:
@@ -329,7 +332,8 @@ def _change(writer: SparkWriter) -> None:
 RECIPES: dict[str, Callable[[SparkSession, Path, random.Random], Subject]] = {
     "vectors": _vectors,
     "tracked": _tracked,
-    "mapped": _mapped,
+    "mapped-by-name": _mapped("name"),
+    "mapped-by-id": _mapped("id"),
     "widened": _widened,
     "typed": _typed,
     "partitioned-by-double": _partitioned("double"),

@@ -11,12 +11,15 @@ from deltalake import DeltaTable, QueryBuilder
 from pyiceberg.table import StaticTable
 
 import lakeward as lw
+from lakeward.errors import SchemaMismatch
 from tests.foreign.conditions import Conditions
 from tests.foreign.language import Failure, Row, Term
 from tests.foreign.subject import Subject, flat, same_rows
+from tests.foreign.values import to_arrow
 
 _NUMBERS = itertools.count(1)
 _UPDATES = 0.3
+_APPENDED = 3
 
 
 @dataclass(slots=True)
@@ -26,13 +29,15 @@ class Figures:
     tables: int = 0
     reads: int = 0
     changes: int = 0
+    appends: int = 0
     commits: int = 0
     matched: int = 0
 
     def __str__(self) -> str:
         return (
             f"{self.tables} tables, {self.reads} conditions read ({self.matched} rows matched), "
-            f"{self.changes} deletes and updates rolled back, {self.commits} committed"
+            f"{self.changes} deletes and updates rolled back, "
+            f"{self.appends} appends and {self.commits} changes committed"
         )
 
 
@@ -88,6 +93,7 @@ class Examination:
                 if pick.random() < _UPDATES:
                     self._change(table, subject, _update(condition, matching, subject.rows), told)
         if subject.writable:
+            self._append(table, subject, what)
             for _ in range(self._commits):
                 self._commit(table, subject, source, what)
 
@@ -117,6 +123,22 @@ class Examination:
             tx.rollback()
         same_rows(found, change.rows, list(subject.columns), what)
 
+    def _append(self, table: lw.Table, subject: Subject, what: str) -> None:
+        """Append some of the rows again under other ids, and let others read the table."""
+        some = self._pick.sample(subject.rows, min(_APPENDED, len(subject.rows)))
+        new = [{**row, "id": 2_000_000 + row["id"]} for row in some]
+        try:
+            with self._lake.transaction() as tx:
+                tx.append(table.name, to_arrow(new, subject.columns))
+        except SchemaMismatch as error:
+            # The lake refuses values that readers of directories would take for others.
+            if "partitions" not in str(error):
+                raise
+            return
+        self._figures.appends += 1
+        subject.rows = [*subject.rows, *new]
+        self._compare(table, subject, f"appended: {what}")
+
     def _commit(self, table: lw.Table, subject: Subject, source: Conditions, what: str) -> None:
         """Change some rows for good, but not all of them, and let others read the table."""
         for _ in range(50):
@@ -133,11 +155,16 @@ class Examination:
             change.apply(tx, table.name)
         self._figures.commits += 1
         subject.rows = change.rows
+        self._compare(table, subject, told)
+
+    @staticmethod
+    def _compare(table: lw.Table, subject: Subject, what: str) -> None:
+        """Compare the rows that we read, and that others read, with the rows that there are."""
         columns = list(subject.columns)
-        same_rows(table.to_arrow(), subject.rows, columns, told)
+        same_rows(table.to_arrow(), subject.rows, columns, what)
         others = flat(subject.columns) if subject.format == "iceberg" else columns
         found = (subject.reader or theirs)(table)
-        same_rows(found, subject.rows, others, f"read by others: {told}")
+        same_rows(found, subject.rows, others, f"read by others: {what}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakeward as lw
-from lakeward.errors import UnsupportedFeature
-from tests.behaviour.lakes import unchanged
 from tests.support.delta_log import Log, add, metadata_action
 
 _NAN: Final = float("nan")
@@ -42,13 +40,16 @@ _OLD: Final[list[dict[str, Any]]] = [
 _NEW: Final[list[dict[str, Any]]] = [
     {"id": 3 * 10**9, "b": 10**5, "f": 1.1, "m": Decimal("99.1234"), "d": 1.5, "e": Decimal("7.5")},
 ]
+_OWN: Final[list[dict[str, Any]]] = [
+    {"id": 4 * 10**9, "b": 7, "f": 2.5, "m": Decimal("-0.0001"), "d": 0.5, "e": Decimal("0.25")},
+]
 _CONDITIONS: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
     "id = 1": lambda r: r["id"] == 1,
     "id > 2": lambda r: r["id"] > 2,
     "id < 3000000000": lambda r: r["id"] < 3 * 10**9,
     "b > 1": lambda r: r["b"] > 1,
     "b IN (1, 100000)": lambda r: r["b"] in (1, 10**5),
-    "f > 1.2": lambda r: r["id"] < 3,
+    "f > 1.2": lambda r: not r["f"] <= 1.2,
     "isnan(f)": lambda r: r["id"] == 2,
     "f = 1.1": lambda r: r["f"] == 1.1,
     "m = 1.25": lambda r: r["m"] == Decimal("1.25"),
@@ -72,17 +73,27 @@ def test_a_widened_table_is_read_and_filtered(tmp_path: Path, feature: str) -> N
         assert table.schema.to_arrow().types == [kind for _, kind in _AFTER.values()]
         rows = [*_OLD, *_NEW]
         assert repr([list(r.values()) for r in table.to_arrow().to_pylist()]) == repr(_as_widened())
-        wrong = {}
-        for condition, holds in _CONDITIONS.items():
-            found = table.to_arrow(columns=["id"], where=condition)["id"].to_pylist()
-            meant = [r["id"] for r in rows if holds(r)]
-            if sorted(found) != meant:
-                wrong[condition] = (found, meant)
-        assert not wrong
+        assert not _wrong(table, rows)
 
-        refused = pytest.raises(UnsupportedFeature, match="typeWidening")
-        with unchanged(lake), refused, lake.transaction() as tx:
-            tx.delete("t", where="id = 1")
+        with lake.transaction() as tx:
+            tx.append("t", pa.Table.from_pylist(_OWN, table.schema.to_arrow()))
+            tx.update("t", set={"id": "id + 5000000000", "e": "e + 0.25"}, where="id = 1")
+        moved = {**_OLD[0], "id": 5 * 10**9 + 1, "e": Decimal("6.25")}
+        assert not _wrong(table, [_OLD[1], *_NEW, *_OWN, moved])
+        with lake.transaction() as tx:
+            tx.delete("t", where="m < 0 OR id = 4000000000")
+        assert not _wrong(table, [*_NEW, moved])
+
+
+def _wrong(table: lw.Table, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The conditions that find other rows than they should."""
+    wrong = {}
+    for condition, holds in _CONDITIONS.items():
+        found = table.to_arrow(columns=["id"], where=condition)["id"].to_pylist()
+        meant = sorted(r["id"] for r in rows if holds(r))
+        if sorted(found) != meant:
+            wrong[condition] = (found, meant)
+    return wrong
 
 
 def _widened(place: Path, feature: str) -> Path:

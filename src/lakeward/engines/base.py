@@ -13,7 +13,6 @@ class Capability(Enum):
     """Something that an engine may be able to do; the value says it in words."""
 
     READ_FILES = "read the rows of data files"
-    READ_MAPPED_IDS = "read columns that are mapped by ids"
     READ_NEWEST = "read the newest version with every operation (isolation='read_committed')"
     WRITE_ROWS = "write rows as data files"
     WRITE_FOREIGN_FEATURES = "write tables with features that the lake itself does not implement"
@@ -52,7 +51,7 @@ DATAFUSION: Final = Engine(
     "DataFusion",
     "table.to_arrow(), outside the transaction",
     frozenset(
-        {Capability.READ_FILES, Capability.READ_MAPPED_IDS, Capability.WRITE_CHANGE_ROWS},
+        {Capability.READ_FILES, Capability.WRITE_CHANGE_ROWS},
     ),
 )
 SPARK: Final = Engine(
@@ -61,7 +60,6 @@ SPARK: Final = Engine(
     frozenset(
         {
             Capability.READ_FILES,
-            Capability.READ_MAPPED_IDS,
             Capability.WRITE_ROWS,
             Capability.WRITE_FOREIGN_FEATURES,
             Capability.CHECK_CONSTRAINTS,

@@ -124,9 +124,13 @@ class Format(Protocol):
 
     # Read
 
-    def needs_engine(self, definition: Definition) -> bool:
-        """Return whether only delta-rs reads the files: columns are mapped by ids."""
-        return False
+    def finds_by_id(self, definition: Definition) -> bool:
+        """Return whether columns are found in data files by field ids, and not by names."""
+        return self.columns_by_id
+
+    def stored(self, definition: Definition) -> Definition:
+        """Return the physical definition: with the names and ids that columns have in files."""
+        return definition
 
     def in_files(
         self, definition: Definition, columns: Sequence[str], where: Expression | None

@@ -35,6 +35,8 @@ READ_ONLY: Final[dict[str, pa.DataType]] = {
     "ns_timestamp_ntz": pa.timestamp("ns"),
 }
 """Types that only other engines create; neutral values are integers: microseconds, nanoseconds."""
+FILE_ID: Final = "lakeward.fileId"
+"""Metadata of a field as files have it: its id there if that is not its own, None for no id."""
 _PRIMITIVE_OF: Final[dict[pa.DataType, str]] = {v: k for k, v in PRIMITIVES.items()}
 _MAX_NESTING: Final = 64
 
@@ -159,10 +161,17 @@ def _stored_field(source: pa.Field) -> pa.Field:
 
 def arrow_field(source: Field) -> pa.Field:
     """The Arrow field, with the field id in the metadata that Parquet uses."""
-    metadata = {b"PARQUET:field_id": str(source.id).encode()}
+    number = file_id(source)
+    metadata = {} if number is None else {b"PARQUET:field_id": str(number).encode()}
     if source.comment:
         metadata[b"comment"] = source.comment.encode()
     return pa.field(source.name, arrow_type(source.type), source.nullable, metadata)
+
+
+def file_id(source: Field) -> int | None:
+    """The id that a field has in Parquet files; None where it has none there."""
+    found: int | None = source.metadata.get(FILE_ID, source.id)
+    return found
 
 
 class Ids:

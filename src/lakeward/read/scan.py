@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from lakeward.engines import datafusion
 from lakeward.engines.arrow import scan as arrow_scan
-from lakeward.engines.arrow.by_id import Hints
+from lakeward.engines.arrow.by_id import Hints, OwnNames
 from lakeward.engines.arrow.deletes import Equality
-from lakeward.engines.arrow.scan import relabelled
+from lakeward.engines.arrow.relabel import relabelled
 from lakeward.engines.arrow.source import Deleted
 from lakeward.errors import InvalidInput
 from lakeward.formats.registry import format_of
@@ -34,7 +34,7 @@ def read_files(
     numbered: bool = False,
     among: Sequence[int] | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows of Delta files whose columns are not mapped by ids, and of any Iceberg files.
+    """The rows of files.
 
     Deleted rows are left out. Columns come in the order given, all when None. With `numbered`, a
     row's position in its file, which counts deleted rows too, is a last column, `POSITION`. With
@@ -53,7 +53,7 @@ def read_files(
         columns=own_names,
         where=condition,
         deleted=_deleted(storage, head) if has_vectors else None,
-        hints=_hints(storage, head, definition),
+        hints=_hints(storage, head, stored),
         equality=_equality(storage, head),
         numbered=numbered,
         among=among,
@@ -113,7 +113,10 @@ def _place(storage: Storage, head: Head) -> tuple[pa.fs.FileSystem, str]:
 
 def _hints(storage: Storage, head: Head, definition: Definition) -> Hints | None:
     """Hints for tables whose columns are found by field ids."""
-    return DocumentHints(storage, head, definition) if format_of(head).columns_by_id else None
+    form = format_of(head)
+    if form.columns_by_id:
+        return DocumentHints(storage, head, definition)
+    return OwnNames(definition.schema) if form.finds_by_id(definition) else None
 
 
 def _equality(storage: Storage, head: Head) -> Equality | None:

@@ -23,7 +23,7 @@ from lakeward.model.file import LoggedFile
 from lakeward.model.schema import Schema
 from lakeward.read.describe import ColumnInfo, Page, PageColumn, TableDetails, TableInfo, page_of
 from lakeward.read.plan import plan, to_prune_by
-from lakeward.read.scan import check_columns, read_files, read_published
+from lakeward.read.scan import check_columns, read_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +99,6 @@ class TableSnapshot:
         check_columns(columns, self.definition, self.name)
         expression = self._parsed(where)
         found = self.plan(expression)
-        if format_of(self.head).needs_engine(self.definition):
-            location = self.context.storage.uri(self.head.location)
-            return read_published(
-                self.context.storage,
-                location,
-                self.version,
-                self.definition,
-                columns=columns,
-                where=expression,
-            )
         return read_files(
             self.context.storage,
             self.head,

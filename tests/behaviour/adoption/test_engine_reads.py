@@ -13,6 +13,7 @@ from lakeward.errors import UnsupportedFeature
 from tests.behaviour.adoption.vectors import delete_rows
 from tests.behaviour.lakes import append, column, ids, unchanged
 from tests.interop.readers import DeltaRs
+from tests.support.delta_log import Log
 
 
 @pytest.fixture
@@ -82,13 +83,11 @@ def test_mapped_columns_are_read_under_their_names(lake: lw.Lake, tmp_path: Path
 def test_what_the_embedded_engine_cannot_write_is_refused_before_a_byte(
     lake: lw.Lake, tmp_path: Path
 ) -> None:
-    where = tmp_path / "mapped"
-    write_deltalake(
-        where, pa.table({"id": [1]}), configuration={"delta.columnMapping.mode": "name"}
-    )
-    lake.adopt("taken", where)
+    features = ["domainMetadata", "rowTracking"]
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": features}
+    lake.adopt("taken", Log(tmp_path / "tracked").start(protocol=protocol).root)
 
     with unchanged(lake), pytest.raises(UnsupportedFeature) as caught:
-        append(lake, "taken", [{"id": 2}])
-    assert "columnMapping" in caught.value.features
+        append(lake, "taken", [{"id": 2, "name": "b"}])
+    assert "rowTracking" in caught.value.features
     assert caught.value.hint

@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -18,7 +18,16 @@ import pyarrow.compute as pc
 
 from lakeward.errors import CorruptTable
 from lakeward.model.schema import Schema
-from lakeward.model.types import Field, ListOf, MapOf, Struct, Type, arrow_field, arrow_type
+from lakeward.model.types import (
+    Field,
+    ListOf,
+    MapOf,
+    Struct,
+    Type,
+    arrow_field,
+    arrow_type,
+    file_id,
+)
 from lakeward.model.values import from_neutral
 
 FIELD_ID: Final = b"PARQUET:field_id"
@@ -38,6 +47,20 @@ class Hints(Protocol):
     @property
     def defaults(self) -> Mapping[int, Any]:
         """By field id, the value of a column in files that lack it, in the neutral spelling."""
+
+
+class OwnNames:
+    """Hints of a schema alone: in files without ids a column goes by the schema's name."""
+
+    defaults: Final[Mapping[int, Any]] = {}
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+
+    @cached_property
+    def names(self) -> Names | None:
+        """The ids in the schema, by names."""
+        return dict(_paths([arrow_field(f) for f in self._schema], ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +83,7 @@ class FileShape:
     def __init__(self, physical: pa.Schema, schema: Schema, hints: Hints) -> None:
         self.physical = physical
         self._hints = hints
-        self._given = {
+        self._given: dict[int | None, pa.Field] = {
             number: found
             for found in self._identified(schema)
             if (number := field_id(found)) is not None
@@ -79,7 +102,7 @@ class FileShape:
         return next((path for path, i in _paths(self._given.values(), ()) if i == number), None)
 
     def _column(self, wanted: Field) -> FileColumn:
-        given = self._given.get(wanted.id)
+        given = self._given.get(file_id(wanted))
         if given is None:
             default = self._hints.defaults.get(wanted.id)
             # Arrow gives null for a column that a file has not.
@@ -139,8 +162,8 @@ def converted(
             found = {field_id(f): (values.field(i), f) for i, f in enumerate(given)}
             children = [
                 _filled(values, wanted=p, value=defaults.get(p.id))
-                if p.id not in found
-                else make(*found[p.id], p)
+                if file_id(p) not in found
+                else make(*found[file_id(p)], p)
                 for p in parts
             ]
             fields = [arrow_field(p) for p in parts]
@@ -262,7 +285,7 @@ def _is_alike(given: pa.DataType, wanted: Type) -> bool:
 
 
 def _is_same(given: pa.Field, wanted: Field) -> bool:
-    same = given.name == wanted.name and field_id(given) == wanted.id
+    same = given.name == wanted.name and field_id(given) == file_id(wanted)
     return same and _is_alike(given.type, wanted.type)
 
 

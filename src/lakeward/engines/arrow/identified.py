@@ -127,7 +127,8 @@ class _Shapes:
     def opened(self, file: LoggedFile, fragment: ds.ParquetFileFragment) -> _File:
         """A file with its shape."""
         shape = self._of(fragment.physical_schema)
-        columns = [shape.column(f) for f in self._wanted.fields]
+        outside = self._partition(file)
+        columns = [shape.column(f) for f in self._wanted.fields if f.id not in outside]
         lacking = {c.field.id for c in columns if c.source is None}
         equality: Deletes = ()
         if file.file.deletion_vector is not None and self._wanted.equality is not None:
@@ -135,7 +136,17 @@ class _Shapes:
             lacking |= {i for _, ids in equality for i in ids if shape.find(i) is None}
         constants = _constants(file, self._wanted.definition, lacking)
         is_plain = not constants and not equality and all(c.is_plain for c in columns)
+        if not is_plain:
+            constants |= outside
         return _File(file, fragment, shape, constants, equality, is_plain)
+
+    def _partition(self, file: LoggedFile) -> dict[int, Value]:
+        """Values of columns by which a table is partitioned, and which its files do not hold."""
+        definition = self._wanted.definition
+        if definition.whole_files or not file.partition:
+            return {}
+        known = definition.schema.current_values(file.partition)
+        return {own_id: value for own_id, value in known.items() if own_id > 0}
 
     def _of(self, physical: pa.Schema) -> FileShape:
         for shape in reversed(self._known):
@@ -234,7 +245,7 @@ def _constants(
     out: dict[int, Value] = {}
     for own_id, value in file.partition.items():
         derived = definition.derived.get(own_id)
-        if derived is None or derived.transform.name != "identity":
+        if own_id > 0 or derived is None or derived.transform.name != "identity":
             continue
         if derived.source in lacking and value is not None:
             out[derived.source] = value

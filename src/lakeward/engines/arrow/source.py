@@ -120,9 +120,12 @@ class TableFiles:
         yield from self._kept(rows, names, where)
 
     def open(self, files: Sequence[LoggedFile]) -> list[ds.ParquetFileFragment]:
-        """Open files that hold all their columns, and read their footers."""
-        form = self._format
-        found = [form.make_fragment(self._path(f), self._filesystem) for f in files]
+        """Open files whose columns are found by ids, and read their footers."""
+        if self._definition.whole_files:
+            form = self._format
+            found = [form.make_fragment(self._path(f), self._filesystem) for f in files]
+        else:
+            found = self._fragments(files)
         complete(found, threads=True)
         return found
 

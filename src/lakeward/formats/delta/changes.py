@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from lakeward.formats.delta.branch import absolute, branch_definition
-from lakeward.formats.delta.evolution import MAPPED_ID
+from lakeward.formats.delta.mapping import MAPPED_ID
 from lakeward.formats.delta.publication import add, metadata
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition

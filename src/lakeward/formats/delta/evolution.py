@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from lakeward.errors import CorruptTable, UnsupportedFeature
+from lakeward.formats.delta.mapping import MAPPED_ID
 from lakeward.formats.delta.schema import UnknownType, parse_schema
 from lakeward.model.schema import MAX_FIELDS, WIDENED_FROM, Schema
 from lakeward.model.types import (
@@ -26,7 +27,6 @@ from lakeward.model.types import (
     Type,
 )
 
-MAPPED_ID: Final = "delta.columnMapping.id"
 _NEW_IDS: Final = 2**40
 """Ids above it were given out by the parser, so the text has none."""
 

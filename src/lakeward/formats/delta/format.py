@@ -70,14 +70,19 @@ class DeltaFormat(DeltaDefinitions, Format):
         """Check the protocol and its features."""
         protocol.check_writable(definition, table)
 
-    def needs_engine(self, definition: Definition) -> bool:
+    def finds_by_id(self, definition: Definition) -> bool:
         """Look for column mapping by ids."""
         return mapping.MODE in definition.properties and mapping.is_by_id(definition)
+
+    def stored(self, definition: Definition) -> Definition:
+        """Use the names in files, and the ids of column mapping, if columns are mapped."""
+        is_mapped = mapping.MODE in definition.properties
+        return mapping.physical(definition) if is_mapped else definition
 
     def in_files(
         self, definition: Definition, columns: Sequence[str], where: Expression | None
     ) -> tuple[Definition, Sequence[str], Expression | None]:
-        """Use the names in files, if columns are mapped by name."""
+        """Use the names in files, if columns are mapped."""
         if mapping.MODE not in definition.properties:
             return definition, columns, where
         return mapping.in_files(definition, columns, where)

@@ -1,7 +1,8 @@
-"""Column mapping by name: columns that have other names in files than users see.
+"""Column mapping: columns that have other names in files than users see.
 
-The schema has both names of each field. Files are scanned by the names in the files; field ids are
-the same, so statistics, partition values and derived values need no translation.
+The schema has both names of each field, and the id that it has in files. Files are written and
+scanned by the names in the files; the lake's own field ids are the same, so statistics, partition
+values and derived values need no translation. In the mode `id` columns are found in files by ids.
 """
 
 from __future__ import annotations
@@ -10,29 +11,38 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from lakeward.errors import CorruptTable
 from lakeward.formats.delta.schema import physical_name
 from lakeward.model.definition import Definition, known
 from lakeward.model.expressions.nodes import Column, Expression, with_columns
 from lakeward.model.schema import Schema
-from lakeward.model.types import Field, ListOf, MapOf, Struct, Type
+from lakeward.model.types import FILE_ID, Field, ListOf, MapOf, Struct, Type
 
 SETTINGS: Final = "delta.columnMapping."
 """How the names of all settings of column mapping begin, of tables and of fields."""
 MODE: Final = f"{SETTINGS}mode"
+MAPPED_ID: Final = f"{SETTINGS}id"
+_MODES: Final = ("name", "id")
 
 
 def is_by_id(definition: Definition) -> bool:
-    """Whether columns are found in files by ids, which only delta-rs does."""
+    """Whether columns are found in files by ids."""
     return definition.properties.get(MODE) == "id"
+
+
+def physical(definition: Definition) -> Definition:
+    """The definition with the names and ids that columns have in files; itself if not mapped."""
+    mode = definition.properties.get(MODE)
+    return known(definition, _physical) if mode in _MODES else definition
 
 
 def in_files(
     definition: Definition, columns: Sequence[str], where: Expression | None
 ) -> tuple[Definition, Sequence[str], Expression | None]:
-    """Definition, columns and condition with the names in files, if these are mapped by name."""
-    if definition.properties.get(MODE) != "name":
+    """Definition, columns and condition with the names in files, if these are mapped."""
+    stored = physical(definition)
+    if stored is definition:
         return definition, columns, where
-    stored = known(definition, _physical)
     names = [physical_name(definition.schema.by_name[name]) for name in columns]
     if where is not None:
         where = with_columns(where, lambda column: _column(column, stored.schema))
@@ -47,11 +57,39 @@ def unmapped(schema: Schema) -> Schema:
 def _physical(definition: Definition) -> Definition:
     schema = definition.schema
     fields = tuple(_field(field) for field in schema.fields)
+    if is_by_id(definition):
+        _check_ids(fields)
     return replace(definition, schema=Schema(fields, schema.last_id))
 
 
 def _field(field: Field) -> Field:
-    return replace(field, name=physical_name(field), type=_type(field.type, _field))
+    number = field.metadata.get(MAPPED_ID)
+    # Elements, keys and values have no id in files: Delta maps named fields alone.
+    own = {**field.metadata, FILE_ID: None if number is None else int(number)}
+    kind = _type(field.type, _field)
+    return replace(field, name=physical_name(field), type=kind, metadata=own)
+
+
+def _check_ids(fields: tuple[Field, ...]) -> None:
+    """Raise `CorruptTable` for a named field without an id of its own."""
+    for field in fields:
+        if field.metadata[FILE_ID] is None:
+            what = f"Columns are mapped by ids, and the column {field.name!r} has none."
+            raise CorruptTable(what, hint="The table's schema is damaged.", column=field.name)
+        _check_ids(_named(field.type))
+
+
+def _named(kind: Type) -> tuple[Field, ...]:
+    """The named fields right below a type, through lists and maps."""
+    match kind:
+        case Struct(fields):
+            return fields
+        case ListOf(element):
+            return _named(element.type)
+        case MapOf(key, value):
+            return (*_named(key.type), *_named(value.type))
+        case _:
+            return ()
 
 
 def _unmapped(field: Field) -> Field:

@@ -33,10 +33,13 @@ _WRITABLE: Final = frozenset(
         "appendOnly",
         "changeDataFeed",
         "checkConstraints",
+        "columnMapping",
         "deletionVectors",
         "generatedColumns",
         "invariants",
         "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
         "v2Checkpoint",
         "vacuumProtocolCheck",
     }

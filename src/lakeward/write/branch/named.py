@@ -17,7 +17,6 @@ from lakeward.engines.datafusion import write_difference
 from lakeward.errors import AlreadyExists, Conflict, InvalidInput, InvalidName, NotFound
 from lakeward.formats.delta.changes import Difference
 from lakeward.formats.net import Net
-from lakeward.formats.registry import format_of
 from lakeward.log import audit, branches, catalog, commits, definitions, heads
 from lakeward.log.branches import LoggedBranch
 from lakeward.log.database import Session
@@ -225,10 +224,9 @@ def _begin(context: LakeContext, session: Session, row: LoggedBranch, head: Head
 
 
 def _check_new(context: LakeContext, change: Change, net: Net) -> None:
-    """Check rows that another engine wrote; rows mapped by ids that engine has checked itself."""
+    """Check rows that another engine wrote."""
     after = replace(change, definition=change.new_definition or change.definition)
-    if not format_of(after.head).needs_engine(after.definition):
-        check_rows(context.storage, after, [f for f in net.added if f.deletion_vector is None])
+    check_rows(context.storage, after, [f for f in net.added if f.deletion_vector is None])
 
 
 def _working(context: LakeContext, session: Session, row: LoggedBranch) -> Branch:

@@ -18,8 +18,6 @@ from lakeward.engines.arrow.conform import completed
 from lakeward.engines.arrow.expression import Mask, computed
 from lakeward.engines.arrow.keys import KeyIndex, Pairs, Positions, picked
 from lakeward.engines.arrow.row_groups import POSITION
-from lakeward.engines.base import ARROW, Capability, unsupported
-from lakeward.formats.registry import format_of
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.names import targets
 from lakeward.model.expressions.nodes import Expression, Or
@@ -82,7 +80,6 @@ class RowWork:
 
     def look(self, file: LoggedFile) -> Found:
         """Find the rows of a file that change, by their positions in it."""
-        check_readable(self.change)
         where = _scope(self.plan.scopes, file)
         clause = self.plan.only_clause
         if clause is not None:
@@ -229,15 +226,6 @@ class RowWork:
         names = [n for n in definition.schema.names if n in found or n not in self._generated]
         new = pa.table({n: found[n] if n in found else old[n] for n in names})
         return completed(new, definition, table)
-
-
-def check_readable(change: Change) -> None:
-    """Raise `UnsupportedFeature` if reading the rows of the table needs another engine."""
-    if format_of(change.head).needs_engine(change.definition):
-        what = f"Table {change.head.name} has columns that are mapped by ids."
-        hint = "Whole partitions can be replaced without it."
-        table = str(change.head.name)
-        raise unsupported(ARROW, Capability.READ_MAPPED_IDS, what, hint=hint, table=table)
 
 
 def _scope(scopes: Sequence[Expression | None], file: LoggedFile) -> Expression | None:

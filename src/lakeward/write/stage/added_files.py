@@ -14,17 +14,20 @@ from lakeward.engines.arrow.parquet import footer_stats
 from lakeward.engines.arrow.partition import NULL_PARTITION, check_partition
 from lakeward.errors import AlreadyExists, FileMissing, InvalidInput, SchemaMismatch, StorageError
 from lakeward.formats.iceberg.names import UNNUMBERED
+from lakeward.formats.registry import format_of
 from lakeward.log import files
 from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile, is_full
 from lakeward.model.types import (
+    FILE_ID,
     Field,
     ListOf,
     MapOf,
     Primitive,
     Struct,
     arrow_type,
+    file_id,
     stored_field_type,
 )
 from lakeward.model.values import Value, to_neutral
@@ -81,8 +84,10 @@ def _entry(storage: Storage, change: Change, path: str) -> DataFile:
         what = f"File {path!r} is no Parquet file: {error}."
         raise StorageError(what, path=path) from error
     definition = change.definition
+    form = format_of(change.head)
+    stored = form.stored(definition)
     given = metadata.schema.to_arrow_schema()
-    _check_schema(given, definition, table, path)
+    _check_schema(given, stored, table, path)
     partition = _partition(path, definition, table)
     hidden = [i for i in definition.partition_by if i < 0]
     if hidden:
@@ -102,8 +107,8 @@ def _entry(storage: Storage, change: Change, path: str) -> DataFile:
         rows=metadata.num_rows,
         modified_ms=now_ms(),
         partition=partition,
-        stats=footer_stats(metadata, definition.schema, floats),
-        extra=_numbering(given, definition, table, path) if definition.whole_files else None,
+        stats=footer_stats(metadata, stored.schema, floats),
+        extra=_numbering(given, stored, table, path) if form.finds_by_id(definition) else None,
     )
 
 
@@ -125,7 +130,9 @@ def _check_schema(given: pa.Schema, definition: Definition, table: str, path: st
     extra = [n for n in given.names if n not in definition.schema.by_name]
     if extra:
         what = f"File {path!r} has column {extra[0]!r}, which {table} does not have."
-        raise SchemaMismatch(what, table=table, column=extra[0])
+        hint = "Its columns have other names in files than users see. Append the rows instead."
+        is_mapped = any(FILE_ID in f.metadata for f in definition.schema)
+        raise SchemaMismatch(what, hint=hint if is_mapped else "", table=table, column=extra[0])
 
 
 def _partition(path: str, definition: Definition, table: str) -> dict[int, Value]:
@@ -197,8 +204,8 @@ def _numbering(
 ) -> dict[str, bool] | None:
     """Check the field ids of a file for a format that finds columns by them.
 
-    Iceberg takes a column by its id, wherever it stands and whatever its name. So a file has the
-    table's own ids, or none at all, which is noted: then the table's name mapping counts.
+    Such a format takes a column by its id, wherever it stands and whatever its name. So a file has
+    the table's own ids, or none at all, which is noted: then the names count.
     """
     found = [
         known
@@ -206,12 +213,13 @@ def _numbering(
         if given.get_field_index(field.name) >= 0
         for known in _ids(given.field(field.name), field, field.name)
     ]
-    if all(number is None for _, _, number in found):
+    if all(number is None for _, _, number in found) and definition.whole_files:
         return {UNNUMBERED: True}
     for column, field, number in found:
-        if number != field.id:
+        wanted = file_id(field)
+        if wanted is not None and number != wanted:
             has = "no field id" if number is None else f"the field id {number}"
-            what = f"Column {column} of file {path!r} has {has}; in {table} it has {field.id}."
+            what = f"Column {column} of file {path!r} has {has}; in {table} it has {wanted}."
             hint = "Readers would take it for another column. Append the rows instead."
             raise SchemaMismatch(what, hint=hint, table=table, column=column, path=path)
     return None

@@ -22,6 +22,7 @@ from lakeward.engines.arrow.conform import completed
 from lakeward.engines.arrow.input import tables_of
 from lakeward.engines.arrow.parquet import ParquetOptions, encode
 from lakeward.engines.arrow.partition import partition_directory, partitioned
+from lakeward.engines.arrow.relabel import relabelled_rows
 from lakeward.formats.delta.vectors import vector_path
 from lakeward.formats.properties import (
     COMPRESSION,
@@ -31,6 +32,7 @@ from lakeward.formats.properties import (
     TARGET_FILE_SIZE,
     size_bytes,
 )
+from lakeward.formats.registry import format_of
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
@@ -191,7 +193,10 @@ class Stager:
         directory = partition_directory(entry.values, self.definition) if entry.values else ""
         path = self.below + directory + name
         rows = pa.concat_tables(entry.rows) if len(entry.rows) > 1 else entry.rows[0]
-        buffer, file = encode(rows, self.definition, entry.values, path, self.options)
+        stored = format_of(self.head).stored(self.definition)
+        if stored is not self.definition:
+            rows = _as_stored(rows, self.definition, stored)
+        buffer, file = encode(rows, stored, entry.values, path, self.options)
         self.create(path, buffer)
         written.append(file)
         entry.clear()
@@ -235,6 +240,13 @@ class _Waiting:
     def clear(self) -> None:
         self.rows = []
         self.size = 0
+
+
+def _as_stored(rows: pa.Table, definition: Definition, stored: Definition) -> pa.Table:
+    """Rows, without columns that files do not hold, under the names that files have for them."""
+    names = {f.name: stored.schema.by_id[f.id].name for f in definition.schema}
+    fields = [stored.schema.arrow.field(names[n]) for n in rows.column_names]
+    return relabelled_rows(rows, pa.schema(fields))
 
 
 def _either(properties: Mapping[str, str], *names: str) -> str | None:

@@ -33,7 +33,7 @@ from lakeward.write.plan.change import (
 from lakeward.write.plan.row_plan import RowPlan, delete_keys_plan, delete_plan
 from lakeward.write.rows import feed
 from lakeward.write.rows.apply import Done, carried_out
-from lakeward.write.rows.work import RowWork, check_readable
+from lakeward.write.rows.work import RowWork
 from lakeward.write.stage import added_files
 from lakeward.write.stage.checks import Checks, check_deletable, check_writable
 from lakeward.write.stage.stager import Stager, parquet_options
@@ -195,7 +195,6 @@ class Member:
     def read(self, columns: Sequence[str] | None, scope: Expression | None) -> pa.Table:
         """The rows as the transaction sees them, its own changes included."""
         change = self.change
-        check_readable(change)
         files = [*self.files(scope), *self._staged(self._matcher(scope))]
         head, definition, storage = change.head, change.definition, self.context.storage
         return read_files(storage, head, definition, files, columns=columns, where=scope).read_all()

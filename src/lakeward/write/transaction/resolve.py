@@ -27,7 +27,6 @@ from lakeward.write.commit.publications import follow
 from lakeward.write.plan.change import Added, RowsChanged
 from lakeward.write.plan.retry import Retry
 from lakeward.write.rows.find import changed_rows, rows_without
-from lakeward.write.rows.work import check_readable
 from lakeward.write.transaction.member import Member
 from lakeward.write.transaction.strategy import (
     FAIL,
@@ -184,7 +183,6 @@ def _read(
     where: Expression | None = None,
 ) -> pa.Table:
     change = member.change
-    check_readable(change)
     return read_files(
         member.context.storage, change.head, change.definition, files, columns=columns, where=where
     ).read_all()
