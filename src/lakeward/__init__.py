@@ -77,6 +77,7 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
     actor: str | None = None,
     merge_memory: int | None = None,
     take_over: bool = False,
+    read_only: bool | None = None,
 ) -> Lake:
     """Open a lake, making it when it is missing.
 
@@ -101,6 +102,10 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
             `LAKEWARD_MERGE_MEMORY` unless given, or else a quarter of the machine's memory.
         take_over: Make a new store for a warehouse whose store is lost; then call `rebuild` or
             `import_store`. The lost store is refused from then on.
+        read_only: Write nothing: no repair, no lease, no commit; every write raises
+            `ReadOnlyLake`. Unless given, the lake is opened read-only where this user cannot write
+            the store (no permission, a read-only file system, a role without rights, a standby).
+            With False such a store is an error.
 
     Raises:
         LakeNotFound: There is no lake, and `create` is False.
@@ -117,6 +122,7 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
         actor=actor,
         merge_memory=merge_memory,
         take_over=take_over,
+        read_only=read_only,
     )
 
 

@@ -31,6 +31,7 @@ A class exists where a caller would act differently::
     │   ├── StoreUnavailable      cannot be reached now; retry later
     │   ├── StoreCorrupt
     │   ├── StoreTooNew           written by a newer Lakeward
+    │   ├── ReadOnlyLake          the lake was opened read-only; nothing was written
     │   └── WrongWarehouse        the store and the warehouse do not belong together
     ├── StorageError              data or metadata files cannot be written or read
     │   └── FileMissing
@@ -239,6 +240,13 @@ class StoreCorrupt(StoreError):
 
 class StoreTooNew(StoreError):
     """The store was written by a newer Lakeward."""
+
+
+class ReadOnlyLake(StoreError):
+    """The lake was opened read-only, so it cannot be changed. Nothing was written.
+
+    `reason` says why it is read-only.
+    """
 
 
 class WrongWarehouse(StoreError):

@@ -52,6 +52,7 @@ class Lake(Tables, Inquiries, Upkeep, Closing):
         repair: bool = True,
         merge_memory: int | None = None,
         take_over: bool = False,
+        read_only: bool | None = None,
     ) -> None:
         self._context = opening.opened(
             target,
@@ -62,14 +63,15 @@ class Lake(Tables, Inquiries, Upkeep, Closing):
             merge_memory=merge_memory,
             take_over=take_over,
             repair=repair,
+            read_only=read_only,
         )
         self._keeper = LeaseKeeper(self._context.database)
         self._background = BackgroundWorker()
         self.hooks = Hooks()
         self._transactions = Transactions(self._context, self._keeper, self._background, self.hooks)
-        self._repair = repair
+        self._repair = repair and not self.read_only
         try:
-            if repair:
+            if self._repair:
                 opening.repair(self._context)
         except BaseException:
             self._context.database.close()
@@ -82,6 +84,11 @@ class Lake(Tables, Inquiries, Upkeep, Closing):
     def label(self) -> str:
         """The lake's store, as people know it: a path, or an address without its password."""
         return self._context.database.label
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be changed through this object; every write raises `ReadOnlyLake`."""
+        return self._context.database.read_only is not None
 
     @property
     def warehouse(self) -> str:

@@ -36,6 +36,7 @@ def opened(
     merge_memory: int | None,
     take_over: bool,
     repair: bool,
+    read_only: bool | None,
 ) -> LakeContext:
     """Open or make a store and a warehouse, with the arguments of `lakeward.open`."""
     arguments.optional_text(actor, "actor")
@@ -45,8 +46,16 @@ def opened(
     asked = None if warehouse is None else arguments.place(warehouse, "warehouse")
     take_over = arguments.flag(take_over, "take_over")
     create = arguments.flag(create, "create")
+    if read_only is not None:
+        read_only = arguments.flag(read_only, "read_only")
     storage, database = _connected(
-        target, asked, given, create=create, take_over=take_over, bind=repair
+        target,
+        asked,
+        given,
+        create=create and not read_only,
+        take_over=take_over,
+        bind=repair,
+        read_only=read_only,
     )
     with database.read() as session:
         bound = binding.read(session)
@@ -72,7 +81,8 @@ def unchecked(
 
 def table_names(target: str) -> list[str]:
     """The names of a lake's tables, read from its store alone: nothing is made or repaired."""
-    with closing(connect(target, create=False)) as database, database.read() as session:
+    found = connect(target, create=False, read_only=None)
+    with closing(found) as database, database.read() as session:
         return [str(head.name) for head in heads.all_heads(session)]
 
 
@@ -100,18 +110,22 @@ def _connected(
     create: bool,
     take_over: bool,
     bind: bool,
+    read_only: bool | None = False,
 ) -> tuple[Storage, Database]:
     """Open or make a warehouse and a store that belong together; if one fails, make neither."""
     try:
-        database = connect(target, create=False)
+        database = connect(target, create=False, read_only=read_only)
     except LakeNotFound:
         if not create:
             raise
         return _made(target, asked, given, take_over=take_over)
     try:
+        if take_over:
+            database.check_writable()
         with database.read() as session:
             bound = binding.read(session)
-        storage = attach(asked or _warehouse(target, bound), given)
+        place = asked or _warehouse(target, bound)
+        storage = attach(place, given, read_only=database.read_only is not None)
         ownership.check_and_bind(database, storage, given, take_over=take_over, bind=bind)
     except BaseException:
         database.close()

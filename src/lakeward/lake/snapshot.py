@@ -52,7 +52,8 @@ class Cut:
 class LakeSnapshot:
     """All tables at one cut: every transaction is in it with all its tables, or with none.
 
-    As a context manager it pins the versions against vacuum until the block ends.
+    As a context manager it pins the versions against vacuum until the block ends. A lake that is
+    open read-only pins nothing.
     """
 
     def __init__(
@@ -98,6 +99,8 @@ class LakeSnapshot:
         return iter(self._tables.values())
 
     def __enter__(self) -> Self:
+        if self._context.database.read_only is not None:
+            return self
         self._pin = new_transaction_id()
         versions = {s.head.table_id: s.version for s in self._tables.values()}
         database = self._context.database
@@ -178,6 +181,9 @@ def _wait_for_commits(context: LakeContext, moment: int) -> None:
     left = moment - now_ms() + 1
     if 0 < left <= _CLOSE_MS:
         time.sleep(left / 1000)
+    if context.database.read_only is not None:
+        context.database.wait_for_writers()
+        return
     with context.database.write(durable=False) as session:
         context.database.lock_schema(session)
         heads.wait_for_commits(session)

@@ -60,6 +60,7 @@ class Tables:
             AlreadyExists: The name is taken, or there is a table at the new location.
             MissingExtra: Iceberg tables need `lakeward[iceberg]`.
         """
+        self._context.database.check_writable()
         parsed = TableName.parse(name)
         tables.create(
             self._context,
@@ -107,6 +108,7 @@ class Tables:
             CorruptTable: Its log or metadata cannot be understood. Nothing was changed.
             UnsupportedFeature: It has what the lake cannot read. Nothing was changed.
         """
+        self._context.database.check_writable()
         parsed = TableName.parse(name)
         place = arguments.place(location, "location")
         adopt(
@@ -144,6 +146,7 @@ class Tables:
             TableNotFound: There is no such table.
             Locked: A transaction holds it.
         """
+        self._context.database.check_writable()
         tables.drop(self._context, TableName.parse(name))
 
     def clone(
@@ -171,6 +174,7 @@ class Tables:
             AlreadyExists: The name is taken.
             UnsupportedFeature: The source uses what a clone could not keep right.
         """
+        self._context.database.check_writable()
         chosen = TableName.parse(name)
         found = self.table(source).at(version=version, timestamp=timestamp)
         clone(self._context, found, chosen)
@@ -188,6 +192,8 @@ class Tables:
             AlreadyExists: There is one, and tables were given.
             UnsupportedFeature: One of the tables cannot be branched.
         """
+        if tables is not None:
+            self._context.database.check_writable()
         return branch_of(self._context, self._transactions.begin, name, tables)
 
     def branches(self) -> list[Branch]:

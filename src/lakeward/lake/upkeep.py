@@ -30,6 +30,7 @@ class Upkeep:
         Raises:
             ForeignCommit: A file of another writer has the name of one of ours.
         """
+        self._context.database.check_writable()
         self._background.wait()
         return publish_owed(self._context)
 
@@ -44,10 +45,12 @@ class Upkeep:
     def import_store(self, source: str | Path) -> StoreCopy:
         """Fill this lake's empty store from an export."""
         context = self._context
+        context.database.check_writable()
         return backup.import_into(context.database, context.storage, _path(source, "source"))
 
     def rebuild(self) -> Rebuilt:
         """Fill this lake's empty store from what is published in its warehouse."""
+        self._context.database.check_writable()
         return rebuild(self._context)
 
     def doctor(
@@ -71,6 +74,8 @@ class Upkeep:
         Raises:
             TableNotFound: A name is unknown.
         """
+        if fix:
+            self._context.database.check_writable()
         report = examine(self._context, tables=tables, progress=progress)
         if not fix:
             return report

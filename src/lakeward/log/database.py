@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from lakeward.errors import ReadOnlyLake
 from lakeward.log.statement import Statement
 
 Params = Mapping[str, Any]
@@ -62,6 +63,17 @@ class Database(ABC):
     """Whether it may crash and restart while its clients live on."""
     is_busy = False
     """Whether others wrote to it between the last two writes of this object."""
+    read_only: str | None = None
+    """Why nothing is written to it; None where it may be written."""
+
+    def check_writable(self) -> None:
+        """Raise `ReadOnlyLake` if nothing may be written to it."""
+        if self.read_only is not None:
+            what = (
+                f"The lake {self.label} is open read-only: {self.read_only}. Nothing was written."
+            )
+            hint = "Open it as a user who may write, without read_only=True."
+            raise ReadOnlyLake(what, hint=hint, reason=self.read_only)
 
     @property
     @abstractmethod
@@ -84,6 +96,9 @@ class Database(ABC):
         Without `durable` the commit is not synced: others see it, and it survives a power cut once
         a durable session has committed after it.
         """
+
+    def wait_for_writers(self) -> None:  # noqa: B027  a writer waits by locking rows
+        """Wait without writing, in a read-only store, until all commits under way are visible."""
 
     @abstractmethod
     def turn(self, table_id: int) -> AbstractContextManager[None]:

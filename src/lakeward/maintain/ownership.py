@@ -99,6 +99,8 @@ def check_and_bind(
         given: Storage options, to look at the recorded warehouse where that is another one.
         take_over: Bind a store without tables to a warehouse whose own store is gone.
         bind: Whether a store of an earlier version, which has tables, may be bound now.
+
+    A store that is open read-only is only checked.
     """
     marker = read_marker(storage)
     with database.read() as session:
@@ -114,6 +116,8 @@ def check_and_bind(
             raise taken(storage, marker)
         _check_gone(storage, marker)
         _bind(database, storage, marker, anew=True)
+    elif database.read_only is not None:
+        check_found(storage, known)
     elif not known or (check_found(storage, known) and bind):
         try:
             _bind(database, storage, marker, anew=take_over and marker is not None)

@@ -18,6 +18,7 @@ from lakeward.storage.local import LocalStorage
 from lakeward.storage.object_store.options import resolve
 from lakeward.storage.object_store.places import AZURE, PROVIDERS, ObjectPlace
 from lakeward.storage.object_store.storage import ObjectStorage
+from lakeward.storage.read_only import ReadOnlyLocalStorage, ReadOnlyObjectStorage
 
 PROBE: Final = ".lakeward/put-if-absent"
 """Below a hidden directory, which readers of tables ignore."""
@@ -26,18 +27,24 @@ _PROBED: set[str] = set()
 
 
 def attach(
-    place: str, given: Mapping[str, Any], environment: Mapping[str, str] | None = None
+    place: str,
+    given: Mapping[str, Any],
+    environment: Mapping[str, str] | None = None,
+    *,
+    read_only: bool = False,
 ) -> Storage:
     """The storage of a warehouse: a directory, or `s3://`, `az://`, `abfss://`, `gs://` names.
 
-    The environment, by default the process's own, completes the storage options.
+    The environment, by default the process's own, completes the storage options. With `read_only`
+    nothing is written, not even to probe.
     """
     scheme, separator, _ = place.partition("://")
     if not separator or scheme == "file":
         if given:
             what = "A warehouse in a directory takes no storage options."
             raise InvalidInput(what)
-        return LocalStorage(Path(place.removeprefix("file://")).expanduser())
+        local = ReadOnlyLocalStorage if read_only else LocalStorage
+        return local(Path(place.removeprefix("file://")).expanduser())
     if scheme.lower() not in PROVIDERS:
         what = f"A warehouse on {scheme}:// is not built."
         raise UnsupportedFeature(what, hint="Use a directory, s3://, az://, abfss:// or gs://.")
@@ -45,6 +52,8 @@ def attach(
     options = resolve(root.provider, given, os.environ if environment is None else environment)
     if root.provider == AZURE and root.account is None and not options.flag("use_emulator"):
         root = ObjectPlace(root.provider, root.container, root.key, options.get("account_name"))
+    if read_only:
+        return ReadOnlyObjectStorage(root, options)
     storage = ObjectStorage(root, options)
     known = f"{storage.root} {options.get('endpoint') or options.get('base_url')}"
     if known not in _PROBED:

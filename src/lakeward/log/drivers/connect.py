@@ -3,38 +3,70 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from lakeward.errors import InvalidInput, LakeNotFound
 from lakeward.log.database import Database
 from lakeward.log.drivers.nearby import STORE_FILE
 from lakeward.log.drivers.postgres import PostgresDatabase
 from lakeward.log.drivers.sqlite import SqliteDatabase
-from lakeward.log.migrations import migrate
+from lakeward.log.drivers.sqlite_readonly import ReadOnlySqliteDatabase, why_read_only
+from lakeward.log.migrations import check_current, migrate
 from lakeward.log.tables import store
 
+_ASKED: Final = "read_only=True"
 
-def connect(target: str | Path, *, create: bool = True) -> Database:
+
+def connect(target: str | Path, *, create: bool = True, read_only: bool | None = False) -> Database:
     """Open the store in a directory (SQLite) or at a PostgreSQL URL, and migrate its schema.
 
-    Without `create`, a missing store is `LakeNotFound`, and nothing is written.
+    Without `create`, a missing store is `LakeNotFound`, and nothing is written. With `read_only`
+    None an existing store is opened read-only where this user cannot write it.
     """
-    database: Database
     text = str(target)
     if text.startswith(("postgresql://", "postgres://", "postgresql+psycopg://")):
-        database = PostgresDatabase(text)
+        database = _postgres(text, read_only=read_only)
     elif "://" in text and not text.startswith("file://"):
         what = f"{text.split('://')[0]}:// is not a place for a log."
         raise InvalidInput(what, hint="Use a directory or a postgresql:// URL.")
     else:
-        path = Path(text.removeprefix("file://")).expanduser().absolute()
-        database = SqliteDatabase(path / STORE_FILE, create=create)
+        path = Path(text.removeprefix("file://")).expanduser().absolute() / STORE_FILE
+        database = _sqlite(path, create=create, read_only=read_only)
     try:
         if not create and not database.has_table(store.name):
-            what = f"There is no lake in {database.label}."
-            hint = "Check the name. To make a lake there, run `lakeward init`, or lw.open(...) with"
-            raise LakeNotFound(what, hint=f"{hint} create=True.")
-        migrate(database)
+            raise _missing(database)
+        if database.read_only is None:
+            migrate(database)
+        else:
+            check_current(database)
     except BaseException:
         database.close()
         raise
     return database
+
+
+def _sqlite(path: Path, *, create: bool, read_only: bool | None) -> Database:
+    reason = _ASKED if read_only else None
+    if read_only is None and path.exists():
+        reason = why_read_only(path)
+    if reason is None:
+        return SqliteDatabase(path, create=create)
+    return ReadOnlySqliteDatabase(path, reason)
+
+
+def _postgres(url: str, *, read_only: bool | None) -> Database:
+    database = PostgresDatabase(url, read_only=_ASKED if read_only else None)
+    if read_only is None:
+        try:
+            if database.has_table(store.name):
+                database.read_only = database.why_read_only()
+        finally:
+            # Connections learn when they are made that they only read.
+            database.close()
+    return database
+
+
+def _missing(database: Database) -> LakeNotFound:
+    what = f"There is no lake in {database.label}."
+    hint = "Check the name. To make a lake there, run `lakeward init`, or lw.open(...) with"
+    return LakeNotFound(what, hint=f"{hint} create=True.")

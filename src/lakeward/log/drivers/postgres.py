@@ -7,6 +7,7 @@ the head rows locked, so that what is validated is what is current.
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -37,6 +38,16 @@ _PLACE = Statement(
     """SELECT 'postgresql:' || (SELECT system_identifier FROM pg_control_system())
     || '/' || (SELECT oid FROM pg_database WHERE datname = current_database())
     || '/' || current_schema()"""
+)
+_RIGHTS = Statement(
+    """SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only') = 'on',
+    has_table_privilege('lakeward_head', 'INSERT')
+    AND has_table_privilege('lakeward_head', 'UPDATE')"""
+)
+_WRITERS = Statement(
+    """SELECT virtualtransaction FROM pg_locks
+    WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND relation = to_regclass('lakeward_head') AND mode IN ('RowShareLock', 'RowExclusiveLock')"""
 )
 _CLOCK = Statement("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)")
 
@@ -92,7 +103,8 @@ class PostgresDatabase(Database):
     patience_seconds = 30.0
     is_remote = True
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, read_only: str | None = None) -> None:
+        self.read_only = read_only
         self._driver = _driver()
         self._url = _checked(url.replace("postgresql+psycopg://", "postgresql://", 1))
         self._idle: deque[psycopg.Connection[Any]] = deque()
@@ -133,6 +145,7 @@ class PostgresDatabase(Database):
     @contextmanager
     def write(self, *, durable: bool = True) -> Generator[Session]:
         """A session under READ COMMITTED; callers lock rows where order matters."""
+        self.check_writable()
         with self._translated(), self._connection() as connection:
             connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
             if not durable:
@@ -148,6 +161,7 @@ class PostgresDatabase(Database):
     @contextmanager
     def turn(self, table_id: int) -> Generator[None]:
         """Hold the lock to publish a table, among all users of the database."""
+        self.check_writable()
         key = {"class": _TURN_CLASS, "key": table_id % 2**31}
         with self._translated(), self._connection() as connection:
             session = _Session(connection)
@@ -156,6 +170,25 @@ class PostgresDatabase(Database):
                 yield
             finally:
                 session.row(Statement("SELECT pg_advisory_unlock(:class, :key)"), key)
+
+    def wait_for_writers(self) -> None:
+        """Wait for the transactions that hold heads now; every commit holds those it changes."""
+        with self.read() as session:
+            left = {row[0] for row in session.rows(_WRITERS)}
+        while left:
+            time.sleep(0.01)
+            with self.read() as session:
+                left &= {row[0] for row in session.rows(_WRITERS)}
+
+    def why_read_only(self) -> str | None:
+        """Why this role cannot write the store here; None where it can."""
+        with self.read() as session:
+            standby, is_read_only, may_write = session.row(_RIGHTS)
+        if standby:
+            return "the server is a standby"
+        if is_read_only:
+            return "default_transaction_read_only is on"
+        return None if may_write else "the role may not write the store's tables"
 
     def clock_ms(self, session: Session) -> int:
         """The server's clock."""
@@ -223,9 +256,12 @@ class PostgresDatabase(Database):
                 self._idle.append(connection)
 
     def _connect(self) -> psycopg.Connection[Any]:
-        return self._driver.connect(
+        connection = self._driver.connect(
             self._url, autocommit=True, connect_timeout=10, application_name="lakeward"
         )
+        if self.read_only is not None:
+            connection.execute("SET default_transaction_read_only = on")
+        return connection
 
     @contextmanager
     def _translated(self) -> Generator[None]:

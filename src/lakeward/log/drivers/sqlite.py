@@ -29,7 +29,7 @@ from lakeward.model.clock import now_ms
 _BUSY_SECONDS: Final = 60.0
 _TURNS: Final = 64
 _CHUNK: Final = 10_000
-_WRITE_LOCK: Final = "write.lock"
+WRITE_LOCK: Final = "write.lock"
 _FULL: Final = "PRAGMA synchronous = FULL"
 _NORMAL: Final = "PRAGMA synchronous = NORMAL"
 
@@ -65,7 +65,8 @@ class SqliteDatabase(Database):
             if not create:
                 raise lake_not_found(path.parent)
             _make_directory(path.parent)
-        _make_directory(self._locks)
+        if self.read_only is None:
+            _make_directory(self._locks)
 
     @property
     def label(self) -> str:
@@ -303,11 +304,11 @@ class _Writing:
         self._durable = durable
 
     def __enter__(self) -> Session:
-        self._handle = self._database.lock(_WRITE_LOCK)
+        self._handle = self._database.lock(WRITE_LOCK)
         try:
             self._connection = connection = self._database.borrow()
         except BaseException as error:
-            self._database.unlock(_WRITE_LOCK, self._handle)
+            self._database.unlock(WRITE_LOCK, self._handle)
             _raise(error, self._database.label)
             raise
         try:
@@ -344,7 +345,7 @@ class _Writing:
 
     def _end(self, error: BaseException | None) -> None:
         self._database.give_back(self._connection, error)
-        self._database.unlock(_WRITE_LOCK, self._handle)
+        self._database.unlock(WRITE_LOCK, self._handle)
         _raise(error, self._database.label)
 
 

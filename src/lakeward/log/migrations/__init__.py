@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Final
 
-from lakeward.errors import StoreCorrupt, StoreTooNew
+from lakeward.errors import ReadOnlyLake, StoreCorrupt, StoreTooNew
 from lakeward.log.binding import get_setting, put_setting
 from lakeward.log.database import Database
 from lakeward.log.migrations import (
@@ -57,6 +57,15 @@ def migrate(database: Database) -> None:
             if hasattr(migration, "run"):
                 migration.run(session)
         put_setting(session, "schema_version", str(CURRENT))
+
+
+def check_current(database: Database) -> None:
+    """Refuse a read-only store that lacks migrations: it cannot be migrated."""
+    version = _version(database)
+    if version != CURRENT:
+        what = f"The store has schema version {version} and must be migrated to {CURRENT} first."
+        hint = "Open the lake once as a user who may write."
+        raise ReadOnlyLake(what, hint=hint, reason=database.read_only)
 
 
 def _version(database: Database) -> int:

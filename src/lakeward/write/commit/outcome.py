@@ -59,13 +59,18 @@ def outcome(context: LakeContext, transaction_id: str) -> Outcome:
         StoreUnavailable: The store does not answer.
     """
     happened(context, transaction_id)
-    with context.database.write() as session:
-        state = transactions.lock(session, transaction_id)
+    database = context.database
+    with database.write() if database.read_only is None else database.read() as session:
+        if database.read_only is None:
+            state = transactions.lock(session, transaction_id)
+        else:
+            found = transactions.get(session, transaction_id)
+            state = None if found is None else found.state
         if state is None:
             what = f"The log knows no transaction {transaction_id}."
             raise TransactionNotFound(what, transaction_id=transaction_id)
-        found = commits.members(session, transaction_id)
-    return Outcome(transaction_id, state, {str(name): version for name, _, version in found})
+        members = commits.members(session, transaction_id)
+    return Outcome(transaction_id, state, {str(name): version for name, _, version in members})
 
 
 def happened(context: LakeContext, transaction_id: str) -> bool:

@@ -86,7 +86,12 @@ def recover(context: LakeContext) -> None:
 
 
 def follow(context: LakeContext, head: Head) -> Head:
-    """Take over what others committed to a table, if it allows that; return the newest head."""
+    """Take over what others committed to a table, if it allows that; return the newest head.
+
+    A lake that is open read-only shows the last version that the log knows.
+    """
+    if context.database.read_only is not None:
+        return head
     with context.database.read() as session:
         moved = [p for p in publishers(head) if p.has_moved(context, session, head)]
         if head.drift == "refuse":
@@ -99,6 +104,8 @@ def follow(context: LakeContext, head: Head) -> Head:
 
 def follow_all(context: LakeContext) -> None:
     """Take over what others committed to any table that allows it."""
+    if context.database.read_only is not None:
+        return
     with context.database.read() as session:
         found = [head for format_ in FORMATS.values() for head in format_.to_follow(session)]
     for head in found:

@@ -147,7 +147,11 @@ class Lifecycle:
         )
 
     def is_replay(self) -> bool:
-        """Whether a transaction of this id, which the user chose, was ratified before."""
+        """Whether a transaction of this id, which the user chose, was ratified before.
+
+        Every operation that changes something asks it first; in a read-only lake it is refused.
+        """
+        self.context.database.check_writable()
         if not self._has_chosen_id or self.registered.is_registered:
             return False
         if self.result is None:

@@ -1,0 +1,66 @@
+"""Warehouses of lakes that are open read-only: every change of a file is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from lakeward.errors import ReadOnlyLake
+from lakeward.storage.local import LocalStorage
+from lakeward.storage.object_store.storage import ObjectStorage
+
+
+class _Unwritable:
+    """Refuses what changes files."""
+
+    root: str
+
+    def create(self, path: str, data: Any) -> NoReturn:  # noqa: ARG002
+        """Refused."""
+        self._refuse(path)
+
+    def create_all(self, files: Iterable[tuple[str, bytes]]) -> None:
+        """Refused."""
+        for path, _ in files:
+            self._refuse(path)
+
+    def delete_directory(self, directory: str) -> None:
+        """Refused."""
+        self._refuse(directory)
+
+    def prepare(self, path: str, data: bytes) -> NoReturn:  # noqa: ARG002
+        """Refused."""
+        self._refuse(path)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:  # noqa: ARG002
+        """Refused."""
+        self._refuse(path)
+
+    def put(self, path: str, data: bytes) -> None:  # noqa: ARG002
+        """Refused."""
+        self._refuse(path)
+
+    def replace(self, path: str, data: bytes) -> None:  # noqa: ARG002
+        """Refused."""
+        self._refuse(path)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Refused."""
+        for path in paths:
+            self._refuse(path)
+
+    def make_directory(self, path: str) -> None:
+        """Refused."""
+        self._refuse(path)
+
+    def _refuse(self, path: str) -> NoReturn:
+        what = f"The warehouse {self.root} is open read-only, so {path} was not changed."
+        raise ReadOnlyLake(what, hint="Open the lake as a user who may write.", path=path)
+
+
+class ReadOnlyLocalStorage(_Unwritable, LocalStorage):
+    """Files below a directory of this machine, which are only read."""
+
+
+class ReadOnlyObjectStorage(_Unwritable, ObjectStorage):
+    """Files below a prefix of a bucket or container, which are only read."""
