@@ -19,11 +19,9 @@ with lake.transaction() as tx:
     tx.append("sales.customers", [{"id": 7}])
 print(dict(tx.commit().versions))
 
-# region: strangers
 found = DeltaTable(orders.location, storage_options=lake.storage_options("delta"))
 print("delta-rs:", found.version(), found.count())
 
 properties = lake.storage_options("iceberg")
 found = StaticTable.from_metadata(customers.metadata_location, properties)
 print("pyiceberg:", found.scan().count())
-# endregion

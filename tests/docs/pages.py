@@ -2,12 +2,11 @@
 
 A block may have a title behind its language, which says what it is::
 
-    ```python title="examples/ten_lines.py"              the whole file
-    ```python title="examples/two_tables.py#commit"      a region of it
-    ```text title="output of examples/ten_lines.py"      what the program prints
-    ```text title="prints"                               what the block before it prints
+    ```python title="examples/ten_lines.py"      a file of the project; it is run like the others
+    ```python title="shop.py"                    a file that the reader saves under this name
+    ```text title="prints"                       what the block before it prints
 
-A Python block without a title is run, in order, together with the others of its page.
+`tests/docs/pasting.py` runs them.
 """
 
 from __future__ import annotations
@@ -31,10 +30,6 @@ TOP: Final = (
 _FENCE: Final = re.compile(
     r"^(?P<indent> *)```(?P<language>[a-z]+)?(?: title=\"(?P<title>[^\"]+)\")?\n"
     r"(?P<text>.*?)^(?P=indent)```$",
-    re.MULTILINE | re.DOTALL,
-)
-_REGION: Final = re.compile(
-    r"^(?P<indent> *)# region: (?P<name>[\w-]+)\n(?P<text>.*?)^ *# endregion$",
     re.MULTILINE | re.DOTALL,
 )
 _HEADING: Final = re.compile(r"^#+ +(.+)$", re.MULTILINE)
@@ -114,16 +109,6 @@ def pages() -> list[Page]:
 def blocks(language: str) -> list[Block]:
     """Every block of a language, of all pages."""
     return [block for page in pages() for block in page.blocks if block.language == language]
-
-
-def region(title: str) -> str:
-    """The text of `examples/name.py`, or of `examples/name.py#region`."""
-    path, _, name = title.partition("#")
-    text = (ROOT / path).read_text()
-    if not name:
-        return text
-    found = {match["name"]: match["text"] for match in _REGION.finditer(text)}
-    return textwrap.dedent(found[name]).strip("\n") + "\n"
 
 
 def slug(heading: str) -> str:

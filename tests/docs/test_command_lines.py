@@ -1,6 +1,6 @@
-"""Every `lakeward …` line that the documentation shows is run, and prints what is shown below it.
+"""Command lines of console blocks, run and compared with what is shown below them.
 
-Times, ids, sizes, names of people and absolute paths differ from run to run, and with them the
+Every command is listed. `tests/docs/test_pages.py` runs the lines, in the order of their pages. Times, ids, sizes, names of people and absolute paths differ from run to run, and with them the
 widths of columns; everything else is compared.
 """
 
@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import re
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 
-import pyarrow as pa
-import pytest
-from deltalake import write_deltalake
 from typer.main import get_command
 
 from lakeward.cli.main import app
-from tests.docs.pages import ROOT, Block, Page, pages
+from tests.docs.pages import ROOT, Block
 
 _ENDS = re.compile(r"  # ends with (\d+)$")
 _VARYING = (
@@ -34,25 +29,6 @@ _VARYING = (
     (re.compile(r"(?<![\w.])/[\w./-]*?(?=lake|[\w-]+\.(?:db|zip))"), ""),
     (re.compile(r"[─\s]+"), " "),
 )
-
-
-@pytest.mark.parametrize("page", [p for p in pages() if "```console" in p.text], ids=str)
-def test_command_lines_of_a_page_run_and_print_what_it_shows(
-    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    for name in [n for n in os.environ if n.startswith("LAKEWARD_")]:
-        monkeypatch.delenv(name)
-    write_deltalake("clicks", pa.table({"at": [1]}))
-    names: dict[str, object] = {"__name__": "__main__"}
-    for block in page.blocks:
-        if block.language == "python" and not block.title:
-            with contextlib.redirect_stdout(None):
-                exec(compile(block.text, str(page.path), "exec"), names)  # our own documentation
-        elif block.language == "console":
-            for command, shown in commands(block):
-                check(command, shown)
 
 
 def test_every_command_is_listed() -> None:

@@ -1,0 +1,212 @@
+"""Follows pages as a reader does, who pastes every block, in order, into an empty Python or shell.
+
+The reader's Python is a process of its own that has imported nothing, in an empty directory; shell
+blocks run in the same directory. Nothing is set up that the page does not show::
+
+    .venv/bin/python -m tests.docs.pasting docs/merge.md    writes what blocks print into the page
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+from tests.docs.pages import ROOT, Block, Page
+
+NEEDS: Final[dict[str, str]] = {
+    "docs/cloud.md": "s3",
+    "docs/operations.md": "postgres",
+    "docs/pipelines.md": "spark",
+    "docs/spark.md": "spark",
+    "docs/streaming.md": "spark",
+}
+"""Pages that say that they need a server or Spark, with the mark of their tests."""
+PRINTS: Final = "prints"
+NOISE: Final = (
+    "CATALOG_NOT_FOUND",
+    "Your hostname",
+    "NativeCodeLoader",
+    "default log4j profile",
+    "default log level",
+    "Truncated the string",
+    "locally checkpointed",
+)
+"""What Spark tells of itself that nobody who runs a transaction can do anything about."""
+_INSTALLS: Final = ("make", "pip", "python3")
+_PYTHON: Final = """
+import contextlib, io, json, os, sys, traceback, types
+
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+for line in sys.stdin:
+    told = json.loads(line)
+    if "page" in told:
+        spark = sys.modules.get("pyspark.sql")
+        if spark and spark.SparkSession.getActiveSession():
+            spark.SparkSession.getActiveSession().stop()
+        os.chdir(told["page"])
+        main = sys.modules["__main__"] = types.ModuleType("__main__")
+        continue
+    printed, error = io.StringIO(), None
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(compile(told["block"], "<stdin>", "exec"), main.__dict__)
+    except BaseException:
+        error = traceback.format_exc()
+    print(json.dumps([printed.getvalue(), error]), file=answers, flush=True)
+answers.close()
+"""
+
+
+@dataclass
+class Python:
+    """An interactive Python of a reader."""
+
+    process: subprocess.Popen[str]
+    errors: IO[str]
+    told_at_the_end: str = ""
+
+    def begin(self, directory: Path) -> None:
+        """Forget all names, as a new Python would, and go to a directory."""
+        self._tell({"page": str(directory)})
+
+    def paste(self, block: Block) -> str:
+        """What a block prints."""
+        assert self.process.stdout is not None
+        self._tell({"block": block.text})
+        answer = self.process.stdout.readline()
+        assert answer, f"{block} ended Python: {self.told()}"
+        printed, error = json.loads(answer)
+        assert error is None, f"{block}\n{error}"
+        assert isinstance(printed, str)
+        return printed
+
+    def told(self) -> str:
+        """What came on standard error."""
+        self.errors.seek(0)
+        return self.errors.read()
+
+    def _tell(self, told: dict[str, str]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(told) + "\n")
+        self.process.stdin.flush()
+
+
+@contextmanager
+def started(around: Mapping[str, str]) -> Iterator[Python]:
+    """A Python that has imported nothing, with these variables in its environment."""
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", _PYTHON],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=environment(around),
+            cwd="/",
+        ) as process,
+    ):
+        python = Python(process, errors)
+        try:
+            yield python
+        except BaseException:
+            process.kill()
+            raise
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(60)
+        python.told_at_the_end = python.told()
+
+
+def environment(around: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a reader who has installed Lakeward and set nothing."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("LAKEWARD_", "PYTHON"))}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**kept, "PATH": path, "COLUMNS": "120", **around}
+
+
+def follow(
+    page: Page, directory: Path, python: Python, around: Mapping[str, str] | None = None
+) -> Iterator[tuple[Block, str]]:
+    """Paste the blocks of a page, in order, in a directory; gives each and what it prints."""
+    python.begin(directory)
+    for block in page.blocks:
+        if block.language == "python" and is_file(block):
+            (directory / block.title).write_text(block.text)
+        elif block.language == "python":
+            yield block, python.paste(block)
+        elif block.language == "console":
+            yield block, ""
+        elif block.language == "sh" and not installs(block):
+            yield block, shell(block.text, directory, around or {})
+
+
+def shell(text: str, directory: Path, around: Mapping[str, str]) -> str:
+    """What lines print that are pasted into a shell."""
+    done = subprocess.run(
+        ["bash", "-e", "-c", text],
+        cwd=directory,
+        env=environment(around),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def is_file(block: Block) -> bool:
+    """Whether the page asks the reader to save a block under the name in its title."""
+    return bool(block.title) and not block.title.startswith("examples/")
+
+
+def installs(block: Block) -> bool:
+    """Whether a shell block is about the clone or an environment, and not run in a directory."""
+    words = [line.split()[0] for line in block.text.splitlines() if line.strip()]
+    return all(word.rpartition("/")[2] in _INSTALLS for word in words)
+
+
+def write(page: Page, around: Mapping[str, str]) -> None:
+    """Put what the blocks of a page print below them."""
+    with tempfile.TemporaryDirectory() as directory, started(around) as python:
+        printed = list(follow(page, Path(directory), python, around))
+    lines, moved = page.text.splitlines(), 0
+    shown: dict[int, Block] = {}
+    for block, following in zip(page.blocks, page.blocks[1:], strict=False):
+        if following.title == PRINTS:
+            shown[block.line] = following
+    for block, text in printed:
+        if block.language != "python":
+            continue
+        end = block.line + block.text.count("\n") + 1 + moved
+        old = shown.get(block.line)
+        if old is not None:
+            start = old.line + moved
+            stop = start + old.text.count("\n") + 1
+            lines[end:stop] = []
+            moved -= stop - end
+        if text:
+            new = ["", f'```text title="{PRINTS}"', *text.rstrip("\n").split("\n"), "```"]
+            lines[end:end] = new
+            moved += len(new)
+    page.path.write_text("\n".join(lines) + "\n")
+
+
+def main(*names: str) -> None:
+    """Write the outputs of pages; their variables are those of this process."""
+    given: dict[str, Any] = {k: v for k, v in os.environ.items() if k.startswith("LAKEWARD_")}
+    for name in names:
+        write(Page(ROOT / name), given)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,127 @@
+"""Every page is followed as it is read: its blocks, pasted in order, run and print what it shows.
+
+`tests/docs/pasting.py` says what the reader has; nothing else is set up here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.pages import EXAMPLES, ROOT, Block, Page, blocks, pages
+from tests.docs.pasting import NEEDS, NOISE, PRINTS, Python, follow, installs, is_file, started
+from tests.docs.test_command_lines import alike, check, commands
+from tests.support.s3 import S3Server
+from tests.support.sparks import PROGRAM
+
+RUNS = ("python", "console", "sh")
+PAGES = [p for p in pages() if any(b.language in RUNS and not installs(b) for b in p.blocks)]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if str(p) not in NEEDS], ids=str)
+def test_the_blocks_of_a_page_run_as_pasted(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed(page, tmp_path, monkeypatch, {})
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("page", [p for p in PAGES if NEEDS.get(str(p)) == "postgres"], ids=str)
+def test_the_blocks_of_a_page_run_as_pasted_with_a_database(
+    page: Page, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed(page, tmp_path, monkeypatch, {"LAKEWARD_LAKE": postgres_url})
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("page", [p for p in PAGES if NEEDS.get(str(p)) == "s3"], ids=str)
+def test_the_blocks_of_a_page_run_as_pasted_with_a_bucket(
+    page: Page,
+    s3_server: S3Server,
+    bucket: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    around: dict[str, Any] = s3_server.options()
+    followed(page, tmp_path, monkeypatch, {"LAKEWARD_WAREHOUSE": f"s3://{bucket}/wh", **around})
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_blocks_of_pages_on_spark_run_as_pasted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One process for all of them, because a Java starts slowly: each page has its own names and
+    # directory, and starts its own session, after that of the page before has been stopped.
+    around = {"LAKEWARD_CACHE": str(ROOT / ".jars"), **PROGRAM}
+    with started(around) as python:
+        for page in (p for p in PAGES if NEEDS.get(str(p)) == "spark"):
+            directory = tmp_path / page.path.stem
+            directory.mkdir()
+            compare(page, directory, python, monkeypatch, around)
+        said = python.told()
+    assert not [noise for noise in NOISE if noise in said], said
+
+
+@pytest.mark.parametrize("block", [b for b in blocks("python") if b.title], ids=str)
+def test_a_block_with_a_title_is_an_example_or_a_file_that_the_page_names(block: Block) -> None:
+    if is_file(block):
+        above = block.page.read_text().split("\n")[: block.line - 1]
+        assert f"`{block.title}`" in "\n".join(above[-3:])
+    else:
+        assert block.text == (ROOT / block.title).read_text()
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
+def test_every_example_is_shown(name: str) -> None:
+    assert any(b.title == f"examples/{name}" for b in blocks("python"))
+
+
+def test_every_block_has_a_language() -> None:
+    assert not [str(b) for page in pages() for b in page.blocks if not b.language]
+
+
+@pytest.mark.parametrize("block", [b for b in blocks("sh") if "make " in b.text], ids=str)
+def test_targets_that_pages_name_are_there(block: Block) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"^make ([a-z-]+)", block.text, re.MULTILINE)) <= targets
+
+
+def followed(
+    page: Page, directory: Path, monkeypatch: pytest.MonkeyPatch, around: Mapping[str, str]
+) -> None:
+    """Follow a page with a Python of its own, and hold what it prints against what it shows."""
+    with started(around) as python:
+        compare(page, directory, python, monkeypatch, around)
+    assert not python.told_at_the_end, python.told_at_the_end
+
+
+def compare(
+    page: Page,
+    directory: Path,
+    python: Python,
+    monkeypatch: pytest.MonkeyPatch,
+    around: Mapping[str, str],
+) -> None:
+    """Paste a page and compare what each block prints with what the page shows below it."""
+    monkeypatch.chdir(directory)
+    monkeypatch.setenv("COLUMNS", "120")
+    for name in [n for n in os.environ if n.startswith("LAKEWARD_")]:
+        monkeypatch.delenv(name)
+    after = {a.line: b for a, b in zip(page.blocks, page.blocks[1:], strict=False)}
+    for block, printed in follow(page, directory, python, around):
+        following = after.get(block.line)
+        shown = following.text if following is not None and following.title == PRINTS else ""
+        if block.language == "console":
+            for command, below in commands(block):
+                check(command, below)
+        elif block.language == "python":
+            assert printed == shown, f"{block} does not print what the page shows"
+        elif shown:
+            assert alike(printed) == alike(shown), str(block)
