@@ -42,7 +42,7 @@ NOISE: Final = (
 """What Spark tells of itself that nobody who runs a transaction can do anything about."""
 _INSTALLS: Final = ("make", "pip", "python3")
 _PYTHON: Final = """
-import contextlib, io, json, os, sys, traceback, types
+import contextlib, io, json, os, shutil, sys, traceback, types
 
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
@@ -53,12 +53,13 @@ for line in sys.stdin:
         if spark and spark.SparkSession.getActiveSession():
             spark.SparkSession.getActiveSession().stop()
         os.chdir(told["page"])
+        for left in os.listdir():
+            shutil.rmtree(left) if os.path.isdir(left) else os.remove(left)
         main = sys.modules["__main__"] = types.ModuleType("__main__")
-        continue
     printed, error = io.StringIO(), None
     try:
         with contextlib.redirect_stdout(printed):
-            exec(compile(told["block"], "<stdin>", "exec"), main.__dict__)
+            exec(compile(told.get("block", ""), "<stdin>", "exec"), main.__dict__)
     except BaseException:
         error = traceback.format_exc()
     print(json.dumps([printed.getvalue(), error]), file=answers, flush=True)
@@ -75,18 +76,13 @@ class Python:
     told_at_the_end: str = ""
 
     def begin(self, directory: Path) -> None:
-        """Forget all names, as a new Python would, and go to a directory."""
-        self._tell({"page": str(directory)})
+        """Forget all names, as a new Python would, and go to a directory, which is emptied."""
+        self._ask({"page": str(directory)})
 
     def paste(self, block: Block) -> str:
         """What a block prints."""
-        assert self.process.stdout is not None
-        self._tell({"block": block.text})
-        answer = self.process.stdout.readline()
-        assert answer, f"{block} ended Python: {self.told()}"
-        printed, error = json.loads(answer)
+        printed, error = self._ask({"block": block.text})
         assert error is None, f"{block}\n{error}"
-        assert isinstance(printed, str)
         return printed
 
     def told(self) -> str:
@@ -94,10 +90,15 @@ class Python:
         self.errors.seek(0)
         return self.errors.read()
 
-    def _tell(self, told: dict[str, str]) -> None:
+    def _ask(self, told: dict[str, str]) -> tuple[str, str | None]:
         assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(told) + "\n")
         self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        assert answer, f"Python ended: {self.told()}"
+        printed, error = json.loads(answer)
+        return printed, error
 
 
 @contextmanager

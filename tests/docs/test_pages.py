@@ -57,14 +57,12 @@ def test_the_blocks_of_a_page_run_as_pasted_with_a_bucket(
 def test_the_blocks_of_pages_on_spark_run_as_pasted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # One process for all of them, because a Java starts slowly: each page has its own names and
-    # directory, and starts its own session, after that of the page before has been stopped.
+    # One process for all of them, because a Java starts slowly. Each page begins without names, in
+    # an empty directory (the same one: a Java cannot go to another), and starts its own session.
     around = {"LAKEWARD_CACHE": str(ROOT / ".jars"), **PROGRAM}
     with started(around) as python:
         for page in (p for p in PAGES if NEEDS.get(str(p)) == "spark"):
-            directory = tmp_path / page.path.stem
-            directory.mkdir()
-            compare(page, directory, python, monkeypatch, around)
+            compare(page, tmp_path, python, monkeypatch, around)
         said = python.told()
     assert not [noise for noise in NOISE if noise in said], said
 
