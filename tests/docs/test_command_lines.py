@@ -1,7 +1,8 @@
 """Command lines of console blocks, run and compared with what is shown below them.
 
-Every command is listed. `tests/docs/test_pages.py` runs the lines, in the order of their pages. Times, ids, sizes, names of people and absolute paths differ from run to run, and with them the
-widths of columns; everything else is compared.
+`tests/docs/test_pages.py` runs the lines, in the order of their pages. Times, ids, sizes, names of
+people and absolute paths differ from run to run, and with them the widths of columns; everything
+else is compared.
 """
 
 from __future__ import annotations
