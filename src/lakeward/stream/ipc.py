@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
+from lakeward.engines.arrow.files import arrow_batches
 from lakeward.errors import InvalidInput, StorageError
 from lakeward.stream.source import Files, Portion, ReadOnce
-
-_MAGIC: Final = b"ARROW1"
 
 
 class ArrowFiles(Files):
@@ -27,7 +26,7 @@ class ArrowFiles(Files):
             name = str(path)
             try:
                 with pa.memory_map(name) as mapped:
-                    for number, batch in enumerate(_batches(mapped), start=1):
+                    for number, batch in enumerate(arrow_batches(mapped), start=1):
                         if number > self._taken.get(name, 0):
                             self._taken[name] = number
                             yield Portion(batch, batch.num_rows, {"batches": dict(self._taken)})
@@ -57,13 +56,3 @@ class ArrowStream(ReadOnce):
         except pa.ArrowInvalid as error:
             what = f"What came is no Arrow stream: {error}."
             raise InvalidInput(what) from error
-
-
-def _batches(mapped: Any) -> Iterator[pa.RecordBatch]:
-    if mapped.read(len(_MAGIC)) == _MAGIC:
-        reader = pa.ipc.open_file(mapped)
-        for number in range(reader.num_record_batches):
-            yield reader.get_batch(number)
-        return
-    mapped.seek(0)
-    yield from pa.ipc.open_stream(mapped)

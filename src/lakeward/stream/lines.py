@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from lakeward.engines.arrow.json_lines import JsonLines
+from lakeward.engines.arrow.text import blocks
 from lakeward.errors import InvalidInput, StorageError
 from lakeward.stream.changes import CHANGE_TYPE, SEQUENCE
 from lakeward.stream.source import Files, Portion, ReadOnce
@@ -36,7 +37,7 @@ class JsonFiles(Files):
                     raise InvalidInput(what, hint=hint, path=name)
                 with path.open("rb") as file:
                     file.seek(begun)
-                    for block in _blocks(file):
+                    for block in blocks(file, _BLOCK):
                         rows = self._table(block, name)
                         self._taken[name] = self._taken.get(name, 0) + len(block)
                         yield Portion(rows, rows.num_rows, {"files": dict(self._taken)})
@@ -71,7 +72,7 @@ class JsonStream(ReadOnce):
                 raise InvalidInput(what, hint="It is not the same stream. Leave replay out.")
             left -= len(chunk)
         self._taken = self._skip
-        for block in _blocks(self._stream):
+        for block in blocks(self._stream, _BLOCK):
             try:
                 rows = given(self._lines.table(block))
             except InvalidInput as error:
@@ -89,19 +90,3 @@ def given(rows: pa.Table) -> pa.Table:
         if name in rows.column_names and rows[name].null_count == rows.num_rows
     ]
     return rows.drop_columns(absent)
-
-
-def _blocks(file: BinaryIO) -> Iterator[bytes]:
-    """Blocks of whole lines; the last line may have no newline."""
-    # `read1` returns what a pipe has, so that rows of a slow stream do not wait for a block.
-    read = getattr(file, "read1", file.read)
-    rest = b""
-    while chunk := read(_BLOCK):
-        whole, newline, after = chunk.rpartition(b"\n")
-        if not newline:
-            rest += chunk
-            continue
-        yield rest + whole + newline
-        rest = after
-    if rest:
-        yield rest

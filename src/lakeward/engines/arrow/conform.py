@@ -14,37 +14,16 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.engines.arrow.fit import fitted
+from lakeward.engines.arrow.origin import place
 from lakeward.engines.arrow.transform import transformed
 from lakeward.errors import ConstraintViolation, SchemaMismatch
 from lakeward.model.definition import Definition
 from lakeward.model.derived import Derived
 from lakeward.model.schema import Schema
-from lakeward.model.types import Decimal, Field, ListOf, MapOf, Primitive, Struct, Type
+from lakeward.model.types import Field, ListOf, MapOf, Struct, Type
 from lakeward.model.values import from_neutral
 
-_TESTS = {
-    "string": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
-    "binary": (
-        *(pa.types.is_binary, pa.types.is_large_binary),
-        *(pa.types.is_binary_view, pa.types.is_fixed_size_binary),
-    ),
-    "boolean": (pa.types.is_boolean,),
-    "date": (pa.types.is_date,),
-}
-_NUMBERS = {
-    pa.int8(): "int8",
-    pa.int16(): "int16",
-    pa.int32(): "int32",
-    pa.int64(): "int64",
-    pa.uint8(): "int16",
-    pa.uint16(): "int32",
-    pa.uint32(): "int64",
-    pa.float16(): "float",
-    pa.float32(): "float",
-    pa.float64(): "double",
-}
-"""The smallest type of the lake that holds all numbers of an Arrow type."""
-_RANK = {"int8": 1, "int16": 2, "int32": 3, "int64": 4, "float": 5, "double": 6}
 _SAMPLE: Final = 5
 
 
@@ -60,7 +39,10 @@ def conform(data: pa.Table, schema: Schema, table: str) -> pa.Table:
     for field, column in zip(schema.fields, columns, strict=True):
         if same:
             _check_sound(field, column, table)
-        check_required(field, column, table)
+        try:
+            check_required(field, column, table)
+        except ConstraintViolation as error:
+            raise _located(error, data.schema) from None
     if same and data.schema.equals(target, check_metadata=True):
         return data
     if not same:
@@ -144,13 +126,7 @@ def _column(data: pa.Table, field: Field, target: pa.Field, table: str) -> pa.Ch
     _check_sound(field, column, table)
     if column.type.equals(target.type):
         return column
-    if not fits(column.type, field.type):
-        raise _wrong_type(column.type, field, table, "")
-    try:
-        # What is required is checked afterwards, so that a missing value is reported as such.
-        return column.cast(nullable(target.type))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-        raise _wrong_type(column.type, field, table, f" ({error})") from error
+    return fitted(column, field, nullable(target.type), table, data.schema)
 
 
 def _check_sound(field: Field, column: pa.ChunkedArray, table: str) -> None:
@@ -161,76 +137,6 @@ def _check_sound(field: Field, column: pa.ChunkedArray, table: str) -> None:
         what = f"Column {field.name} of {table} is damaged in the data: {error}."
         hint = "Whatever made the data has a fault."
         raise SchemaMismatch(what, hint=hint, table=table, column=field.name) from error
-
-
-def fits(source: pa.DataType, kind: Type) -> bool:
-    """Whether values of an Arrow type may fit a column's type, at least some of them."""
-    types = pa.types
-    if types.is_dictionary(source):
-        return fits(source.value_type, kind)
-    if types.is_null(source):
-        return True
-    match kind:
-        case Primitive(name):
-            return _fits_primitive(source, name)
-        case Decimal(precision, scale):
-            if types.is_decimal(source):
-                return bool(
-                    source.scale <= scale and source.precision - source.scale <= precision - scale
-                )
-            return False
-        case Struct(fields):
-            if not types.is_struct(source):
-                return False
-            given = {f.name: f.type for f in source}
-            return set(given) == {f.name for f in fields} and all(
-                fits(given[f.name], f.type) for f in fields
-            )
-        case ListOf(element):
-            is_list = (
-                types.is_list(source)
-                or types.is_large_list(source)
-                or types.is_fixed_size_list(source)
-            )
-            # Views are left out: pyarrow casts them to lists that lead nowhere.
-            return bool(is_list and fits(source.value_type, element.type))
-        case MapOf(key, value):
-            return bool(
-                types.is_map(source)
-                and fits(source.key_type, key.type)
-                and fits(source.item_type, value.type)
-            )
-
-
-def _fits_primitive(source: pa.DataType, name: str) -> bool:
-    if name in _TESTS:
-        return any(test(source) for test in _TESTS[name])
-    if name.startswith("timestamp"):
-        return bool(pa.types.is_timestamp(source)) and (source.tz is None) == name.endswith("ntz")
-    given = _NUMBERS.get(source)
-    return given is not None and _widens(given, name)
-
-
-def _widens(source: str, target: str) -> bool:
-    if source == target:
-        return True
-    exact = {"float": ("int8", "int16"), "double": ("int8", "int16", "int32", "float")}
-    if target in exact:
-        return source in exact[target]
-    return source in _RANK and _RANK[source] < _RANK[target] <= _RANK["int64"]
-
-
-def _wrong_type(source: pa.DataType, field: Field, table: str, detail: str) -> SchemaMismatch:
-    what = f"Column {field.name} of {table} is {field.type}; the data has {source}{detail}."
-    hint = "Cast the column first."
-    return SchemaMismatch(
-        what,
-        hint=hint,
-        table=table,
-        column=field.name,
-        expected=str(field.type),
-        found=str(source),
-    )
 
 
 def _names(names: list[str]) -> str:
@@ -337,6 +243,14 @@ def _violation(path: str, values: pa.Array, rows: pa.Array, table: str) -> Const
         count=count,
         sample=[{"row": row} for row in where],
     )
+
+
+def _located(error: ConstraintViolation, given: pa.Schema) -> ConstraintViolation:
+    """The error with rows as they are counted in all of the data, or in its file."""
+    places = [place(given, found["row"]) for found in error.sample]
+    hint = f"The first is in {places[0][0]}. Nothing was written."
+    facts = {**error.facts, "sample": [facts for _, facts in places]}
+    return ConstraintViolation(error.what, hint=hint, **facts)
 
 
 def _check_generated(

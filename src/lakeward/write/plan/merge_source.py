@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -91,21 +92,19 @@ def source_of(data: Any, schema: Schema, table: str, memory: int) -> MergeData:
     # What is required is asked of the rows that are written, not of those that are given.
     fields = tuple(replace(f, nullable=True, default=None) for f in known)
     found = Schema(fields, schema.last_id)
-    if size <= memory:
-        return MergeData(conform(rows, found, table), found, extra)
-    block_rows = max(1, memory * rows.num_rows // size)
-    if isinstance(data, pa.Table):
-        # The user holds it anyway, so that a copy elsewhere would save nothing.
-        return MergeData(conform(rows, found, table), found, extra, block_rows)
-    spill = Spill(found.arrow)
+    block_rows = None if size <= memory else max(1, memory * rows.num_rows // size)
     empty = rows.slice(0, 0)
     del rows
+    # The user holds a table anyway, so that a copy elsewhere would save nothing.
+    if block_rows is None or isinstance(data, pa.Table):
+        fitting = [conform(part, found, table) for part in held] or [found.arrow.empty_table()]
+        return MergeData(pa.concat_tables(fitting), found, extra, block_rows)
+    spill = Spill(found.arrow)
     with ExitStack() as on_failure:
         on_failure.callback(spill.close)
-        while held:
-            spill.write(conform(_together([empty, held.pop(0)], table), found, table))
-        for part in coming:
-            spill.write(conform(_together([empty, part], table), found, table))
+        for part in chain(_taken(held), coming):
+            _together([empty, part], table)
+            spill.write(conform(part, found, table))
         on_failure.pop_all()
     return MergeData(spill.finish(), found, extra, block_rows, spill)
 
@@ -176,6 +175,12 @@ def pairs_among(pairs: Pairs, numbers: Positions) -> Pairs:
     # Rows that were left out when they were read cannot change.
     there = numbers[places] == rows
     return Pairs(places[there], partners[there])
+
+
+def _taken(parts: list[pa.Table]) -> Iterator[pa.Table]:
+    """The parts in order, each released when the next is asked for."""
+    while parts:
+        yield parts.pop(0)
 
 
 def _together(parts: list[pa.Table], table: str) -> pa.Table:

@@ -50,8 +50,9 @@ class Transaction:
 
         Args:
             name: The table.
-            data: An Arrow table, batches or reader, a pandas or Polars frame, or a list of dicts;
-                in a transaction on Spark a frame of Spark too.
+            data: An Arrow table, batches or reader, a pandas or Polars frame, a lazy frame, a
+                relation of DuckDB, a path or pattern of Parquet, CSV, JSON lines or Arrow files, or
+                a list of dicts; in a transaction on Spark a frame of Spark too.
 
         Raises:
             SchemaMismatch: The data does not fit the table's schema.

@@ -1,0 +1,221 @@
+"""Rows of files that a user names: Parquet, CSV, JSON lines and Arrow files, by path or pattern.
+
+Files are read part by part, in the order of their names, so that memory holds a few megabytes of
+them. The ending of a name tells the format; text files may be compressed (`.csv.gz`).
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from lakeward.engines.arrow.csv import csv_rows, csv_schema
+from lakeward.engines.arrow.json_lines import JsonLines
+from lakeward.engines.arrow.origin import of_file, placed
+from lakeward.engines.arrow.text import blocks, opened_text
+from lakeward.errors import InvalidInput, LakewardError, NotFound, StorageError
+
+FORMATS: Final = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".ipc": "arrow",
+    ".feather": "arrow",
+}
+"""The format of files by how their names end."""
+_COMPRESSED: Final = (".gz", ".bz2", ".zst", ".lz4")
+_ROWS: Final = 65_536
+_MAGIC: Final = b"ARROW1"
+_KINDS: Final = "Names end in .parquet, .csv, .tsv, .jsonl, .ndjson, .json, .arrow or .feather."
+
+Batches: TypeAlias = Iterator[pa.Table]
+
+
+def paths_of(given: str | Path) -> list[Path]:
+    """The files that a path or a pattern such as `in/*.csv` names, in the order of their names.
+
+    Raises `NotFound` where there is none, and `InvalidInput` for a directory or an address.
+    """
+    text = os.fspath(given)
+    if "://" in text:
+        what = f"{text} is not a file of this machine."
+        hint = "Open it as an Arrow dataset or a Polars frame, and give that."
+        raise InvalidInput(what, hint=hint, path=text)
+    path = Path(text).expanduser()
+    if path.is_dir():
+        what = f"{text} is a directory."
+        raise InvalidInput(what, hint=f"Name its files: {text.rstrip('/')}/*.parquet.", path=text)
+    if path.exists():
+        return [path]
+    if not glob.has_magic(text):
+        format_of(path)
+        what = f"There is no file {text}."
+        raise NotFound(what, hint=f"It is looked for in {Path.cwd()}.", path=text)
+    found = sorted(p for p in map(Path, glob.glob(str(path), recursive=True)) if p.is_file())  # noqa: PTH207  absolute patterns too
+    if not found:
+        what = f"No file matches {text}."
+        raise NotFound(what, hint=f"It is looked for in {Path.cwd()}.", path=text)
+    return found
+
+
+def format_of(path: Path) -> str:
+    """The format of a file: `parquet`, `csv`, `json` or `arrow`."""
+    suffixes = [s.lower() for s in path.suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    found = FORMATS.get(suffixes[-1]) if suffixes else None
+    if found is None:
+        what = f"{str(path)!r} is not the name of a file that can be read."
+        raise InvalidInput(what, hint=_KINDS, path=str(path))
+    return found
+
+
+def rows_of(given: str | Path, schema: pa.Schema, table: str) -> Batches:
+    """The rows of files; the values of text files are read as the types of a schema."""
+    paths = paths_of(given)
+    formats = [format_of(path) for path in paths]
+    return _each(paths, formats, schema, table)
+
+
+def file_rows(path: Path, schema: pa.Schema, table: str, form: str | None = None) -> Batches:
+    """The rows of one file, in parts."""
+    read = _READERS[form or format_of(path)]
+    try:
+        yield from read(path, schema, table)
+    except LakewardError:
+        raise
+    except FileNotFoundError as error:
+        what = f"There is no file {path}."
+        raise NotFound(what, path=str(path)) from error
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowSerializationError) as error:
+        what = f"{path} cannot be read as {format_of(path)}: {_reason(error)}."
+        raise InvalidInput(
+            what, hint="Is it complete, and named for what it is?", path=str(path)
+        ) from error
+    except OSError as error:
+        what = f"{path} cannot be read: {error.strerror or _reason(error)}."
+        raise StorageError(what, path=str(path)) from error
+
+
+def file_schema(path: Path) -> pa.Schema:
+    """The columns of a file; those of text files are guessed from its first megabytes."""
+    return next(file_rows(path, pa.schema([]), "", f"{format_of(path)} schema")).schema
+
+
+def arrow_batches(source: Any) -> Iterator[pa.RecordBatch]:
+    """The batches of an opened Arrow file, of the file or the stream format."""
+    if source.read(len(_MAGIC)) == _MAGIC:
+        reader = pa.ipc.open_file(source)
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
+        if not reader.num_record_batches:
+            yield from reader.schema.empty_table().to_batches(max_chunksize=1)
+        return
+    source.seek(0)
+    yield from pa.ipc.open_stream(source)
+
+
+def _each(paths: list[Path], formats: list[str], schema: pa.Schema, table: str) -> Batches:
+    for path, form in zip(paths, formats, strict=True):
+        yield from file_rows(path, schema, table, form)
+
+
+def _parquet(path: Path, schema: pa.Schema, table: str) -> Batches:
+    del schema, table  # columns bring their types
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+        tables = (pa.Table.from_batches([b]) for b in file.iter_batches(_ROWS))
+        yield from _or_empty(of_file(tables, path), file.schema_arrow)
+
+
+def _arrow(path: Path, schema: pa.Schema, table: str) -> Batches:
+    del schema, table  # columns bring their types
+    with pa.memory_map(str(path)) as mapped:
+        tables = (pa.Table.from_batches([batch]) for batch in arrow_batches(mapped))
+        yield from of_file(tables, path)
+
+
+def _csv(path: Path, schema: pa.Schema, table: str) -> Batches:
+    yield from csv_rows(path, schema, table)
+
+
+def _json(path: Path, schema: pa.Schema, table: str) -> Batches:
+    lines, done = JsonLines(schema, table), 0
+    with opened_text(path) as file:
+        for block in blocks(file):
+            if not done:
+                _check_lines(block, path)
+            rows = lines.table(block, path=str(path), before=done)
+            yield placed(rows, path, done + 1, "line")
+            done += block.count(b"\n")
+    if not done:
+        yield schema.empty_table()
+
+
+def _check_lines(block: bytes, path: Path) -> None:
+    if block.lstrip().startswith(b"["):
+        what = f"{path} holds one JSON array; lines of objects are read."
+        hint = "Write an object a line, with `jq -c '.[]'`, or give json.load(file) as rows."
+        raise InvalidInput(what, hint=hint, path=str(path))
+
+
+def _parquet_schema(path: Path, schema: pa.Schema, table: str) -> Batches:
+    del schema, table
+    import pyarrow.parquet as pq
+
+    yield pq.read_schema(path).empty_table()
+
+
+def _csv_schema(path: Path, schema: pa.Schema, table: str) -> Batches:
+    del schema, table
+    yield csv_schema(path).empty_table()
+
+
+def _json_schema(path: Path, schema: pa.Schema, table: str) -> Batches:
+    del schema, table
+    import pyarrow.json as pj
+
+    with opened_text(path) as file:
+        block = next(blocks(file), b"")
+    _check_lines(block, path)
+    if not block.strip():
+        what = f"{path} is empty, so its columns are not known."
+        raise InvalidInput(what, hint="Give the columns instead.", path=str(path))
+    reading = pj.ReadOptions(block_size=len(block) + 1)
+    yield pj.read_json(pa.BufferReader(block), reading).slice(0, 0)
+
+
+def _or_empty(tables: Batches, schema: pa.Schema) -> Batches:
+    """The tables, or an empty one, so that the columns of a file without rows are checked too."""
+    first = next(tables, None)
+    yield schema.empty_table() if first is None else first
+    yield from tables
+
+
+def _reason(error: Exception) -> str:
+    return str(error).strip().rstrip(".").partition("\n")[0]
+
+
+_READERS: Final[dict[str, Callable[[Path, pa.Schema, str], Batches]]] = {
+    "parquet": _parquet,
+    "arrow": _arrow,
+    "csv": _csv,
+    "json": _json,
+    "parquet schema": _parquet_schema,
+    "arrow schema": _arrow,
+    "csv schema": _csv_schema,
+    "json schema": _json_schema,
+}

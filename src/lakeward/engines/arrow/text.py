@@ -1,0 +1,33 @@
+"""Text files as bytes, and as blocks of whole lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+
+_BLOCK: Final = 4 * 2**20
+
+
+def opened_text(path: Path) -> BinaryIO:
+    """A text file as bytes, decompressed by the ending of its name."""
+    stream: BinaryIO = pa.input_stream(str(path), compression="detect")
+    return stream
+
+
+def blocks(file: BinaryIO, size: int = _BLOCK) -> Iterator[bytes]:
+    """Blocks of whole lines; the last line may have no newline."""
+    # `read1` returns what a pipe has, so that rows of a slow stream do not wait for a block.
+    read = getattr(file, "read1", file.read)
+    rest = b""
+    while chunk := read(size):
+        whole, newline, after = chunk.rpartition(b"\n")
+        if not newline:
+            rest += chunk
+            continue
+        yield rest + whole + newline
+        rest = after
+    if rest:
+        yield rest

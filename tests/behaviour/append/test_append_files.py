@@ -1,0 +1,187 @@
+"""Files by path and pattern, in every format, read by the table's types."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+import lakeward as lw
+from lakeward.errors import InvalidInput, NotFound, SchemaMismatch
+from tests.behaviour.lakes import append, unchanged
+
+pytestmark = pytest.mark.before_the_store
+
+_COLUMNS = "id int32, name string, price decimal(10,2), at timestamp, day date, ok boolean"
+_ROWS: list[dict[str, Any]] = [
+    {
+        "id": 1,
+        "name": "a, b",
+        "price": Decimal("9.90"),
+        "at": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        "day": date(2026, 1, 2),
+        "ok": True,
+    },
+    {"id": 2, "name": "", "price": None, "at": None, "day": None, "ok": False},
+    {"id": None, "name": None, "price": None, "at": None, "day": None, "ok": None},
+]
+_CSV = (
+    "id,name,price,at,day,ok\n"
+    '1,"a, b",9.9,2026-01-02 03:04:05,2026-01-02,true\n'
+    '2,"",,,,FALSE\n'
+    ",,,,,\n"
+)
+_JSON = (
+    '{"id": 1, "name": "a, b", "price": 9.9, "at": "2026-01-02T03:04:05", "day": "2026-01-02",'
+    ' "ok": true}\n'
+    '{"id": 2, "name": "", "ok": false}\n'
+    "{}\n"
+)
+
+
+def _table() -> pa.Table:
+    """The rows with types that are not the table's own."""
+    kinds: list[tuple[str, pa.DataType]] = [
+        *(("id", pa.int64()), ("name", pa.string()), ("price", pa.decimal128(20, 4))),
+        *(("at", pa.timestamp("us")), ("day", pa.date32()), ("ok", pa.bool_())),
+    ]
+    rows = [{**row, "at": row["at"] and row["at"].replace(tzinfo=None)} for row in _ROWS]
+    return pa.Table.from_pylist(rows, pa.schema(kinds))
+
+
+def _ipc(path: Path) -> None:
+    with pa.OSFile(str(path), "wb") as out, pa.ipc.new_stream(out, _table().schema) as writer:
+        writer.write_table(_table())
+
+
+_FILES: dict[str, Callable[[Path], object]] = {
+    "x.parquet": lambda path: pq.write_table(_table(), path, row_group_size=1),
+    "x.csv": lambda path: path.write_text(_CSV),
+    "x.CSV": lambda path: path.write_text(_CSV),
+    "x.csv.gz": lambda path: path.write_bytes(gzip.compress(_CSV.encode())),
+    "x.tsv": lambda path: path.write_text(
+        _CSV.replace('"a, b"', "a; b").replace(",", "\t").replace("a; b", "a, b")
+    ),
+    "x.jsonl": lambda path: path.write_text(_JSON),
+    "x.ndjson.gz": lambda path: path.write_bytes(gzip.compress(_JSON.encode())),
+    "x.feather": lambda path: pyarrow.feather.write_feather(_table(), path),
+    "x.arrow": _ipc,
+}
+
+
+@pytest.mark.parametrize("file", _FILES)
+@pytest.mark.parametrize("operation", ["append", "overwrite", "merge"])
+def test_a_file_is_read_by_its_path(
+    shared_lake: lw.Lake, name: str, tmp_path: Path, file: str, operation: str
+) -> None:
+    shared_lake.create(name, _COLUMNS)
+    _FILES[file](tmp_path / file)
+
+    with shared_lake.transaction() as tx:
+        if operation == "merge":
+            tx.merge(name, tmp_path / file, on="target.id = source.id AND target.ok = source.ok")
+        else:
+            getattr(tx, operation)(name, str(tmp_path / file))
+
+    assert shared_lake.table(name).to_arrow().to_pylist() == _ROWS
+
+
+def test_a_pattern_takes_files_in_the_order_of_their_names(
+    shared_lake: lw.Lake, name: str, tmp_path: Path
+) -> None:
+    shared_lake.create(name, "id int64")
+    for number in (3, 1, 2):
+        (tmp_path / f"{number}.csv").write_text(f"id\n{number}\n")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "4.csv").write_text("id\n4\n")
+    (tmp_path / "a[1].csv").write_text("id\n5\n")
+
+    append(shared_lake, name, str(tmp_path / "[0-9].csv"))
+    append(shared_lake, name, [tmp_path / "a[1].csv", str(tmp_path / "**" / "4.csv")])
+
+    assert shared_lake.table(name).to_arrow()["id"].to_pylist() == [1, 2, 3, 5, 4]
+
+
+_WRONG: dict[str, tuple[str, str, type[Exception], str]] = {
+    "number": ("x.csv", "id\n1\n2\nx\n", SchemaMismatch, "'x' in line 4 of "),
+    "number in json": ("x.jsonl", '{"id": 1}\n{"id": 1.5}\n', SchemaMismatch, "1.5 in line 2 of "),
+    "lines in text": ("x.csv", 'id\n"1\n"\nx\n', SchemaMismatch, "'x' in row 1 of "),
+    "broken json": ("x.jsonl", '{"id": 1}\n{"id"\n', InvalidInput, "Line 2 of "),
+    "array": ("x.json", '[{"id": 1}]', InvalidInput, "one JSON array"),
+    "fields": ("x.csv", "id\n1,2\n", InvalidInput, "Expected 1 columns, got 2"),
+    "empty": ("x.csv", "", InvalidInput, "is empty"),
+    "header": ("x.csv", "1\n2\n", SchemaMismatch, "lacks column 'id'"),
+    "unknown field": ("x.jsonl", '{"idd": 1}\n', SchemaMismatch, "no column 'idd'"),
+    "no parquet": ("x.parquet", "id", InvalidInput, "cannot be read as parquet"),
+    "no arrow": ("x.feather", "id", InvalidInput, "cannot be read as arrow"),
+    "unknown format": ("x.xlsx", "id", InvalidInput, "is not the name of a file"),
+}
+
+
+@pytest.mark.parametrize("case", _WRONG)
+def test_what_is_wrong_with_a_file_is_named(
+    shared_lake: lw.Lake, name: str, tmp_path: Path, case: str
+) -> None:
+    file, text, kind, message = _WRONG[case]
+    shared_lake.create(name, "id int64")
+    (tmp_path / file).write_text(text)
+
+    with unchanged(shared_lake), pytest.raises(kind) as caught:
+        append(shared_lake, name, tmp_path / file)
+
+    assert message in str(caught.value)
+    if "column 'id'" not in message:
+        assert file in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ("nothing.csv", NotFound),
+        ("nothing-*.csv", NotFound),
+        (".", InvalidInput),
+        ("s3://bucket/x.parquet", InvalidInput),
+    ],
+)
+def test_files_that_are_not_there_are_an_error(
+    shared_lake: lw.Lake, name: str, given: str, kind: type[Exception]
+) -> None:
+    shared_lake.create(name, "id int64")
+
+    with unchanged(shared_lake), pytest.raises(kind, match=given[:7]):
+        append(shared_lake, name, given)
+
+
+def test_a_zone_has_no_place_in_a_wall_clock(
+    shared_lake: lw.Lake, name: str, tmp_path: Path
+) -> None:
+    shared_lake.create(name, "at timestamp_ntz")
+    (tmp_path / "x.csv").write_text("at\n2026-01-01T00:00:00Z\n")
+    (tmp_path / "x.jsonl").write_text('{"at": "2026-01-01T00:00:00+02:00"}\n')
+
+    for file in ("x.csv", "x.jsonl"):
+        with unchanged(shared_lake), pytest.raises(SchemaMismatch, match="2026-01-01T00:00:00"):
+            append(shared_lake, name, tmp_path / file)
+
+
+def test_a_lazy_frame_is_computed_part_by_part(
+    shared_lake: lw.Lake, name: str, tmp_path: Path
+) -> None:
+    shared_lake.create(name, "id int32, name string")
+    (tmp_path / "x.csv").write_text("id,name\n1,a\n2,b\n3,c\n")
+    frame = pl.scan_csv(tmp_path / "x.csv")
+
+    append(shared_lake, name, frame.filter(pl.col("id") > 1))
+    append(shared_lake, name, frame.filter(pl.col("id") > 9))
+
+    expected = [{"id": 2, "name": "b"}, {"id": 3, "name": "c"}]
+    assert shared_lake.table(name).to_arrow().to_pylist() == expected
