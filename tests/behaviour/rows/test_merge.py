@@ -262,7 +262,7 @@ def test_several_tables_are_merged_as_one(shared_lake: lw.Lake, name: str) -> No
         ({"id": [1]}, {"on": "id", "matched": {"w": "1"}}, InvalidInput, "no column 'w'"),
         ({"id": [1]}, {"on": "id", "matched": {"v": "'x'"}}, InvalidExpression, "v is int64"),
         ({"id": [1]}, {"on": "id", "matched": lw.When("1", "delete")}, InvalidExpression, "true"),
-        ("rows", {"on": "id"}, InvalidInput, "Rows cannot be made"),
+        ("rows", {"on": "id"}, InvalidInput, "not the name of a file"),
         (
             pa.table([[1], [2]], names=["id", "id"]),
             {"on": "id"},
