@@ -6,6 +6,7 @@ from benchmarks import (
     append,
     concurrent,
     iceberg,
+    mapped,
     merge,
     pipeline,
     plan,
@@ -29,6 +30,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "plan": plan.run,
     "timestamp": timestamp.run,
     "scan": scan.run,
+    "mapped": mapped.run,
     "spark": spark.run,
     "pipeline": pipeline.run,
 }
