@@ -1,4 +1,4 @@
-"""DataFusion through delta-rs, for branches, and tables whose columns are mapped by ids.
+"""DataFusion through delta-rs, for branches of Delta tables.
 
 `QueryBuilder` applies deletion vectors and mapped columns; delta-rs's pyarrow readers give nulls or
 fail, so they are never used. DataFusion reads and skips files; our own evaluator decides which rows
@@ -43,7 +43,7 @@ def scan_delta(
         from deltalake import DeltaTable, QueryBuilder
         from deltalake.exceptions import DeltaError
     except ImportError as error:
-        what = "Reading branches, and columns that are mapped by ids, needs delta-rs."
+        what = "Reading branches needs delta-rs."
         raise MissingExtra(what, hint=_EXTRA) from error
     names = list(schema.names if columns is None else columns)
     used = set() if where is None else {c.field.name for c in columns_in(where)}
