@@ -24,7 +24,7 @@ FAST := "not (postgres or crash or slow or full or bench or peers or s3 or spark
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+		/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: setup peers jars ## Run a pipeline on Spark end to end, each step checked
@@ -77,6 +77,15 @@ imports: setup ## Check that imports point down the layers
 .PHONY: walk
 walk: setup jars ## Trace the main paths through the packages and modules
 	@LAKEWARD_CACHE="$(CURDIR)/.jars" $(BIN)/python scripts/walk $(WALK_ARGS) 2>/dev/null
+
+.PHONY: docs
+docs: setup ## Build the documentation as a site in build/site, strictly
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "build/site/index.html"
+
+.PHONY: docs-serve
+docs-serve: setup ## Show the documentation at http://127.0.0.1:8000, and changes as they are made
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --strict
 
 ##@ Proof
 
