@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakeward.context import LakeContext
-from lakeward.lake.branch import Branch, branch_of, branches_of
 from lakeward.lake.table import Table
 from lakeward.lake.transactions import Transactions
 from lakeward.log import heads
 from lakeward.model import arguments
 from lakeward.model.names import TableName
-from lakeward.write.tables import create as tables
-from lakeward.write.tables.adopt import adopt
-from lakeward.write.tables.clone import clone
+
+if TYPE_CHECKING:
+    from lakeward.lake.branch import Branch
 
 
 class Tables:
@@ -60,6 +59,8 @@ class Tables:
             AlreadyExists: The name is taken, or there is a table at the new location.
             MissingExtra: Iceberg tables need `lakeward[iceberg]`.
         """
+        from lakeward.write.tables import create as tables
+
         self._context.database.check_writable()
         parsed = TableName.parse(name)
         tables.create(
@@ -108,6 +109,8 @@ class Tables:
             CorruptTable: Its log or metadata cannot be understood. Nothing was changed.
             UnsupportedFeature: It has what the lake cannot read. Nothing was changed.
         """
+        from lakeward.write.tables.adopt import adopt
+
         self._context.database.check_writable()
         parsed = TableName.parse(name)
         place = arguments.place(location, "location")
@@ -146,6 +149,8 @@ class Tables:
             TableNotFound: There is no such table.
             Locked: A transaction holds it.
         """
+        from lakeward.write.tables import create as tables
+
         self._context.database.check_writable()
         tables.drop(self._context, TableName.parse(name))
 
@@ -174,6 +179,8 @@ class Tables:
             AlreadyExists: The name is taken.
             UnsupportedFeature: The source uses what a clone could not keep right.
         """
+        from lakeward.write.tables.clone import clone
+
         self._context.database.check_writable()
         chosen = TableName.parse(name)
         found = self.table(source).at(version=version, timestamp=timestamp)
@@ -192,10 +199,14 @@ class Tables:
             AlreadyExists: There is one, and tables were given.
             UnsupportedFeature: One of the tables cannot be branched.
         """
+        from lakeward.lake.branch import branch_of
+
         if tables is not None:
             self._context.database.check_writable()
         return branch_of(self._context, self._transactions.begin, name, tables)
 
     def branches(self) -> list[Branch]:
         """The named branches, by name."""
+        from lakeward.lake.branch import branches_of
+
         return branches_of(self._context, self._transactions.begin)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from lakeward.context import LakeContext
 from lakeward.errors import VersionNotFound
@@ -17,13 +15,14 @@ from lakeward.log.database import Session
 from lakeward.model.clock import to_datetime, to_ms
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
-from lakeward.model.expressions.nodes import Expression
-from lakeward.model.expressions.where import parse
 from lakeward.model.file import LoggedFile
 from lakeward.model.schema import Schema
 from lakeward.read.describe import ColumnInfo, Page, PageColumn, TableDetails, TableInfo, page_of
-from lakeward.read.plan import plan, to_prune_by
-from lakeward.read.scan import check_columns, read_files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakeward.model.expressions.nodes import Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +95,8 @@ class TableSnapshot:
         self, *, columns: Sequence[str] | None = None, where: str | None = None
     ) -> pa.RecordBatchReader:
         """The rows as a stream of record batches, for more than memory holds."""
+        from lakeward.read.scan import check_columns, read_files
+
         check_columns(columns, self.definition, self.name)
         expression = self._parsed(where)
         found = self.plan(expression)
@@ -110,6 +111,8 @@ class TableSnapshot:
 
     def plan(self, where: Expression | None = None) -> list[LoggedFile]:
         """The files to read for an expression bound to this snapshot's schema, oldest first."""
+        from lakeward.read.plan import plan, to_prune_by
+
         condition = to_prune_by(where, self.definition)
         with self.context.database.read() as session:
             found = list(plan(session, self.head.table_id, self.version, condition))
@@ -181,6 +184,8 @@ class TableSnapshot:
         }
 
     def _parsed(self, where: str | None) -> Expression | None:
+        from lakeward.model.expressions.where import parse
+
         return None if where is None else parse(where, self.schema)
 
 

@@ -13,14 +13,13 @@ from lakeward.model import arguments
 from lakeward.model.commit import AppTransaction, Head
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.when import Actions, Clauses
-from lakeward.model.locks import LockMode
+from lakeward.model.locks import PATIENCE_SECONDS, LockMode
 from lakeward.model.names import TableName
 from lakeward.write.commit.outcome import Outcome, outcome
 from lakeward.write.commit.ratify import OnRatify
 from lakeward.write.plan.change import Change, RowChanges, progress_operation
 from lakeward.write.transaction.executor import SqlExecutor
 from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle, Operating
-from lakeward.write.transaction.locking import PATIENCE_SECONDS
 from lakeward.write.transaction.member import Member
 from lakeward.write.transaction.staging import Staging
 
