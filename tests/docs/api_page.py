@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import lakeward as lw
+from lakeward.lake.altering import TableAlter
 from lakeward.lake.branch import Branch, BranchInfo, BranchTable, BranchTableInfo
 from lakeward.lake.snapshot import Cut, CutTable, LakeSnapshot
 from lakeward.log.audit import AuditEntry
@@ -26,11 +27,13 @@ from lakeward.read.describe import ColumnInfo, Page, PageColumn, TableDetails, T
 from lakeward.read.diff import Diff, FileInfo, PartitionChange, PropertyChange, SchemaChange
 from lakeward.read.history import Stats, TransactionRecord, Version
 from lakeward.read.runs import RunRecord
+from lakeward.read.schemas import SchemaVersion
 from lakeward.read.snapshot import TableSnapshot, Totals
 from lakeward.stream.consume import Consumed
 from lakeward.stream.epoch import EpochResult
 from lakeward.stream.queue import SinkMetrics
 from lakeward.stream.sink import AsyncSink, AsyncSinkGroup, Sink, SinkGroup
+from lakeward.write.alter.builder import Alter
 from lakeward.write.branch.named import BranchDiff
 from lakeward.write.commit.outcome import Outcome
 from lakeward.write.transaction.hooks import Hooks, StagedTable
@@ -46,6 +49,7 @@ own. This page is made from the code by `python -m tests.docs.api_page`, and a t
 """
 _PARTS: Final[dict[str, tuple[Any, ...]]] = {
     "What you begin with": (lw.Lake, lw.Table, lw.Transaction, lw.CommitResult, lw.Retry),
+    "Altering tables": (Alter, TableAlter, SchemaVersion),
     "Branches": (Branch, BranchTable, BranchDiff, BranchInfo, BranchTableInfo),
     "Streams": (Sink, SinkGroup, AsyncSink, AsyncSinkGroup, EpochResult, SinkMetrics, Consumed),
     "Conflicts, hooks and events": (
@@ -103,6 +107,8 @@ _GIVEN: Final = (
     lw.Lake,
     lw.Table,
     lw.Transaction,
+    Alter,
+    TableAlter,
     Branch,
     BranchTable,
     Hooks,
@@ -114,7 +120,7 @@ _GIVEN: Final = (
     LakeSnapshot,
 )
 # Members that serve the lake's own layers.
-_INTERNAL: Final = frozenset({"parts", "head", "plan", "to_json", "from_json"})
+_INTERNAL: Final = frozenset({"apply", "parts", "head", "plan", "to_json", "from_json"})
 
 
 def render() -> str:

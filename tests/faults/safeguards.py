@@ -233,7 +233,7 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/transaction/view.py",
-                "                member.move(head)\n",
+                "                member.move(head, self.context.definition(session, head))\n",
                 "                pass\n",
             ),
         ),
@@ -400,10 +400,10 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/commit/ratify.py",
-                "            draft = draft_of(context, intent, change, timestamp)\n"
+                "            draft = draft_of(context, intent, change, timestamp, definition)\n"
                 "            member = record(",
                 "            late = timestamp_after([head, head])\n"
-                "            draft = draft_of(context, intent, change, late)\n"
+                "            draft = draft_of(context, intent, change, late, definition)\n"
                 "            member = record(",
             ),
         ),

@@ -18,6 +18,8 @@ from lakeward.formats.partitioning import Partitioning
 from lakeward.log.database import Session
 from lakeward.model.commit import Commit, Head
 from lakeward.model.definition import Definition
+from lakeward.model.evolution.alterations import Alteration
+from lakeward.model.evolution.fit import Misfit, misfits
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.history import ForeignActions, TableHistory
@@ -121,6 +123,20 @@ class Format(Protocol):
     def check_writable(self, definition: Definition, table: str) -> None:
         """Raise `UnsupportedFeature` if the embedded engine cannot write the table correctly."""
         ...
+
+    def alter(self, definition: Definition, change: Alteration) -> Definition:
+        """Return the definition after a change, with all that other engines must find in it.
+
+        Must raise `InvalidInput` or `UnsupportedFeature` for what the format does not have.
+        """
+        ...
+
+    def misfit(self, old: Definition, new: Definition, *, looked: bool = False) -> Misfit | None:
+        """Return why files written under `old` are not right under `new`; None if they are.
+
+        With `looked` their rows were found to have what `new` requires.
+        """
+        return next(misfits(old, new, looked=looked), None)
 
     # Read
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Final
 
@@ -20,6 +21,30 @@ APPEND_ONLY: Final = "lakeward.append-only"
 _SMALL: Final = 0.1
 _UNITS: Final = {"": 1, "b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30}
 _ALIKE: Final = "The policies target_file_size, compression and append_only are for both formats."
+
+
+_DELTA: Final = frozenset(
+    f"delta.{name}"
+    for name in (
+        *("appendOnly", "autoOptimize.autoCompact", "autoOptimize.optimizeWrite"),
+        *("checkpoint.writeStatsAsJson", "checkpoint.writeStatsAsStruct", "checkpointInterval"),
+        *("checkpointPolicy", "dataSkippingNumIndexedCols", "dataSkippingStatsColumns"),
+        *("deletedFileRetentionDuration", "enableChangeDataFeed", "enableDeletionVectors"),
+        *("enableExpiredLogCleanup", "isolationLevel", "logRetentionDuration"),
+        *("parquet.compression.codec", "randomPrefixLength", "randomizeFilePrefixes"),
+        *("setTransactionRetentionDuration", "targetFileSize", "tuneFileSizesForRewrites"),
+    )
+)
+"""The properties of Delta that may be set on a table."""
+
+
+def check_known(key: str) -> None:
+    """Raise `InvalidInput` for a name that Delta keeps for itself and gives no meaning."""
+    if key.startswith("delta.") and key not in _DELTA:
+        near = difflib.get_close_matches(key, sorted(_DELTA), 1)
+        what = f"Delta has no table property {key}."
+        hint = f"Did you mean {near[0]}?" if near else "Properties of your own need another prefix."
+        raise InvalidInput(what, hint=hint, property=key)
 
 
 def is_append_only(properties: Mapping[str, str]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from lakeward.context import LakeContext
 from lakeward.lake.snapshot import LakeSnapshot
@@ -14,10 +13,8 @@ from lakeward.model.locks import TableLock, table_locks
 from lakeward.read import runs
 from lakeward.read.history import Stats, TransactionRecord, record, records, stats
 from lakeward.read.runs import RunRecord
+from lakeward.write.commit.outcome import Outcome, outcome
 from lakeward.write.transaction.registration import LeaseKeeper
-
-if TYPE_CHECKING:
-    from lakeward.write.commit.outcome import Outcome
 
 
 class Inquiries:
@@ -41,8 +38,6 @@ class Inquiries:
 
     def outcome(self, transaction_id: str) -> Outcome:
         """What became of a transaction, by its id."""
-        from lakeward.write.commit.outcome import outcome
-
         return outcome(self._context, arguments.text(transaction_id, "transaction_id"))
 
     def transactions(

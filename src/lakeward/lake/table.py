@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
+from lakeward.lake.altering import TableAlter
+from lakeward.lake.transactions import Transactions
 from lakeward.log import audit, commits
 from lakeward.log.audit import AuditEntry
 from lakeward.model import arguments
@@ -21,6 +23,7 @@ from lakeward.model.schema import Schema
 from lakeward.read import snapshot as snapshots
 from lakeward.read.diff import Diff, diff
 from lakeward.read.history import Entry, Version, entries, version_of
+from lakeward.read.schemas import SchemaVersion, schemas_of
 from lakeward.read.snapshot import TableSnapshot, Totals
 from lakeward.write.commit.publications import current
 
@@ -28,9 +31,10 @@ from lakeward.write.commit.publications import current
 class Table:
     """A named table. Each access to a property reads the table's current state."""
 
-    def __init__(self, context: LakeContext, name: TableName) -> None:
+    def __init__(self, context: LakeContext, name: TableName, transactions: Transactions) -> None:
         self._context = context
         self._name = name
+        self._transactions = transactions
 
     def __repr__(self) -> str:
         return f"Table({str(self._name)!r})"
@@ -153,6 +157,22 @@ class Table:
             if timestamp is not None:
                 return snapshots.at_time(self._context, session, head, timestamp)
             return snapshots.latest(self._context, session, head)
+
+    def alter(self, *, message: str | None = None) -> TableAlter:
+        """Change columns, properties, checks and features, all at once, by `commit` at the end.
+
+        `table.alter(message="…").add_column("currency", "string").set_nullable("note").commit()`
+
+        Args:
+            message: Why; kept with the commit.
+        """
+        return TableAlter(self._transactions, self._name, message)
+
+    def schemas(self) -> list[SchemaVersion]:
+        """Every schema that the table had, oldest first, with its versions, who, when and why."""
+        head = self._head()
+        with self._context.database.read() as session:
+            return schemas_of(session, head)
 
     def diff(self, a: int, b: int) -> Diff:
         """What changed from version `a` to version `b`."""

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakeward.context import LakeContext
+from lakeward.lake.branch import Branch, branch_of, branches_of
 from lakeward.lake.table import Table
 from lakeward.lake.transactions import Transactions
 from lakeward.log import heads
 from lakeward.model import arguments
 from lakeward.model.names import TableName
-
-if TYPE_CHECKING:
-    from lakeward.lake.branch import Branch
+from lakeward.write.tables import create as tables
+from lakeward.write.tables.adopt import adopt
+from lakeward.write.tables.clone import clone
 
 
 class Tables:
@@ -59,8 +60,6 @@ class Tables:
             AlreadyExists: The name is taken, or there is a table at the new location.
             MissingExtra: Iceberg tables need `lakeward[iceberg]`.
         """
-        from lakeward.write.tables import create as tables
-
         self._context.database.check_writable()
         parsed = TableName.parse(name)
         tables.create(
@@ -75,7 +74,7 @@ class Tables:
             comment=comment,
             guard=guard,
         )
-        return Table(self._context, parsed)
+        return Table(self._context, parsed, self._transactions)
 
     def adopt(
         self,
@@ -109,8 +108,6 @@ class Tables:
             CorruptTable: Its log or metadata cannot be understood. Nothing was changed.
             UnsupportedFeature: It has what the lake cannot read. Nothing was changed.
         """
-        from lakeward.write.tables.adopt import adopt
-
         self._context.database.check_writable()
         parsed = TableName.parse(name)
         place = arguments.place(location, "location")
@@ -124,7 +121,7 @@ class Tables:
             format=arguments.optional_text(format, "format"),
             catalog=catalog,
         )
-        return Table(self._context, parsed)
+        return Table(self._context, parsed, self._transactions)
 
     def table(self, name: str) -> Table:
         """The table of this name.
@@ -135,12 +132,14 @@ class Tables:
         parsed = TableName.parse(name)
         with self._context.database.read() as session:
             heads.get(session, parsed)
-        return Table(self._context, parsed)
+        return Table(self._context, parsed, self._transactions)
 
     def tables(self) -> list[Table]:
         """All tables, by name."""
         with self._context.database.read() as session:
-            return [Table(self._context, h.name) for h in heads.all_heads(session)]
+            return [
+                Table(self._context, h.name, self._transactions) for h in heads.all_heads(session)
+            ]
 
     def drop(self, name: str) -> None:
         """Take a table out of the lake. Its files stay until they are vacuumed.
@@ -149,8 +148,6 @@ class Tables:
             TableNotFound: There is no such table.
             Locked: A transaction holds it.
         """
-        from lakeward.write.tables import create as tables
-
         self._context.database.check_writable()
         tables.drop(self._context, TableName.parse(name))
 
@@ -179,13 +176,11 @@ class Tables:
             AlreadyExists: The name is taken.
             UnsupportedFeature: The source uses what a clone could not keep right.
         """
-        from lakeward.write.tables.clone import clone
-
         self._context.database.check_writable()
         chosen = TableName.parse(name)
         found = self.table(source).at(version=version, timestamp=timestamp)
         clone(self._context, found, chosen)
-        return Table(self._context, chosen)
+        return Table(self._context, chosen, self._transactions)
 
     def branch(self, name: str, *, tables: Sequence[str] | None = None) -> Branch:
         """A zero-copy working copy of tables, for any engine, until it is published or dropped.
@@ -199,14 +194,10 @@ class Tables:
             AlreadyExists: There is one, and tables were given.
             UnsupportedFeature: One of the tables cannot be branched.
         """
-        from lakeward.lake.branch import branch_of
-
         if tables is not None:
             self._context.database.check_writable()
         return branch_of(self._context, self._transactions.begin, name, tables)
 
     def branches(self) -> list[Branch]:
         """The named branches, by name."""
-        from lakeward.lake.branch import branches_of
-
         return branches_of(self._context, self._transactions.begin)

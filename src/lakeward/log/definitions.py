@@ -24,6 +24,10 @@ _AT = Statement(
     """SELECT definition_id, body FROM lakeward_definition
     WHERE table_id = :table_id AND from_version <= :version AND until_version > :version"""
 )
+_ALL = Statement(
+    """SELECT definition_id, from_version, until_version, body FROM lakeward_definition
+    WHERE table_id = :table_id ORDER BY definition_id"""
+)
 _INSERT = insertion(definition, "")
 _END = Statement(
     """UPDATE lakeward_definition SET until_version = :until
@@ -42,6 +46,12 @@ def at(session: Session, table_id: int, version: int) -> tuple[int, Definition]:
     row = session.row(_AT, {"table_id": table_id, "version": version})
     found = _read(row and row[1:], f"definition at version {version}")
     return row[0], found
+
+
+def of_table(session: Session, table_id: int) -> list[tuple[int, int, Definition]]:
+    """Every definition of a table, oldest first: since which version, until before which one."""
+    rows = session.rows(_ALL, {"table_id": table_id})
+    return [(since, until, _read((body,), f"definition {n}")) for n, since, until, body in rows]
 
 
 def first_version(session: Session, table_id: int, definition_id: int) -> int | None:

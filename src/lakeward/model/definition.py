@@ -50,7 +50,7 @@ class Definition:
     @property
     def partitioning(self) -> list[str]:
         """The partitioning as users write it, in order: `day(ts)`, `region`."""
-        return [self._term(i) for i in self.partition_by]
+        return [self.term(i) for i in self.partition_by]
 
     @cached_property
     def partition_fields(self) -> tuple[Field, ...]:
@@ -72,7 +72,8 @@ class Definition:
         kind = found.transform.result(source.type)
         return Field(own_id, found.name, kind, indexed=found.indexed)
 
-    def _term(self, own_id: int) -> str:
+    def term(self, own_id: int) -> str:
+        """A partition value as users write it: `day(ts)`, `region`."""
         found = self.derived.get(own_id)
         if found is None:
             return self.schema.by_id[own_id].name

@@ -234,10 +234,11 @@ def _named_field(name: Any, kind: Any) -> pa.Field:
     if not isinstance(name, str):
         what = f"A column name must be a string, not {type(name).__name__}."
         raise InvalidInput(what)
-    return pa.field(name, _named_type(kind))
+    return pa.field(name, named_type(kind))
 
 
-def _named_type(kind: Any) -> pa.DataType:
+def named_type(kind: Any) -> pa.DataType:
+    """The Arrow type that a user names: by itself, or as text such as `decimal(10,2)`."""
     if isinstance(kind, pa.DataType):
         return kind
     if isinstance(kind, str) and kind.isascii() and "(" not in kind and "<" not in kind:

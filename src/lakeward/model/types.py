@@ -109,6 +109,8 @@ class Field:
         default: Written where data lacks the column; in the neutral JSON form of values.
         indexed: Whether every file of the table has a row for this field in the statistics index.
         metadata: The format's own data about the field, stored as it is.
+        optional: Whether data may lack the column, which then is null: it was added to the table
+            later, and those who write the table may not know it.
     """
 
     id: int
@@ -119,6 +121,7 @@ class Field:
     default: Any = None
     indexed: bool = False
     metadata: dict[str, Any] = field(default_factory=dict, hash=False)
+    optional: bool = False
 
 
 def arrow_type(kind: Type) -> pa.DataType:
@@ -315,6 +318,8 @@ def field_to_json(source: Field) -> dict[str, Any]:
         out["indexed"] = True
     if source.metadata:
         out["metadata"] = source.metadata
+    if source.optional:
+        out["optional"] = True
     return out
 
 
@@ -329,4 +334,5 @@ def field_from_json(source: dict[str, Any]) -> Field:
         default=source.get("default"),
         indexed=source.get("indexed", False),
         metadata=source.get("metadata", {}),
+        optional=source.get("optional", False),
     )

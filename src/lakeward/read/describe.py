@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import pyarrow as pa
+
+from lakeward.engines.arrow.values import python_rows, python_values
 from lakeward.model.records import HIDDEN, in_json
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from lakeward.model.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,11 @@ class ColumnInfo(NamedTuple):
     type: str
     nullable: bool
     comment: str | None
+
+
+def columns_of(schema: Schema) -> tuple[ColumnInfo, ...]:
+    """The columns of a schema, as records."""
+    return tuple(ColumnInfo(f.id, f.name, str(f.type), f.nullable, f.comment) for f in schema)
 
 
 @dataclass(frozen=True)
@@ -92,21 +98,15 @@ class Page:
     @in_json
     def rows(self) -> list[dict[str, Any]]:
         """The rows as dicts by the names of the columns."""
-        from lakeward.engines.arrow.values import python_rows
-
         return python_rows(self.data)
 
     def columns(self) -> list[list[Any]]:
         """The values of each column, as Python has them."""
-        from lakeward.engines.arrow.values import python_values
-
         return [python_values(column) for column in self.data.columns]
 
 
 def page_of(reader: pa.RecordBatchReader, offset: int, limit: int) -> tuple[pa.Table, bool]:
     """The rows of a page, and whether others follow; no more is read than that takes."""
-    import pyarrow as pa
-
     skip, wanted = offset, limit + 1
     batches = []
     with reader:

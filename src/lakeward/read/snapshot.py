@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.errors import VersionNotFound
@@ -15,14 +17,13 @@ from lakeward.log.database import Session
 from lakeward.model.clock import to_datetime, to_ms
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
+from lakeward.model.expressions.nodes import Expression
+from lakeward.model.expressions.where import parse
 from lakeward.model.file import LoggedFile
 from lakeward.model.schema import Schema
-from lakeward.read.describe import ColumnInfo, Page, PageColumn, TableDetails, TableInfo, page_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from lakeward.model.expressions.nodes import Expression
+from lakeward.read.describe import Page, PageColumn, TableDetails, TableInfo, columns_of, page_of
+from lakeward.read.plan import plan, to_prune_by
+from lakeward.read.scan import check_columns, read_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +96,6 @@ class TableSnapshot:
         self, *, columns: Sequence[str] | None = None, where: str | None = None
     ) -> pa.RecordBatchReader:
         """The rows as a stream of record batches, for more than memory holds."""
-        from lakeward.read.scan import check_columns, read_files
-
         check_columns(columns, self.definition, self.name)
         expression = self._parsed(where)
         found = self.plan(expression)
@@ -111,8 +110,6 @@ class TableSnapshot:
 
     def plan(self, where: Expression | None = None) -> list[LoggedFile]:
         """The files to read for an expression bound to this snapshot's schema, oldest first."""
-        from lakeward.read.plan import plan, to_prune_by
-
         condition = to_prune_by(where, self.definition)
         with self.context.database.read() as session:
             found = list(plan(session, self.head.table_id, self.version, condition))
@@ -138,10 +135,7 @@ class TableSnapshot:
             snapshot_id=self.snapshot_id,
             metadata_location=self.metadata_location,
             comment=definition.comment,
-            schema=tuple(
-                ColumnInfo(f.id, f.name, str(f.type), f.nullable, f.comment)
-                for f in definition.schema.fields
-            ),
+            schema=columns_of(definition.schema),
             partition_by=tuple(definition.partitioning),
             constraints=definition.constraints,
             properties=definition.properties,
@@ -184,8 +178,6 @@ class TableSnapshot:
         }
 
     def _parsed(self, where: str | None) -> Expression | None:
-        from lakeward.model.expressions.where import parse
-
         return None if where is None else parse(where, self.schema)
 
 

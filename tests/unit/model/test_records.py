@@ -19,6 +19,7 @@ import pytest
 
 import lakeward as lw
 from lakeward.lake import records as all_records
+from lakeward.lake.altering import TableAlter
 from lakeward.lake.branch import Branch, BranchTable
 from lakeward.lake.snapshot import LakeSnapshot
 from lakeward.model.records import HIDDEN, in_json, is_record, shown_as, to_json
@@ -31,6 +32,7 @@ NOUNS = (
     lw.Lake,
     lw.Table,
     lw.Transaction,
+    TableAlter,
     Branch,
     BranchTable,
     Hooks,

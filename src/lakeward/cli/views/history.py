@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from lakeward.cli.output import words
-
-if TYPE_CHECKING:
-    from lakeward.lake.records import Diff, FileInfo, SchemaChange, Version
+from lakeward.lake.records import Diff, FileInfo, SchemaChange, Version
 
 
 def versions(

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from lakeward.cli.output import words
-
-if TYPE_CHECKING:
-    from lakeward.lake.records import (
-        Cut,
-        LockWait,
-        Outcome,
-        Rebuilt,
-        TableInfo,
-        TableLock,
-        TransactionRecord,
-    )
+from lakeward.lake.records import (
+    Cut,
+    LockWait,
+    Outcome,
+    Rebuilt,
+    TableInfo,
+    TableLock,
+    TransactionRecord,
+)
 
 _LOCK_COLUMNS: Final = ("table", "", "mode", "transaction", "actor", "process", "since", "lease")
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from lakeward.cli.output import words
-
-if TYPE_CHECKING:
-    from lakeward.lake.records import RunRecord
-    from lakeward.pipeline import RunResult
-    from lakeward.pipeline.preview import PipelinePlan
+from lakeward.lake.records import RunRecord
+from lakeward.pipeline import RunResult
+from lakeward.pipeline.preview import PipelinePlan
 
 
 def plan(found: PipelinePlan) -> Iterator[RenderableType]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.engines.arrow.fit import fitted
+from lakeward.engines.arrow.fit import fitted, may_lack
 from lakeward.engines.arrow.origin import place
 from lakeward.engines.arrow.transform import transformed
 from lakeward.errors import ConstraintViolation, SchemaMismatch
@@ -100,7 +100,8 @@ def _check_names(given: pa.Schema, schema: Schema, table: str) -> None:
         what = f"The data for {table} has the column {duplicates[0]!r} more than once."
         raise SchemaMismatch(what, table=table, columns=duplicates)
     extra = [n for n in given.names if n not in schema.by_name]
-    missing = [f.name for f in schema if f.name not in given.names and f.default is None]
+    given_names = set(given.names)
+    missing = [f.name for f in schema if f.name not in given_names and not may_lack(f)]
     if not extra and not missing:
         return
     parts = []

@@ -84,8 +84,9 @@ def fits(source: pa.DataType, kind: Type, *, inside: bool = False) -> bool:
             if not types.is_struct(source):
                 return False
             given = {f.name: f.type for f in source}
-            return set(given) == {f.name for f in fields} and all(
-                fits(given[f.name], f.type, inside=True) for f in fields
+            return given.keys() <= {f.name for f in fields} and all(
+                fits(given[f.name], f.type, inside=True) if f.name in given else may_lack(f)
+                for f in fields
             )
         case ListOf(element):
             is_list = (
@@ -101,6 +102,11 @@ def fits(source: pa.DataType, kind: Type, *, inside: bool = False) -> bool:
                 and fits(source.key_type, key.type, inside=True)
                 and fits(source.item_type, value.type, inside=True)
             )
+
+
+def may_lack(field: Field) -> bool:
+    """Whether data may lack a column or a part of one: it has a default, or was added later."""
+    return field.default is not None or (field.optional and field.nullable)
 
 
 def misfit(

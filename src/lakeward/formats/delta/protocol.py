@@ -19,6 +19,8 @@ ICT: Final = "inCommitTimestamp"
 ICT_PROPERTY: Final = "delta.enableInCommitTimestamps"
 _READER_FEATURES: Final = 3
 """The reader version whose tables list the features that readers must know."""
+_MAPPED_READER: Final = 2
+"""The reader version that implies column mapping."""
 _LEGACY: Final = {
     2: ("appendOnly", "invariants"),
     3: ("checkConstraints",),
@@ -92,6 +94,27 @@ def new_protocol(definition: Definition, *, guard: bool) -> dict[str, Any]:
     if reader:
         return _with_features(_READER_FEATURES, reader, writer | reader)
     return _with_features(1, None, writer)
+
+
+def extended(definition: Definition, *more: str) -> dict[str, Any]:
+    """The protocol of a table whose definition changed: what it had, and what it now needs.
+
+    `more` are features that readers must know, too.
+    """
+    old = definition.protocol
+    needed = new_protocol(definition, guard=is_guarded(old))
+    version, legacy = int(old["minReaderVersion"]), int(old["minWriterVersion"]) < _NEWEST_WRITER
+    writer = writer_features(old) | writer_features(needed) | set(more)
+    known = set(old.get("readerFeatures") or ())
+    if version == _MAPPED_READER:
+        known |= {"columnMapping"} & writer_features(old)
+    reader = known | set(needed.get("readerFeatures") or ()) | set(more)
+    if reader > known:
+        return _with_features(_READER_FEATURES, reader, writer | reader)
+    if legacy:
+        least = max(int(old["minWriterVersion"]), int(needed["minWriterVersion"]))
+        return {"minReaderVersion": version, "minWriterVersion": least}
+    return _with_features(version, None if old.get("readerFeatures") is None else known, writer)
 
 
 def guarded(protocol: Mapping[str, Any]) -> dict[str, Any]:

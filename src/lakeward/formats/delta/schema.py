@@ -24,6 +24,7 @@ ID: Final = "lakeward.id"
 TYPE: Final = "lakeward.type"
 DEFAULT: Final = "lakeward.default"
 INDEXED: Final = "lakeward.indexed"
+OPTIONAL: Final = "lakeward.optional"
 NESTED_IDS: Final = "lakeward.nestedIds"
 NESTED_TYPES: Final = "lakeward.nestedTypes"
 COMMENT: Final = "comment"
@@ -50,7 +51,9 @@ SHOWN_AS: Final = "lakeward.deltaType"
 """Beside a field that is shown as a type other than its own: Delta's name of its own type."""
 _VARIANT: Final = "variant"
 _ONLY_SHOWN: Final = frozenset({_VARIANT, "void", "null"})
-_OWN_KEYS: Final = frozenset({ID, TYPE, DEFAULT, INDEXED, NESTED_IDS, NESTED_TYPES, COMMENT})
+_OWN_KEYS: Final = frozenset(
+    {ID, TYPE, DEFAULT, INDEXED, OPTIONAL, NESTED_IDS, NESTED_TYPES, COMMENT}
+)
 
 
 class UnknownType(ValueError):
@@ -86,6 +89,11 @@ def parse_schema(text: str, *, last_id: int = 0) -> Schema:
             for position, f in enumerate(fields)
         )
     return Schema(fields, ids.last)
+
+
+def delta_type_name(kind: Type) -> str:
+    """Delta's name of a type without parts."""
+    return str(_type_json(kind))
 
 
 def physical_name(field: Field) -> str:
@@ -127,6 +135,8 @@ def _field_json(field: Field) -> dict[str, Any]:
         metadata[DEFAULT] = field.default
     if field.indexed:
         metadata[INDEXED] = True
+    if field.optional:
+        metadata[OPTIONAL] = True
     if field.comment is not None:
         metadata[COMMENT] = field.comment
     return {
@@ -181,6 +191,7 @@ def _field(source: dict[str, Any], ids: Ids) -> Field:
         indexed=bool(metadata.get(INDEXED, False)),
         metadata={k: v for k, v in metadata.items() if k not in _OWN_KEYS}
         | _shown_as(source["type"]),
+        optional=bool(metadata.get(OPTIONAL, False)),
     )
 
 

@@ -40,7 +40,7 @@ from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.schema import Schema, indexable
 from lakeward.model.transform import SUFFIXES, TIMES, Rules, Transform
 
-_FIRST_PARTITION_ID: Final = 1000
+FIRST_PARTITION_ID: Final = 1000
 _ELSEWHERE: Final = ("write.data.path", "write.metadata.path", "write.object-storage.enabled")
 _DATA_FORMAT: Final = "write.format.default"
 
@@ -70,7 +70,7 @@ class IcebergDefinitions:
             name = source.name + SUFFIXES[term.name]
             check_partition_name(name, transform, source, schema, taken)
             indexed = indexable(transform.result(source.type))
-            derived[-_FIRST_PARTITION_ID - number] = Derived(source.id, transform, name, indexed)
+            derived[-FIRST_PARTITION_ID - number] = Derived(source.id, transform, name, indexed)
         return Partitioning(schema, tuple(derived), derived)
 
     def define(
@@ -84,7 +84,7 @@ class IcebergDefinitions:
     ) -> Definition:
         """Return a new table's definition."""
         protocol = new_protocol(properties)
-        settings = _settings(properties)
+        settings = checked_settings(properties)
         # Refuses what Iceberg has no type for.
         schema_json(parts.schema, 0)
         check_installed()
@@ -124,7 +124,7 @@ class IcebergDefinitions:
         return definition, [replace(f.file, path=full_path(f.file, root)) for f in files]
 
 
-def _settings(properties: Mapping[str, str]) -> dict[str, str]:
+def checked_settings(properties: Mapping[str, str]) -> dict[str, str]:
     """Return checked properties as other engines read them."""
     for key in properties:
         if key.startswith("delta."):

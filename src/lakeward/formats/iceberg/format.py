@@ -16,6 +16,7 @@ from lakeward.errors import CorruptTable, ForeignCommit
 from lakeward.formats.background import BackgroundWorker
 from lakeward.formats.base import Format, Ratified, TakeOver
 from lakeward.formats.iceberg.adopting import IcebergAdoption
+from lakeward.formats.iceberg.altering import IcebergAlterations
 from lakeward.formats.iceberg.defining import IcebergDefinitions
 from lakeward.formats.iceberg.definition import check_writable, new_document
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
@@ -45,7 +46,7 @@ from lakeward.model.steps import reach
 from lakeward.storage.base import Storage
 
 
-class IcebergFormat(IcebergDefinitions, IcebergAdoption, Format):
+class IcebergFormat(IcebergDefinitions, IcebergAlterations, IcebergAdoption, Format):
     """Apache Iceberg tables, whose catalog is part of the lake's store."""
 
     name: ClassVar[str] = "iceberg"

@@ -28,6 +28,7 @@ from lakeward.formats.iceberg.names import NAME_MAPPING, with_mapping
 from lakeward.formats.iceberg.newest import document_number
 from lakeward.formats.iceberg.private import is_data
 from lakeward.formats.iceberg.schema import schema_json
+from lakeward.formats.iceberg.spec import last_partition_id, spec_json
 from lakeward.formats.iceberg.summary import APPLICATIONS, INFO, TRANSACTION_ID, VERSION
 from lakeward.model.commit import AppTransaction, Commit, Head
 from lakeward.model.definition import Definition
@@ -275,10 +276,38 @@ def _changed(document: Document, head: Head, commit: Commit) -> dict[str, Any]:
     out: dict[str, Any] = {"properties": {**properties_json(head, commit.definition), **kept}}
     if new != {k: v for k, v in known[current].items() if k in new}:
         number = max(known) + 1
-        out["schemas"] = [*known.values(), {**new, "schema-id": number}]
+        kept_keys = _identifiers(known[current], commit.definition)
+        out["schemas"] = [*known.values(), {**new, "schema-id": number, **kept_keys}]
         out["current-schema-id"] = number
         out["last-column-id"] = max(commit.definition.schema.last_id, body["last-column-id"])
-    return out
+    return out | _changed_spec(body, commit.definition)
+
+
+def _identifiers(schema: Mapping[str, Any], definition: Definition) -> dict[str, Any]:
+    """The key of a schema that another engine declared, as far as its columns are there."""
+    known = definition.schema.by_id
+    found = [i for i in schema.get("identifier-field-ids") or () if i in known]
+    return {"identifier-field-ids": found} if found else {}
+
+
+def _changed_spec(body: Mapping[str, Any], definition: Definition) -> dict[str, Any]:
+    """The keys of a document's body that another partitioning changes."""
+    specs = specs_of(body)
+    new = spec_json(definition, 0)["fields"]
+    if new == _plain_fields(specs[body["default-spec-id"]]):
+        return {}
+    known = next((i for i, s in specs.items() if _plain_fields(s) == new), None)
+    number = max(specs) + 1 if known is None else known
+    listed = list(specs.values())
+    if known is None:
+        listed.append({"spec-id": number, "fields": new})
+    newest = max(last_partition_id(definition), body.get("last-partition-id", 0))
+    return {"partition-specs": listed, "default-spec-id": number, "last-partition-id": newest}
+
+
+def _plain_fields(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    names = ("source-id", "field-id", "transform", "name")
+    return [{name: field[name] for name in names} for field in spec["fields"]]
 
 
 def _may_hold(manifest: Any, sequences: Any) -> bool:

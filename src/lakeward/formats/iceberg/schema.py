@@ -87,6 +87,8 @@ def schema_notes(schema: Schema) -> dict[str, dict[str, Any]]:
             note["type"] = field.type.name
         if field.default is not None:
             note["default"] = field.default
+        if field.optional:
+            note["optional"] = True
         if field.indexed != usual.get(field.id, False):
             note["indexed"] = field.indexed
         if note:
@@ -164,6 +166,7 @@ def _field(source: Mapping[str, Any], notes: Mapping[str, Mapping[str, Any]], pa
         comment=source.get("doc"),
         default=note.get("default"),
         metadata={STORED_AS: source["type"]} if _is_shown(source["type"]) else {},
+        optional=note.get("optional", False),
     )
 
 

@@ -1,9 +1,10 @@
 """Conflicts of a change with commits since its base version, and with locks of others.
 
-Blind appends meet no conflict. A change that removes or replaces rows conflicts with a commit that
-removed one of the same files, or that added a file which may hold rows of the replaced scope. A
-serializable transaction also conflicts with commits that changed what it read. A lock for writing
-excludes every other change of the table, a lock for reading all but blind appends.
+Blind appends meet no conflict, unless the table was altered so that their rows do not fit it. Other
+changes conflict with every new definition, and with a commit that removed one of the same files, or
+that added a file which may hold rows of the replaced scope. A serializable transaction also
+conflicts with commits that changed what it read. A lock for writing excludes every other change of
+the table, a lock for reading all but blind appends.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from typing import Any, Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import Conflict, Locked
+from lakeward.formats.registry import format_of
 from lakeward.log import commits, definitions, files, heads, locks
 from lakeward.log.database import Session
 from lakeward.model.commit import Head, Isolation
+from lakeward.model.evolution.fit import Misfit
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import LoggedFile
 from lakeward.model.locks import Claim, LockMode
@@ -44,9 +47,7 @@ def check(session: Session, change: Change, current: Head, isolation: Isolation)
     if current.version == base.version:
         return
     if current.definition_id != base.definition_id:
-        changed = definitions.first_version(session, current.table_id, base.definition_id + 1)
-        why = "changed the table's definition"
-        raise conflict(session, change, current, Kind.DEFINITION, why, changed)
+        _check_definition(session, change, current)
     for path in change.claims:
         live = files.live_at_path(session, current.table_id, path)
         if live:
@@ -160,6 +161,20 @@ def locked(
         held_seconds=seconds,
         waited_seconds=waited,
     )
+
+
+def _check_definition(session: Session, change: Change, current: Head) -> None:
+    """Pass if the rows that a blind change adds fit the new definition as they are."""
+    base = change.head
+    first = definitions.first_version(session, current.table_id, base.definition_id + 1)
+    new = definitions.get(session, current.table_id, current.definition_id)
+    found = format_of(current).misfit(change.definition, new)
+    if found is None and change.is_blind:
+        return
+    if found is None:
+        found = Misfit("changed the table's definition")
+    facts = {} if found.column is None else {"column": found.column}
+    raise conflict(session, change, current, Kind.DEFINITION, found.reason, first, **facts)
 
 
 def _lost(session: Session, change: Change, current: Head) -> LoggedFile | None:

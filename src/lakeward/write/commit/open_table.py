@@ -27,6 +27,7 @@ from lakeward.write.commit.ratify import (
     Intent,
     check_and_release_locks,
     close,
+    definition_after,
     draft_of,
     timestamp_after,
 )
@@ -57,7 +58,8 @@ def ratify_open(context: LakeContext, intent: Intent) -> list[Ratified]:
         for on_ratify in intent.on_ratify:
             on_ratify(session)
         reach("ratify.checked")
-        return draft_of(context, intent, change, timestamp_after([head]))
+        definition = definition_after(context, session, change, head)
+        return draft_of(context, intent, change, timestamp_after([head]), definition)
 
     return [commit_open(context, intent.transaction_id, change.head, build)]
 

@@ -19,6 +19,7 @@ from lakeward.log import heads, locks, transactions
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import CommitInfo, Head, Isolation, TransactionState
+from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
 from lakeward.storage.base import Prepared, Underway
@@ -109,11 +110,12 @@ def ratify(context: LakeContext, intent: Intent) -> list[Ratified]:
         for change, head in zip(touched, current, strict=True):
             if change.is_empty:
                 continue
-            draft = draft_of(context, intent, change, timestamp)
+            definition = definition_after(context, session, change, head)
+            draft = draft_of(context, intent, change, timestamp, definition)
             member = record(context, session, head, draft, change.metadata_files)
             members.append(member)
         for change in new:
-            draft = draft_of(context, intent, change, timestamp)
+            draft = draft_of(context, intent, change, timestamp, change.definition)
             members.append(begin_table(context, session, change.head, draft, change.metadata_files))
         for on_ratify in intent.on_ratify:
             on_ratify(session)
@@ -146,7 +148,20 @@ def close(session: Session, transaction_id: str) -> None:
     raise TransactionClosed(what, hint=hint, transaction_id=transaction_id, state=state)
 
 
-def draft_of(context: LakeContext, intent: Intent, change: Change, timestamp: int) -> Draft:
+def definition_after(
+    context: LakeContext, session: Session, change: Change, head: Head
+) -> Definition:
+    """Return the definition after a change on top of a head, which may have been altered since."""
+    if change.new_definition is not None:
+        return change.new_definition
+    if head.definition_id == change.head.definition_id:
+        return change.definition
+    return context.definition(session, head)
+
+
+def draft_of(
+    context: LakeContext, intent: Intent, change: Change, timestamp: int, definition: Definition
+) -> Draft:
     """Return the commit that a change becomes, before it has a version."""
     operation = summary(change)
     return Draft(
@@ -164,7 +179,7 @@ def draft_of(context: LakeContext, intent: Intent, change: Change, timestamp: in
             blind=change.is_blind,
             data_change=change.data_change,
         ),
-        definition=change.new_definition or change.definition,
+        definition=definition,
         redefines=change.new_definition is not None,
         added=tuple(change.added),
         removed=tuple(change.removed[k] for k in sorted(change.removed)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -15,6 +15,9 @@ from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.when import Clause, Clauses
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.write.plan.row_plan import RowPlan
+
+ALTER: Final = "ALTER TABLE"
+"""The operation of all changes of a definition; its parameter `changes` has them in order."""
 
 
 @dataclass
@@ -149,7 +152,9 @@ def summary(change: Change) -> Operation:
     names = list(dict.fromkeys(o.name for o in change.operations))
     if len(names) == 1:
         return Operation(names[0], change.operations[-1].parameters)
-    return Operation("TRANSACTION", {"operations": ", ".join(names)})
+    altered = next((o for o in change.operations if o.name == ALTER), None)
+    changes = {} if altered is None else dict(altered.parameters)
+    return Operation("TRANSACTION", {"operations": ", ".join(names), **changes})
 
 
 def metrics(change: Change) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from lakeward.engines.spark.statement import (
     query_of,
     read_statement,
 )
-from lakeward.errors import AlreadyExists, LakewardError
+from lakeward.errors import AlreadyExists, LakewardError, UnsupportedFeature
+from lakeward.model.evolution.alterations import Alteration
 from lakeward.model.expressions.render import render
 from lakeward.model.expressions.when import Clauses
 from lakeward.model.expressions.where import parse
@@ -90,6 +91,13 @@ class SparkExecutor:
                 # It may have run as a MERGE, which counts more.
                 return done.select(_CHANGED)
             return done
+
+    def alter(self, member: Member, asked: Alteration) -> None:
+        """Refused: branches of Spark have the table's columns as they were."""
+        table = str(member.change.head.name)
+        what = f"Table {table} cannot be altered in a transaction on Spark: {asked}."
+        hint = "Alter it before, in a transaction without spark=, or with table.alter()."
+        raise NothingDone(UnsupportedFeature(what, hint=hint, table=table))
 
     def read(self, member: Member, columns: Sequence[str] | None, where: str | None) -> DataFrame:
         """The rows as the transaction sees them now, as a frame of its session."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from lakeward.engines.base import ARROW, Engine
+from lakeward.model.evolution.alterations import Alteration
 from lakeward.model.expressions.when import Clauses
 from lakeward.model.expressions.where import parse
 from lakeward.read.scan import check_columns
@@ -58,6 +59,9 @@ class Executor(Protocol):
         self, member: Member, data: Any, on: str | Sequence[str], clauses: Clauses
     ) -> RowChanges:
         """Merge rows into a table."""
+
+    def alter(self, member: Member, asked: Alteration) -> None:
+        """Change a table's definition."""
 
     def read(self, member: Member, columns: Sequence[str] | None, where: str | None) -> Any:
         """The rows as the transaction sees them."""
@@ -134,6 +138,10 @@ class EmbeddedExecutor:
         source = source_of(data, schema, name, self._merge_memory)
         plan = merge_plan(schema, name, source, on, clauses)
         return member.change_rows(plan, Operation("MERGE", merge_parameters(on, clauses)))
+
+    def alter(self, member: Member, asked: Alteration) -> None:
+        """Change a table's definition."""
+        member.alter(asked)
 
     def read(self, member: Member, columns: Sequence[str] | None, where: str | None) -> pa.Table:
         """The rows as the transaction sees them."""

@@ -29,7 +29,7 @@ from lakeward.model import arguments
 from lakeward.model.clock import to_datetime
 from lakeward.model.commit import Isolation, TransactionState
 from lakeward.model.events import CommitEvent
-from lakeward.model.locks import PATIENCE_SECONDS, LockMode
+from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
 from lakeward.write.commit.open_table import ratify_open
@@ -39,7 +39,7 @@ from lakeward.write.commit.ratify import Intent, OnRatify, ratify
 from lakeward.write.stage.stager import stored_paths
 from lakeward.write.transaction.executor import EmbeddedExecutor, Executor, NothingDone
 from lakeward.write.transaction.hooks import Hooks, staged_commit
-from lakeward.write.transaction.locking import TableLocks
+from lakeward.write.transaction.locking import PATIENCE_SECONDS, TableLocks
 from lakeward.write.transaction.member import Member
 from lakeward.write.transaction.registration import (
     LeaseKeeper,

@@ -13,6 +13,7 @@ from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
+from lakeward.model.evolution.alterations import Alteration
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.where import parse
 from lakeward.model.file import LIVE, DataFile, LoggedFile
@@ -21,6 +22,7 @@ from lakeward.model.types import Field
 from lakeward.read.plan import file_may_match, to_prune_by
 from lakeward.read.scan import read_files
 from lakeward.read.snapshot import TableSnapshot
+from lakeward.write.alter.alter import altered, note
 from lakeward.write.plan.change import (
     Added,
     Change,
@@ -130,10 +132,45 @@ class Member:
         self.change.fixed = True
         self.change.operations.append(Operation("REMOVE FILES", {"files": str(len(paths))}))
 
-    def move(self, head: Head) -> None:
+    def alter(self, asked: Alteration) -> None:
+        """Change the table's definition; what is done from now on sees the new one."""
+        change = self.change
+        if self.key:
+            what = f"Table {change.head.name} is altered, and its last writer shall win."
+            hint = "Begin the transaction without on_conflict for the table."
+            raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
+        found = altered(change, asked, self._rows)
+        if found.definition == change.definition:
+            return
+        if found.looked:
+            # Rows that others add meanwhile would not have been looked at.
+            change.scopes.append(None)
+        # What was done to rows was planned for the old definition.
+        change.fixed = change.fixed or found.looked or bool(change.steps)
+        note(change, asked)
+        change.new_definition = found.definition
+        self._redefine(found.definition)
+
+    def move(self, head: Head, definition: Definition) -> None:
         """See the table at another version, to which the change applies unchanged."""
+        if head.definition_id != self.change.head.definition_id:
+            self._redefine(definition)
         self.change.head = head
         self._all = None
+
+    def _redefine(self, definition: Definition) -> None:
+        """Work under another definition, which files that are there fit."""
+        self.change.definition = definition
+        self.stager.definition = definition
+        self.stager.options = parquet_options(definition.properties)
+
+    def _rows(self, columns: Sequence[str], scope: Expression | None) -> pa.RecordBatchReader:
+        """Some columns of all rows that the transaction sees in files that may match a scope."""
+        change = self.change
+        files = [*self.files(scope), *self._staged(self._matcher(scope))]
+        return read_files(
+            self.context.storage, change.head, change.definition, files, columns=columns
+        )
 
     def reset(self, head: Head) -> None:
         """Forget everything that was done to rows, and see the table at another version.
@@ -143,7 +180,7 @@ class Member:
         progress = self.change.app_transactions
         self.change = Change(head, self.change.definition, app_transactions=progress)
         self.touched, self.known = None, LIVE
-        self.move(head)
+        self.move(head, self.change.definition)
 
     def drop(self, head: Head) -> None:
         """Leave the rows as they are in another version; only progress is recorded, if any."""

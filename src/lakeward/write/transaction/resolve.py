@@ -54,6 +54,8 @@ def resolve(error: Conflict, view: View, strategies: Strategies) -> bool:
         return False
     name = TableName.parse(error.table)
     member = view.members[name]
+    if member.change.new_definition is not None:
+        return False
     if view.catch_up(name):
         return True
     strategy = strategies.for_table(name)

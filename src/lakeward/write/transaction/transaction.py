@@ -12,14 +12,18 @@ from lakeward.errors import TransactionClosed
 from lakeward.model import arguments
 from lakeward.model.commit import AppTransaction, Head
 from lakeward.model.definition import Definition
+from lakeward.model.evolution.alterations import Alteration
 from lakeward.model.expressions.when import Actions, Clauses
-from lakeward.model.locks import PATIENCE_SECONDS, LockMode
+from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
+from lakeward.write.alter.alter import depends_on_rows
+from lakeward.write.alter.builder import Alter
 from lakeward.write.commit.outcome import Outcome, outcome
 from lakeward.write.commit.ratify import OnRatify
 from lakeward.write.plan.change import Change, RowChanges, progress_operation
 from lakeward.write.transaction.executor import SqlExecutor
 from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle, Operating
+from lakeward.write.transaction.locking import PATIENCE_SECONDS
 from lakeward.write.transaction.member import Member
 from lakeward.write.transaction.staging import Staging
 
@@ -141,6 +145,16 @@ class Transaction:
             return RowChanges()
         with self._operation(name, reads=True) as member:
             return self._executor.merge(member, data, on, clauses)
+
+    def alter(self, name: str) -> Alter:
+        """Change a table's columns, properties and checks: for this transaction from now on."""
+
+        def do(asked: Alteration) -> None:
+            if not self._is_replay():
+                with self._operation(name, reads=depends_on_rows(asked)) as member:
+                    self._executor.alter(member, asked)
+
+        return Alter(do)
 
     def add_files(self, name: str, paths: Sequence[str]) -> None:
         """Add Parquet files that lie below the table's location already.

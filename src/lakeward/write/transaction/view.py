@@ -95,7 +95,8 @@ class View:
             raise _looked_before(base, head)
         with self.context.database.read() as session:
             conflict.check(session, member.change, head, self._isolation)
-        member.move(head)
+            definition = self.context.definition(session, head)
+        member.move(head, definition)
 
     def catch_up(self, name: TableName) -> bool:
         """Move a table that has a conflict to its newest version; False if the level forbids it.
@@ -121,7 +122,7 @@ class View:
                 if head is None or head.table_id != member.change.head.table_id:
                     raise _dropped(name)
                 conflict.check(session, member.change, head, self._isolation)
-                member.move(head)
+                member.move(head, self.context.definition(session, head))
 
     def _join(self, name: TableName) -> Member:
         if self._cut is not None:
@@ -147,7 +148,7 @@ class View:
                 raise
             member.replan(head)
         else:
-            member.move(head)
+            member.move(head, definition)
         return member
 
     def _found(

@@ -1,0 +1,213 @@
+"""Changes of a Delta table's definition.
+
+The first rename or drop of a column switches column mapping by name on: fields get the names that
+they have in files as physical names, and new fields get physical names that no field ever had, so
+that no file is written again. A wider type switches type widening on, and the field says what it
+was before.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from lakeward.errors import InvalidInput, UnsupportedFeature
+from lakeward.formats.delta.generated import derived_of
+from lakeward.formats.delta.mapping import MAPPED_ID, MODE, SETTINGS
+from lakeward.formats.delta.protocol import extended, is_guarded
+from lakeward.formats.delta.schema import delta_type_name, physical_name
+from lakeward.formats.properties import (
+    APPEND_ONLY,
+    CHANGE_FEED,
+    MERGE_ON_READ,
+    check_known,
+    foreign_property,
+)
+from lakeward.model.definition import Definition
+from lakeward.model.evolution.alterations import (
+    AddColumn,
+    AddPartitionField,
+    Alteration,
+    ChangeType,
+    DropColumn,
+    DropPartitionField,
+    EnableFeature,
+    RenameColumn,
+    SetProperty,
+    UnsetProperty,
+)
+from lakeward.model.evolution.apply import applied
+from lakeward.model.evolution.fit import Misfit, misfits
+from lakeward.model.evolution.paths import Place, each_field, find, parts_of, with_field
+from lakeward.model.schema import Schema
+from lakeward.model.types import Field, Struct
+
+PHYSICAL: Final = f"{SETTINGS}physicalName"
+_MAX_ID: Final = f"{SETTINGS}maxColumnId"
+_WIDENING: Final = "delta.enableTypeWidening"
+_TYPE_CHANGES: Final = "delta.typeChanges"
+_BY_PROPERTY: Final = {
+    "change_data_feed": CHANGE_FEED,
+    "deletion_vectors": MERGE_ON_READ,
+}
+_FEATURES: Final = (*_BY_PROPERTY, "column_mapping", "type_widening", "in_commit_timestamps")
+_OF_SPARK: Final = ("row_tracking", "v2_checkpoint", "identity_columns", "clustering", "variant")
+_KEPT: Final = (SETTINGS, _WIDENING, "delta.enableInCommitTimestamps", "delta.inCommitTimestamp")
+
+
+class DeltaAlterations:
+    """The part of the format contract that changes definitions."""
+
+    def alter(self, definition: Definition, change: Alteration) -> Definition:
+        """Return the definition after a change, with the protocol that it needs."""
+        features: tuple[str, ...] = ()
+        match change:
+            case AddPartitionField() | DropPartitionField():
+                what = "A Delta table keeps its partitioning."
+                hint = "Make a table that is partitioned so, and copy the rows; or use Iceberg."
+                raise UnsupportedFeature(what, hint=hint)
+            case EnableFeature(feature):
+                return _enabled(definition, feature)
+            case SetProperty(key=key) | UnsetProperty(key=key):
+                _check_property(key)
+            case RenameColumn(path=path) | DropColumn(path=path):
+                find(definition.schema, path)
+                definition = mapped(definition)
+            case _:
+                pass
+        after = applied(definition, change)
+        if isinstance(change, AddColumn):
+            after = _with_new_names(after)
+        if isinstance(change, ChangeType):
+            after = _retyped(definition, after, change)
+        if after.properties.get(_WIDENING) == "true":
+            features = ("typeWidening",)
+        return _finished(after, *features)
+
+    def misfit(self, old: Definition, new: Definition, *, looked: bool = False) -> Misfit | None:
+        """Return why files of `old` are not right under `new`; files have physical names."""
+        found = next(misfits(old, new, looked=looked), None)
+        return found or next(_other_names(old.schema, new.schema), None)
+
+
+def mapped(definition: Definition) -> Definition:
+    """The definition with columns mapped by name, under the names that they have in files."""
+    if definition.properties.get(MODE, "none") != "none":
+        return definition
+
+    def named(field: Field) -> Field:
+        names = {MAPPED_ID: field.id, PHYSICAL: field.name}
+        return replace(field, metadata={**field.metadata, **names})
+
+    schema = _each_named(definition.schema, named)
+    properties = {**definition.properties, MODE: "name", _MAX_ID: str(schema.last_id)}
+    return _finished(replace(definition, schema=schema, properties=properties))
+
+
+def _with_new_names(definition: Definition) -> Definition:
+    """Physical names and ids for fields that have none, if columns are mapped."""
+    if definition.properties.get(MODE, "none") == "none":
+        return definition
+
+    def named(field: Field) -> Field:
+        if PHYSICAL in field.metadata:
+            return field
+        names = {MAPPED_ID: field.id, PHYSICAL: f"col-{uuid.uuid4()}"}
+        return replace(field, metadata={**field.metadata, **names})
+
+    schema = _each_named(definition.schema, named)
+    properties = {**definition.properties, _MAX_ID: str(schema.last_id)}
+    return replace(definition, schema=schema, properties=properties)
+
+
+def _each_named(schema: Schema, change: Callable[[Field], Field]) -> Schema:
+    """The schema with every field changed that has a name of its own in Delta."""
+    unnamed = {part.id for field in schema.walk() for part in _unnamed_parts(field)}
+    return each_field(schema, lambda f: f if f.id in unnamed else change(f))
+
+
+def _unnamed_parts(field: Field) -> Sequence[Field]:
+    return () if isinstance(field.type, Struct) else parts_of(field.type)
+
+
+def _retyped(before: Definition, after: Definition, change: ChangeType) -> Definition:
+    """Note the old type beside the field, unless Delta has one name for both."""
+    old, new = find(before.schema, change.path), find(after.schema, change.path)
+    types = (delta_type_name(old.field.type), delta_type_name(new.field.type))
+    if types[0] == types[1]:
+        return after
+    entry = {"fromType": types[0], "toType": types[1]}
+    owner, inside = _owner(new)
+    if inside:
+        entry["fieldPath"] = inside
+    known = owner.metadata.get(_TYPE_CHANGES) or []
+    noted = replace(owner, metadata={**owner.metadata, _TYPE_CHANGES: [*known, entry]})
+    properties = {**after.properties, _WIDENING: "true"}
+    return replace(after, schema=with_field(after.schema, noted), properties=properties)
+
+
+def _owner(place: Place) -> tuple[Field, str]:
+    """The nearest field with metadata of its own in Delta, and the path from it to the field."""
+    chain = [*place.parents, place.field]
+    names: list[str] = []
+    while len(chain) > 1 and not isinstance(chain[-2].type, Struct):
+        names.insert(0, chain.pop().name)
+    return chain[-1], ".".join(names)
+
+
+def _finished(definition: Definition, *features: str) -> Definition:
+    """The definition with the protocol and the derived columns that belong to it."""
+    if definition.properties.get(MODE, "none") != "none":
+        features = (*features, "columnMapping")
+    protocol = extended(definition, *features)
+    derived = derived_of(definition.schema, protocol)
+    return replace(definition, protocol=protocol, derived=derived)
+
+
+def _enabled(definition: Definition, feature: str) -> Definition:
+    if feature in _BY_PROPERTY:
+        properties = {**definition.properties, _BY_PROPERTY[feature]: "true"}
+        return _finished(replace(definition, properties=properties))
+    if feature == "column_mapping":
+        return mapped(definition)
+    if feature == "type_widening":
+        properties = {**definition.properties, _WIDENING: "true"}
+        return _finished(replace(definition, properties=properties), "typeWidening")
+    if feature == "in_commit_timestamps" and is_guarded(definition.protocol):
+        return definition
+    raise _no_feature(feature)
+
+
+def _no_feature(feature: str) -> InvalidInput:
+    known = f"These can be enabled: {', '.join(_FEATURES)}."
+    if feature in _OF_SPARK or feature == "in_commit_timestamps":
+        what = f"The embedded engine cannot enable {feature}."
+        hint = f"Make the table with Spark and adopt it. {known}"
+        return UnsupportedFeature(what, hint=hint, feature=feature)
+    what = f"Delta tables have no feature {feature!r}."
+    return InvalidInput(what, hint=known, feature=feature)
+
+
+def _check_property(key: str) -> None:
+    if key.startswith("write.") or key in ("format-version", APPEND_ONLY):
+        raise foreign_property(key, "Delta", "Iceberg")
+    if key.startswith(_KEPT):
+        what = f"Property {key} is not set by hand."
+        hint = "Use enable('column_mapping') or enable('type_widening')."
+        raise InvalidInput(what, hint=hint, property=key)
+    check_known(key)
+
+
+def _other_names(old: Schema, new: Schema) -> Iterator[Misfit]:
+    """Fields whose values would be looked for under a name that means something else in files."""
+    known = {f.id: physical_name(f) for f in old.walk()}
+    taken = {physical_name(f) for f in old.fields}
+    top = {f.id for f in new.fields}
+    for field in new.walk():
+        name = physical_name(field)
+        if known.get(field.id, name) != name or (
+            field.id in top and field.id not in known and name in taken
+        ):
+            yield Misfit(f"put column {field.name} in the place of another one", field.name)

@@ -1,0 +1,151 @@
+"""Changes of an Iceberg table's definition.
+
+Columns are found in files by their ids, so renames, drops and wider types touch no file. Partition
+fields are added and dropped for files that are written from then on; older files keep theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from lakeward.errors import InvalidInput, UnsupportedFeature
+from lakeward.formats.iceberg.defining import FIRST_PARTITION_ID, checked_settings
+from lakeward.formats.iceberg.definition import FORMAT_VERSION
+from lakeward.formats.iceberg.schema import STORED_AS, schema_json
+from lakeward.formats.partitioning import check_partition_name, named_terms
+from lakeward.model.definition import Definition
+from lakeward.model.derived import Derived
+from lakeward.model.evolution.alterations import (
+    AddPartitionField,
+    Alteration,
+    ChangeType,
+    DropPartitionField,
+    EnableFeature,
+    SetProperty,
+    UnsetProperty,
+)
+from lakeward.model.evolution.apply import applied
+from lakeward.model.evolution.paths import find
+from lakeward.model.transform import SUFFIXES, TIMES, Rules, Transform
+from lakeward.model.types import Decimal, Field, Primitive
+
+_WIDER: Final = {("int32", "int64"), ("float", "double")}
+_SAME: Final = {("timestamp_ms", "timestamp"), ("timestamp_ms_ntz", "timestamp_ntz")}
+
+
+class IcebergAlterations:
+    """The part of the format contract that changes definitions."""
+
+    def alter(self, definition: Definition, change: Alteration) -> Definition:
+        """Return the definition after a change."""
+        match change:
+            case AddPartitionField(term):
+                return _partitioned(definition, term)
+            case DropPartitionField(term):
+                return _unpartitioned(definition, term)
+            case EnableFeature(feature):
+                what = f"The embedded engine cannot enable {feature} on an Iceberg table."
+                hint = "It writes format version 2, with all that this has. Use Spark for others."
+                raise UnsupportedFeature(what, hint=hint, feature=feature)
+            case SetProperty(key, value):
+                _check_property(key)
+                value = checked_settings({key: value})[key]
+                return applied(definition, SetProperty(key, value))
+            case UnsetProperty(key):
+                _check_property(key)
+                checked_settings({key: ""})
+            case ChangeType(path):
+                _check_stored(find(definition.schema, path).field, path)
+            case _:
+                pass
+        after = applied(definition, change)
+        # Refuses what Iceberg has no type for.
+        schema_json(after.schema, 0)
+        if isinstance(change, ChangeType):
+            _check_wider(definition, after, change.path)
+        return after
+
+
+def _check_property(key: str) -> None:
+    if key == FORMAT_VERSION:
+        what = "The format version of an Iceberg table cannot be changed yet."
+        raise UnsupportedFeature(what, hint="Make a new table and copy the rows.", property=key)
+
+
+def _check_stored(field: Field, path: str) -> None:
+    if STORED_AS in field.metadata:
+        what = f"Column {path} has the Iceberg type {field.metadata[STORED_AS]}, which stays."
+        raise InvalidInput(what, column=path)
+
+
+def _check_wider(before: Definition, after: Definition, path: str) -> None:
+    """Refuse what other formats widen and Iceberg does not."""
+    old, new = find(before.schema, path).field.type, find(after.schema, path).field.type
+    if isinstance(old, Primitive) and isinstance(new, Primitive):
+        allowed = (old.name, new.name) in _WIDER | _SAME or old == new
+    else:
+        allowed = isinstance(old, Decimal) and isinstance(new, Decimal) and old.scale == new.scale
+    if not allowed:
+        what = f"Column {path} cannot become {new}: it is {old}, and Iceberg does not widen that."
+        hint = (
+            "Iceberg widens int32 to int64, float to double, and decimals to more digits. Otherwise"
+            " add a column of the new type, fill it with tx.update, and drop this one."
+        )
+        raise InvalidInput(what, hint=hint, column=path, reason="Iceberg does not widen that")
+
+
+def _partitioned(definition: Definition, text: str) -> Definition:
+    schema = definition.schema
+    ((term, source),) = named_terms(schema, [text])
+    transform = Transform(term.name, term.width, Rules.ICEBERG)
+    transform.check(source.type, source.name)
+    current = [definition.derived[i] for i in definition.partition_by]
+    for other in current:
+        same = other.transform == transform or {other.transform.name, term.name} <= TIMES
+        if other.source == source.id and same:
+            what = f"The table is partitioned by {other.transform.of(source.name)} already."
+            hint = f"Drop it first: drop_partition_field({other.transform.of(source.name)!r})."
+            raise InvalidInput(what, hint=hint, column=source.name)
+    known = next(
+        (
+            i
+            for i, d in definition.derived.items()
+            if (d.source, d.transform) == (source.id, transform)
+        ),
+        None,
+    )
+    if known is not None:
+        # A field that the table had before is the same one again.
+        return replace(definition, partition_by=(*definition.partition_by, known))
+    name = source.name + SUFFIXES[term.name]
+    taken = {d.name.lower(): d.name for d in definition.derived.values()}
+    check_partition_name(name, transform, source, schema, taken)
+    own_id = min(definition.derived, default=1 - FIRST_PARTITION_ID) - 1
+    # Older files have no value, which the index would take for null.
+    new = Derived(source.id, transform, name, indexed=False)
+    return replace(
+        definition,
+        partition_by=(*definition.partition_by, own_id),
+        derived={**definition.derived, own_id: new},
+    )
+
+
+def _unpartitioned(definition: Definition, text: str) -> Definition:
+    wanted = text.replace(" ", "").lower()
+    terms = {i: definition.term(i) for i in definition.partition_by}
+    names = {i: definition.derived[i].name for i in definition.partition_by}
+    found = [
+        i
+        for i in definition.partition_by
+        if wanted in (terms[i].replace(" ", "").lower(), names[i].lower())
+    ]
+    if not found:
+        what = f"The table is not partitioned by {text}."
+        by = f"It is partitioned by {', '.join(terms.values())}." if terms else "It is not at all."
+        raise InvalidInput(what, hint=by)
+    (own_id,) = found
+    # Files that are written from now on have no value, which the index would take for null.
+    derived = {**definition.derived, own_id: replace(definition.derived[own_id], indexed=False)}
+    left = tuple(i for i in definition.partition_by if i != own_id)
+    return replace(definition, partition_by=left, derived=derived)

@@ -1,0 +1,41 @@
+"""Changes of one table's definition, committed in a transaction of their own."""
+
+from __future__ import annotations
+
+from lakeward.errors import InvalidInput
+from lakeward.lake.transactions import Transactions
+from lakeward.model import arguments
+from lakeward.model.evolution.alterations import Alteration
+from lakeward.model.names import TableName
+from lakeward.write.alter.builder import Alter
+from lakeward.write.transaction.lifecycle import CommitResult
+from lakeward.write.transaction.transaction import Transaction
+
+
+class TableAlter(Alter):
+    """Changes of one table's definition, made by `commit` in a transaction of their own."""
+
+    def __init__(self, transactions: Transactions, name: TableName, message: str | None) -> None:
+        self._changes: list[Alteration] = []
+        super().__init__(self._changes.append)
+        self._transactions = transactions
+        self._name = str(name)
+        self._message = arguments.optional_text(message, "message")
+
+    def commit(self) -> CommitResult:
+        """Make all changes at once; run them again if another commit was in the way.
+
+        Raises:
+            InvalidInput: One of them cannot be made; then none is.
+            Conflict: Others changed the table at each try.
+        """
+        if not self._changes:
+            what = "Nothing was asked for."
+            raise InvalidInput(what, hint="Call add_column or another method first.")
+        return self._transactions.run(
+            self._alter, retry=None, on_conflict=None, isolation="snapshot", message=self._message
+        )
+
+    def _alter(self, tx: Transaction) -> None:
+        for change in self._changes:
+            tx.alter(self._name).apply(change)

@@ -1,0 +1,1 @@
+"""Changes of a table's definition: what can be asked for, what comes of it, and what still fits."""

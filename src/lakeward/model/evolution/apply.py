@@ -1,0 +1,99 @@
+"""A definition with one change made to it, or the reason why it cannot be made.
+
+Pure functions, the same for all formats; a format adds what only it needs. Fields keep their ids,
+and new fields get ids that the table never had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from lakeward.errors import InvalidInput, InvalidName, UnsupportedFeature
+from lakeward.model.definition import Definition
+from lakeward.model.evolution import columns
+from lakeward.model.evolution.alterations import (
+    AddColumn,
+    AddConstraint,
+    AddPartitionField,
+    Alteration,
+    ChangeType,
+    DropColumn,
+    DropConstraint,
+    DropPartitionField,
+    EnableFeature,
+    MoveColumn,
+    RenameColumn,
+    SetComment,
+    SetDefault,
+    SetNullable,
+    SetProperty,
+    UnsetProperty,
+)
+from lakeward.model.expressions.where import parse
+
+
+def applied(definition: Definition, change: Alteration) -> Definition:
+    """The definition after a change.
+
+    Raises:
+        InvalidInput: It cannot be made; says which column or setting, why, and what would work.
+    """
+    match change:
+        case AddColumn():
+            return columns.added(definition, change)
+        case RenameColumn():
+            return columns.renamed(definition, change)
+        case DropColumn():
+            return columns.dropped(definition, change)
+        case MoveColumn():
+            return columns.moved(definition, change)
+        case ChangeType():
+            return columns.retyped(definition, change)
+        case SetNullable():
+            return columns.with_nullable(definition, change)
+        case SetDefault():
+            return columns.with_default(definition, change)
+        case SetComment(None, comment):
+            return replace(definition, comment=comment)
+        case SetComment():
+            return columns.with_comment(definition, change)
+        case SetProperty(key, value):
+            return replace(definition, properties={**definition.properties, key: value})
+        case UnsetProperty(key):
+            return replace(definition, properties=_without(definition.properties, key, "property"))
+        case AddConstraint():
+            return _with_check(definition, change)
+        case DropConstraint(name):
+            left = _without(definition.constraints, name.lower(), "check")
+            return replace(definition, constraints=left)
+        case AddPartitionField() | DropPartitionField() | EnableFeature():
+            what = f"Tables of this format have no `{change}`."
+            raise UnsupportedFeature(what)
+        case _ as never:
+            assert_never(never)
+
+
+def _with_check(definition: Definition, change: AddConstraint) -> Definition:
+    name = change.name
+    if not name.replace("_", "a").isalnum() or not name.isascii():
+        what = f"{name!r} is not a constraint name."
+        raise InvalidName(what, hint="Use letters, digits and '_'.", name=name)
+    if name.lower() in definition.constraints:
+        what = f"The table has a check {name!r} already: {definition.constraints[name.lower()]}."
+        raise InvalidInput(what, hint="Drop it first, or choose another name.", constraint=name)
+    parse(change.expression, definition.schema)
+    added = {**definition.constraints, name.lower(): change.expression}
+    return replace(definition, constraints=added)
+
+
+def _without(source: Mapping[str, str], key: str, kind: str) -> dict[str, str]:
+    if key not in source:
+        what = f"The table has no {kind} {key!r}."
+        raise InvalidInput(what, hint=_known(list(source)))
+    return {k: v for k, v in source.items() if k != key}
+
+
+def _known(names: Sequence[str]) -> str:
+    return f"It has {', '.join(sorted(names))}." if names else "It has none."

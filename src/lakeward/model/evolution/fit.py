@@ -1,0 +1,69 @@
+"""Whether files that were written under one definition are right under a later one.
+
+Columns are compared by their ids. Files may lack columns that may be null, have columns that were
+dropped, and hold values of a narrower type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lakeward.model.definition import Definition
+from lakeward.model.evolution.paths import parts_of
+from lakeward.model.evolution.widening import widens
+from lakeward.model.types import Decimal, Field, Primitive
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Why rows that were written before a change cannot stay as they are.
+
+    Attributes:
+        reason: What the change did, to follow the name of whoever did it in a sentence.
+        column: Which column it is about, if any.
+    """
+
+    reason: str
+    column: str | None = None
+
+
+def misfits(old: Definition, new: Definition, *, looked: bool = False) -> Iterator[Misfit]:
+    """What keeps files of an old definition from being right under a new one.
+
+    With `looked` their rows were found to have all required values and to satisfy all checks.
+    """
+    yield from _fields(old.schema.fields, new.schema.fields, "", looked=looked)
+    terms = (old.partitioning, new.partitioning)
+    if old.partition_by != new.partition_by:
+        yield Misfit(f"partitioned the table by {', '.join(terms[1]) or 'nothing'}")
+    generated = [{i: d for i, d in d.derived.items() if i > 0} for d in (old, new)]
+    if generated[0] != generated[1]:
+        yield Misfit("changed its generated columns")
+    for name, text in () if looked else new.constraints.items():
+        if old.constraints.get(name) != text:
+            yield Misfit(f"added the check {name} ({text})")
+
+
+def _fields(
+    old: Sequence[Field], new: Sequence[Field], around: str, *, looked: bool
+) -> Iterator[Misfit]:
+    before = {f.id: f for f in old}
+    for field in new:
+        path = f"{around}{field.name}"
+        known = before.get(field.id)
+        if known is None:
+            if not field.nullable and not looked:
+                yield Misfit(f"added the required column {path}", path)
+            continue
+        if known.nullable and not field.nullable and not looked:
+            yield Misfit(f"made column {path} required", path)
+        if isinstance(field.type, Primitive | Decimal):
+            if not widens(known.type, field.type):
+                yield Misfit(f"changed column {path} from {known.type} to {field.type}", path)
+        elif type(known.type) is not type(field.type):
+            yield Misfit(f"changed column {path} to {field.type}", path)
+        else:
+            yield from _fields(
+                parts_of(known.type), parts_of(field.type), f"{path}.", looked=looked
+            )

@@ -1,0 +1,164 @@
+"""Columns by path, and schemas with one of their fields changed.
+
+A path is a column's name and the names of parts of it, with dots between them. The parts of a list
+and of a map are called `element`, `key` and `value`. A name that has a dot in it stands in
+backticks.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lakeward.errors import InvalidInput
+from lakeward.model.schema import Schema
+from lakeward.model.types import Field, ListOf, MapOf, Struct, Type
+
+_PART: Final = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A field in a schema.
+
+    Attributes:
+        field: The field itself.
+        parents: The fields around it, the outermost first.
+        siblings: The fields beside it and itself, in order.
+    """
+
+    field: Field
+    parents: tuple[Field, ...]
+    siblings: tuple[Field, ...]
+
+    @property
+    def column(self) -> Field:
+        """The top-level column that it is, or is a part of."""
+        return self.parents[0] if self.parents else self.field
+
+    @property
+    def is_named(self) -> bool:
+        """Whether it is a column or a member of a struct, and so has a name of its own."""
+        return not self.parents or isinstance(self.parents[-1].type, Struct)
+
+    @property
+    def inside_collection(self) -> bool:
+        """Whether it is somewhere below a list or a map."""
+        return any(isinstance(p.type, ListOf | MapOf) for p in self.parents)
+
+    @property
+    def path(self) -> str:
+        """How users name it."""
+        return ".".join(f.name for f in (*self.parents, self.field))
+
+
+def split_path(path: str, schema: Schema) -> list[str]:
+    """The names of a path; a column whose name has dots in it takes precedence."""
+    if path in schema.by_name:
+        return [path]
+    names, position = [], 0
+    while position <= len(path):
+        found = _PART.match(path, position)
+        end = found.end() if found else position
+        if found is None or path[end : end + 1] not in ("", "."):
+            what = f"{path!r} is not a column's name."
+            hint = "Write parts of columns as `address.street`, and other dots in backticks."
+            raise InvalidInput(what, hint=hint, column=path)
+        names.append(found[1].replace("``", "`") if found[1] else found[2])
+        position = end + 1
+    return names
+
+
+def find(schema: Schema, path: str) -> Place:
+    """The field of a path; raise `InvalidInput` if there is none."""
+    return find_names(schema, split_path(path, schema))
+
+
+def find_names(schema: Schema, names: Sequence[str]) -> Place:
+    """The field of the names of a path; raise `InvalidInput` if there is none."""
+    siblings = schema.fields
+    parents: list[Field] = []
+    for number, name in enumerate(names):
+        found = next((f for f in siblings if f.name == name), None)
+        if found is None:
+            raise _unknown(name, siblings, parents)
+        if number + 1 == len(names):
+            return Place(found, tuple(parents), siblings)
+        parents.append(found)
+        siblings = parts_of(found.type)
+    message = "a path has at least one name"
+    raise AssertionError(message)
+
+
+def parts_of(kind: Type) -> tuple[Field, ...]:
+    """The fields below a type."""
+    match kind:
+        case Struct(fields):
+            return fields
+        case ListOf(element):
+            return (element,)
+        case MapOf(key, value):
+            return (key, value)
+        case _:
+            return ()
+
+
+def with_field(schema: Schema, new: Field) -> Schema:
+    """The schema with a field in the place of the one that has its id."""
+    return Schema(tuple(_replaced(f, new) for f in schema.fields), schema.last_id)
+
+
+def with_siblings(schema: Schema, parent: Field | None, fields: Sequence[Field]) -> Schema:
+    """The schema with other members of a struct, or other columns where `parent` is None."""
+    if parent is None:
+        return Schema(tuple(fields), schema.last_id)
+    return with_field(schema, replace(parent, type=Struct(tuple(fields))))
+
+
+def each_field(schema: Schema, change: Callable[[Field], Field]) -> Schema:
+    """The schema with every field changed, parts before what they are parts of."""
+    return Schema(tuple(_each(f, change) for f in schema.fields), schema.last_id)
+
+
+def with_parts(kind: Type, change: Callable[[Field], Field]) -> Type:
+    """The type with each of its fields changed."""
+    match kind:
+        case Struct(fields):
+            return Struct(tuple(change(f) for f in fields))
+        case ListOf(element):
+            return ListOf(change(element))
+        case MapOf(key, value):
+            return MapOf(change(key), change(value))
+        case _:
+            return kind
+
+
+def _each(field: Field, change: Callable[[Field], Field]) -> Field:
+    return change(replace(field, type=with_parts(field.type, lambda f: _each(f, change))))
+
+
+def _replaced(field: Field, new: Field) -> Field:
+    if field.id == new.id:
+        return new
+    kind = with_parts(field.type, lambda f: _replaced(f, new))
+    return field if kind == field.type else replace(field, type=kind)
+
+
+def _unknown(name: str, siblings: Sequence[Field], parents: Sequence[Field]) -> InvalidInput:
+    path = ".".join((*(f.name for f in parents), name))
+    if parents and not siblings:
+        what = f"Column {parents[-1].name} is of type {parents[-1].type} and has no part {name!r}."
+        return InvalidInput(what, column=path)
+    where = f"Column {parents[-1].name}" if parents else "The table"
+    what = f"{where} has no {'part' if parents else 'column'} {name!r}."
+    known = [f.name for f in siblings]
+    near = [k for k in known if k.lower() == name.lower()] or difflib.get_close_matches(
+        name, known, 1
+    )
+    hint = f"It has {', '.join(known)}."
+    return InvalidInput(
+        what, hint=f"Did you mean {near[0]!r}? {hint}" if near else hint, column=path
+    )

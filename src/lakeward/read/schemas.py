@@ -1,0 +1,77 @@
+"""The schemas that a table had, each with its number, its versions, and who changed it and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lakeward.log import commits, definitions
+from lakeward.log.database import Session
+from lakeward.model.clock import to_datetime
+from lakeward.model.commit import Head
+from lakeward.model.file import LIVE
+from lakeward.model.records import HIDDEN
+from lakeward.model.schema import Schema
+from lakeward.read.describe import ColumnInfo, columns_of
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaVersion:
+    """A schema that a table had in a range of versions.
+
+    Attributes:
+        number: The schema's own number: 0 is the first one.
+        since: The first version that has it.
+        until: The last version that has it; None for the schema of now.
+        timestamp: When it was committed.
+        transaction_id: By which transaction.
+        actor: Who changed it.
+        message: Why.
+        operation: What was asked for, as history shows it.
+        columns: The columns.
+        schema: The same, as an object.
+    """
+
+    number: int
+    since: int
+    until: int | None
+    timestamp: datetime | None
+    transaction_id: str | None
+    actor: str | None
+    message: str | None
+    operation: str | None
+    columns: tuple[ColumnInfo, ...]
+    schema: Schema = field(repr=False, metadata=HIDDEN)
+
+
+def schemas_of(session: Session, head: Head) -> list[SchemaVersion]:
+    """Every schema of a table, oldest first; changes of other settings make no new one."""
+    spans: list[tuple[int, int, Schema]] = []
+    for since, until, definition in definitions.of_table(session, head.table_id):
+        if spans and spans[-1][2] == definition.schema:
+            spans[-1] = (spans[-1][0], until, definition.schema)
+        else:
+            spans.append((since, until, definition.schema))
+    return [
+        _schema(session, head, number, since, until, schema)
+        for number, (since, until, schema) in enumerate(spans)
+    ]
+
+
+def _schema(
+    session: Session, head: Head, number: int, since: int, until: int, schema: Schema
+) -> SchemaVersion:
+    commit = commits.one(session, head.table_id, since)
+    info = None if commit is None else commit.info
+    return SchemaVersion(
+        number=number,
+        since=since,
+        until=None if until == LIVE else until - 1,
+        timestamp=None if commit is None else to_datetime(commit.timestamp_ms),
+        transaction_id=None if info is None else info.transaction_id,
+        actor=None if info is None else info.actor,
+        message=None if info is None else info.message,
+        operation=None if info is None else info.operation,
+        columns=columns_of(schema),
+        schema=schema,
+    )

@@ -1,0 +1,1 @@
+"""Changes of a table's definition, inside a transaction."""

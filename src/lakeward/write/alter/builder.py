@@ -1,0 +1,192 @@
+"""The methods by which users change a table's definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from lakeward.errors import InvalidInput
+from lakeward.model import arguments
+from lakeward.model.evolution.alterations import (
+    AddColumn,
+    AddConstraint,
+    AddPartitionField,
+    Alteration,
+    ChangeType,
+    DropColumn,
+    DropConstraint,
+    DropPartitionField,
+    EnableFeature,
+    MoveColumn,
+    RenameColumn,
+    SetComment,
+    SetDefault,
+    SetNullable,
+    SetProperty,
+    UnsetProperty,
+)
+from lakeward.model.schema import named_type
+
+
+class Alter:
+    """Changes of one table's definition; every method returns the same object.
+
+    Columns may be parts of others: `address.street` is a member of a struct, `items.element.price`
+    one of the elements of a list, `prices.value` the value of a map. No change touches a file that
+    is there: rows that were written before keep their values.
+    """
+
+    def __init__(self, do: Callable[[Alteration], None]) -> None:
+        self._do = do
+
+    def add_column(
+        self,
+        name: str,
+        type: Any,  # noqa: A002  the word users know
+        *,
+        default: str | None = None,
+        nullable: bool = True,
+        comment: str | None = None,
+        after: str | None = None,
+        first: bool = False,
+    ) -> Self:
+        """Add a column, or a member of a struct. Rows that are there have no value in it.
+
+        Args:
+            name: Its name; for a member of a struct its path.
+            type: As `lake.create` takes it: `string`, `decimal(10,2)`, an Arrow type.
+            default: A SQL literal, such as `'EUR'` or `0`, that is written from now on where data
+                lacks the column. Rows that are there stay null; `tx.update` gives them values.
+            nullable: Whether a value may be missing. A table with rows takes no required column.
+            comment: A description.
+            after: The column that it follows; it becomes the last one unless given.
+            first: Whether it becomes the first one.
+
+        Raises:
+            InvalidInput: The name is taken, the type or the default cannot be understood.
+        """
+        return self._then(
+            AddColumn(
+                arguments.text(name, "name"),
+                named_type(type),
+                arguments.optional_text(default, "default"),
+                arguments.flag(nullable, "nullable"),
+                arguments.optional_text(comment, "comment"),
+                arguments.optional_text(after, "after"),
+                arguments.flag(first, "first"),
+            )
+        )
+
+    def rename_column(self, old: str, new: str) -> Self:
+        """Give a column another name; `new` is its name alone, also for a part of another column.
+
+        The first rename or drop in a Delta table switches column mapping by name on.
+
+        Raises:
+            InvalidInput: The name is taken, also by case, or a check or a generated column uses it.
+        """
+        return self._then(RenameColumn(arguments.text(old, "old"), arguments.text(new, "new")))
+
+    def drop_column(self, name: str) -> Self:
+        """Drop a column. Older versions of the table still have it.
+
+        Raises:
+            InvalidInput: It is required, or the partitioning, a check or a generated column needs
+                it.
+        """
+        return self._then(DropColumn(arguments.text(name, "name")))
+
+    def move_column(self, name: str, *, after: str | None = None, first: bool = False) -> Self:
+        """Put a column behind another one, or first."""
+        place = arguments.optional_text(after, "after")
+        return self._then(
+            MoveColumn(arguments.text(name, "name"), place, arguments.flag(first, "first"))
+        )
+
+    def change_type(self, name: str, type: Any) -> Self:  # noqa: A002  the word users know
+        """Give a column a wider type: one that holds all its values.
+
+        Raises:
+            InvalidInput: The type is narrower, or the format does not widen to it.
+        """
+        return self._then(ChangeType(arguments.text(name, "name"), named_type(type)))
+
+    def set_nullable(self, name: str) -> Self:
+        """Allow nulls in a column."""
+        return self._then(SetNullable(arguments.text(name, "name"), nullable=True))
+
+    def set_not_null(self, name: str) -> Self:
+        """Forbid nulls in a column, after a look at the rows that are there.
+
+        Raises:
+            ConstraintViolation: A value is missing.
+        """
+        return self._then(SetNullable(arguments.text(name, "name"), nullable=False))
+
+    def set_default(self, name: str, default: str | None) -> Self:
+        """Give a column a default, a SQL literal that is written where data lacks it; or none."""
+        text = arguments.optional_text(default, "default")
+        return self._then(SetDefault(arguments.text(name, "name"), text))
+
+    def set_comment(self, name: str | None, comment: str | None) -> Self:
+        """Describe a column, or the table where `name` is None; None removes the comment."""
+        path = arguments.optional_text(name, "name")
+        return self._then(SetComment(path, arguments.optional_text(comment, "comment")))
+
+    def set_property(self, key: str, value: Any) -> Self:
+        """Set a table property.
+
+        Raises:
+            InvalidInput: There is no such property, or it cannot have that value.
+        """
+        text = str(value).lower() if isinstance(value, bool) else value
+        if not isinstance(text, str | int | float):
+            what = f"Property {key} must be text, a number or a boolean."
+            raise InvalidInput(what, property=key)
+        return self._then(SetProperty(arguments.text(key, "key"), str(text)))
+
+    def unset_property(self, key: str) -> Self:
+        """Remove a table property."""
+        return self._then(UnsetProperty(arguments.text(key, "key")))
+
+    def add_constraint(self, name: str, expression: str) -> Self:
+        """Add a check that every row must satisfy, after a look at the rows that are there.
+
+        Raises:
+            ConstraintViolation: A row does not satisfy it.
+        """
+        text = arguments.text(expression, "expression")
+        return self._then(AddConstraint(arguments.text(name, "name"), text))
+
+    def drop_constraint(self, name: str) -> Self:
+        """Remove a check."""
+        return self._then(DropConstraint(arguments.text(name, "name")))
+
+    def add_partition_field(self, transform: str) -> Self:
+        """Partition files that are written from now on by one more term, such as `day(ts)`.
+
+        Only Iceberg tables can; older files stay as they are.
+        """
+        return self._then(AddPartitionField(arguments.text(transform, "transform")))
+
+    def drop_partition_field(self, transform: str) -> Self:
+        """No longer partition files by a term. Only Iceberg tables can."""
+        return self._then(DropPartitionField(arguments.text(transform, "transform")))
+
+    def enable(self, feature: str) -> Self:
+        """Switch a feature of the format on.
+
+        For Delta: `change_data_feed`, `deletion_vectors`, `column_mapping`, `type_widening`.
+
+        Raises:
+            UnsupportedFeature: Only another engine can; says which.
+        """
+        return self._then(EnableFeature(arguments.text(feature, "feature")))
+
+    def apply(self, change: Alteration) -> Self:
+        """Make a change that is given as a value."""
+        return self._then(change)
+
+    def _then(self, change: Alteration) -> Self:
+        self._do(change)
+        return self

@@ -1,0 +1,212 @@
+"""Changes that would break a table are refused, with the column, the reason and what would work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakeward as lw
+from lakeward.errors import ConstraintViolation, InvalidInput, LakewardError, UnsupportedFeature
+from lakeward.lake.altering import TableAlter
+from tests.support.tables import table_of
+
+pytestmark = pytest.mark.before_the_store
+
+_SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        ("price", pa.decimal128(10, 2)),
+        ("note", pa.string()),
+        ("part", pa.string()),
+        ("address", pa.struct([("street", pa.string())])),
+        ("tags", pa.list_(pa.string())),
+        ("prices", pa.map_(pa.string(), pa.int32())),
+    ]
+)
+_TABLE = (
+    table_of(_SCHEMA)
+    .partitioned("part")
+    .options(constraints={"cheap": "price < 1000"})
+    .rows(
+        [
+            {
+                "id": 1,
+                "price": Decimal(1),
+                "note": None,
+                "part": "a",
+                "address": None,
+                "tags": [],
+                "prices": [],
+            }
+        ]
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def refusing(shared_lake: lw.Lake, table_format: str) -> lw.Table:
+    """A table that no test of this file changes."""
+    return _TABLE.make(shared_lake, "refusing", format=table_format)
+
+
+Ask = Callable[[TableAlter], Any]
+_REFUSED: list[tuple[str, Ask, str, str]] = [
+    ("drop required", lambda a: a.drop_column("id"), "it is required", "set_nullable('id')"),
+    ("drop partition", lambda a: a.drop_column("part"), "partitioned by part", "Copy the table"),
+    ("drop checked", lambda a: a.drop_column("price"), "check cheap", "drop_constraint('cheap')"),
+    ("drop absent", lambda a: a.drop_column("notes"), "no column 'notes'", "Did you mean 'note'"),
+    ("drop only part", lambda a: a.drop_column("address.street"), "the only one", "Add another"),
+    ("drop element", lambda a: a.drop_column("tags.element"), "of a collection", "Change tags"),
+    ("rename checked", lambda a: a.rename_column("price", "cost"), "check cheap", "Drop the check"),
+    (
+        "rename taken",
+        lambda a: a.rename_column("note", "part"),
+        "taken by column 'part'",
+        "another",
+    ),
+    ("rename by case", lambda a: a.rename_column("note", "ID"), "differs only by case", "another"),
+    ("add taken", lambda a: a.add_column("Note", "string"), "only by case", "Choose another"),
+    ("add part of list", lambda a: a.add_column("tags.x", "int64"), "gets no parts", "structs"),
+    (
+        "add required",
+        lambda a: a.add_column("x", "int64", nullable=False),
+        "rows that are there have no value",
+        "tx.update",
+    ),
+    ("add untyped", lambda a: a.add_column("x", "text8"), "not a type", "Types:"),
+    ("add bad default", lambda a: a.add_column("x", "int64", default="'a'"), "int64", "CAST"),
+    ("add computed", lambda a: a.add_column("x", "int64", default="id"), "column id", "literal"),
+    ("narrow", lambda a: a.change_type("id", "int32"), "not all of its values", "add a column"),
+    ("narrow decimal", lambda a: a.change_type("price", "decimal(8,2)"), "values", "more digits"),
+    ("retype text", lambda a: a.change_type("note", "int64"), "not all of its", "add a column"),
+    ("move nowhere", lambda a: a.move_column("note"), "move to", "after="),
+    (
+        "move after absent",
+        lambda a: a.move_column("note", after="x"),
+        "no column 'x'",
+        "may follow",
+    ),
+    ("nulls in keys", lambda a: a.set_nullable("prices.key"), "never null", ""),
+    ("not null", lambda a: a.set_not_null("note"), "1 value is missing", ""),
+    ("check", lambda a: a.add_constraint("noted", "note <> ''"), "1 row violates", "Nothing was"),
+    ("check taken", lambda a: a.add_constraint("Cheap", "id > 0"), "already", "Drop it first"),
+    ("check unparsable", lambda a: a.add_constraint("x", "nope > 0"), "nope", ""),
+    ("check absent", lambda a: a.drop_constraint("dear"), "no check 'dear'", "It has cheap"),
+    ("property", lambda a: a.set_property("lakeward.retry.attempt", "1"), "no table", "attempts?"),
+    ("value", lambda a: a.set_property("lakeward.retry.attempts", "x"), "attempts", ""),
+    ("unset", lambda a: a.unset_property("owner"), "no property 'owner'", ""),
+    ("feature", lambda a: a.enable("row_tracking"), "cannot enable row_tracking", "Spark"),
+]
+
+
+@pytest.mark.parametrize(
+    ("ask", "what", "hint"), [r[1:] for r in _REFUSED], ids=[r[0] for r in _REFUSED]
+)
+def test_a_refused_change_says_why_and_changes_nothing(
+    refusing: lw.Table, ask: Ask, what: str, hint: str
+) -> None:
+    table = refusing
+    before = table.definition
+    with pytest.raises(InvalidInput) as caught:
+        ask(table.alter().set_comment("id", "not kept")).commit()
+    assert what in caught.value.what
+    assert hint in (caught.value.hint or "")
+    assert table.definition == before
+    assert table.version == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("delta.columnMapping.mode", "name"),
+        ("delta.constraints.x", "id > 0"),
+        ("delta.feature.x", "supported"),
+        ("delta.nosuch", "1"),
+        ("delta.enableChangeDataFeed", "maybe"),
+        ("delta.checkpointInterval", "often"),
+        ("write.format.default", "orc"),
+    ],
+)
+@pytest.mark.formats("delta")
+def test_properties_that_mean_nothing_are_refused(
+    shared_lake: lw.Lake, new_name: Callable[[], str], key: str, value: str
+) -> None:
+    table = table_of(id="int64").make(shared_lake, new_name())
+    with pytest.raises(InvalidInput) as caught:
+        table.alter().set_property(key, value).commit()
+    assert caught.value.facts["property"] == key
+    assert table.version == 0
+
+
+@pytest.mark.formats("iceberg")
+@pytest.mark.parametrize(
+    "key", ["delta.appendOnly", "lakeward.columns", "format-version", "comment"]
+)
+def test_properties_that_are_not_iceberg_s_are_refused(
+    shared_lake: lw.Lake, new_name: Callable[[], str], key: str
+) -> None:
+    table = table_of(id="int64").make(shared_lake, new_name(), format="iceberg")
+    with pytest.raises(InvalidInput):
+        table.alter().set_property(key, "1").commit()
+    assert table.version == 0
+
+
+@pytest.mark.formats("delta")
+def test_a_delta_table_keeps_its_partitioning_and_its_generated_columns(
+    shared_lake: lw.Lake, new_name: Callable[[], str]
+) -> None:
+    table = (
+        table_of(id="int64", ts="timestamp").partitioned("day(ts)").make(shared_lake, new_name())
+    )
+    asked: list[Ask] = [
+        lambda a: a.add_partition_field("id"),
+        lambda a: a.drop_partition_field("day(ts)"),
+        lambda a: a.rename_column("ts", "moment"),
+        lambda a: a.drop_column("ts"),
+        lambda a: a.drop_column("ts_day"),
+    ]
+    for ask in asked:
+        with pytest.raises(InvalidInput):
+            ask(table.alter()).commit()
+    table.alter().set_comment("ts_day", "computed").add_column("x", "int64").commit()
+    with shared_lake.transaction() as tx:
+        tx.append(table.name, [{"id": 1, "ts": None}])
+    assert table.schema.names == ["id", "ts", "ts_day", "x"]
+
+
+def test_nothing_asked_for_and_nothing_changed_commit_nothing(
+    shared_lake: lw.Lake, new_name: Callable[[], str], table_format: str
+) -> None:
+    table = table_of(id="int64").make(shared_lake, new_name(), format=table_format)
+    with pytest.raises(InvalidInput, match="Nothing was asked for"):
+        table.alter().commit()
+    assert table.alter().set_nullable("id").commit().versions == {}
+    assert table.version == 0
+
+
+def test_a_required_column_can_be_added_to_an_empty_table(
+    shared_lake: lw.Lake, new_name: Callable[[], str], table_format: str
+) -> None:
+    table = table_of(id="int64").make(shared_lake, new_name(), format=table_format)
+    table.alter().add_column("x", "int64", nullable=False).commit()
+    with pytest.raises(LakewardError), shared_lake.transaction() as tx:
+        tx.append(table.name, [{"id": 1}])
+    with pytest.raises(ConstraintViolation), shared_lake.transaction() as tx:
+        tx.append(table.name, [{"id": 1, "x": None}])
+    with shared_lake.transaction() as tx:
+        tx.append(table.name, [{"id": 1, "x": 1}])
+
+
+def test_a_table_whose_last_writer_wins_is_not_altered_meanwhile(
+    shared_lake: lw.Lake, new_name: Callable[[], str], table_format: str
+) -> None:
+    table = table_of(id="int64").make(shared_lake, new_name(), format=table_format)
+    with (
+        pytest.raises(UnsupportedFeature),
+        shared_lake.transaction(on_conflict=lw.LastWriterWins(key="id")) as tx,
+    ):
+        tx.alter(table.name).add_column("x", "int64")
