@@ -42,7 +42,7 @@ NOISE: Final = (
 """What Spark tells of itself that nobody who runs a transaction can do anything about."""
 _INSTALLS: Final = ("make", "pip", "python3")
 _PYTHON: Final = """
-import contextlib, io, json, os, shutil, sys, traceback, types
+import contextlib, io, json, os, sys, traceback, types
 
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
@@ -53,8 +53,6 @@ for line in sys.stdin:
         if spark and spark.SparkSession.getActiveSession():
             spark.SparkSession.getActiveSession().stop()
         os.chdir(told["page"])
-        for left in os.listdir():
-            shutil.rmtree(left) if os.path.isdir(left) else os.remove(left)
         main = sys.modules["__main__"] = types.ModuleType("__main__")
     printed, error = io.StringIO(), None
     try:
@@ -76,7 +74,7 @@ class Python:
     told_at_the_end: str = ""
 
     def begin(self, directory: Path) -> None:
-        """Forget all names, as a new Python would, and go to a directory, which is emptied."""
+        """Forget all names, as a new Python would, end Spark, and go to a directory."""
         self._ask({"page": str(directory)})
 
     def paste(self, block: Block) -> str:
@@ -102,17 +100,17 @@ class Python:
 
 
 @contextmanager
-def started(around: Mapping[str, str]) -> Iterator[Python]:
+def started(around: Mapping[str, str], executable: str = sys.executable) -> Iterator[Python]:
     """A Python that has imported nothing, with these variables in its environment."""
     with (
         tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", _PYTHON],
+            [executable, "-W", "error", "-c", _PYTHON],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env=environment(around),
+            env=environment(around, executable),
             cwd="/",
         ) as process,
     ):
@@ -128,15 +126,19 @@ def started(around: Mapping[str, str]) -> Iterator[Python]:
         python.told_at_the_end = python.told()
 
 
-def environment(around: Mapping[str, str]) -> dict[str, str]:
+def environment(around: Mapping[str, str], executable: str = sys.executable) -> dict[str, str]:
     """The variables of a reader who has installed Lakeward and set nothing."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("LAKEWARD_", "PYTHON"))}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = f"{Path(executable).parent}{os.pathsep}{os.environ['PATH']}"
     return {**kept, "PATH": path, "COLUMNS": "120", **around}
 
 
 def follow(
-    page: Page, directory: Path, python: Python, around: Mapping[str, str] | None = None
+    page: Page,
+    directory: Path,
+    python: Python,
+    around: Mapping[str, str],
+    executable: str = sys.executable,
 ) -> Iterator[tuple[Block, str]]:
     """Paste the blocks of a page, in order, in a directory; gives each and what it prints."""
     python.begin(directory)
@@ -148,15 +150,17 @@ def follow(
         elif block.language == "console":
             yield block, ""
         elif block.language == "sh" and not installs(block):
-            yield block, shell(block.text, directory, around or {})
+            yield block, shell(block.text, directory, around, executable)
 
 
-def shell(text: str, directory: Path, around: Mapping[str, str]) -> str:
-    """What lines print that are pasted into a shell."""
+def shell(
+    text: str, directory: Path, around: Mapping[str, str], executable: str = sys.executable
+) -> str:
+    """What lines print that are pasted into a shell, whose path begins with that of a Python."""
     done = subprocess.run(
         ["bash", "-e", "-c", text],
         cwd=directory,
-        env=environment(around),
+        env=environment(around, executable),
         capture_output=True,
         text=True,
         check=False,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,9 @@ def test_the_blocks_of_pages_on_spark_run_as_pasted(
     around = {"LAKEWARD_CACHE": str(ROOT / ".jars"), **PROGRAM}
     with started(around) as python:
         for page in (p for p in PAGES if NEEDS.get(str(p)) == "spark"):
+            python.begin(tmp_path)
+            for left in tmp_path.iterdir():
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
             compare(page, tmp_path, python, monkeypatch, around)
         said = python.told()
     assert not [noise for noise in NOISE if noise in said], said

@@ -6,6 +6,7 @@ Every environment of the project's own has packages that no dependency declares;
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import Page
+from tests.docs.pasting import PRINTS, follow, shell, started
 from tests.support import pythons
 from tests.support.postgres import Postgres
 from tests.support.s3 import S3Server
@@ -26,7 +29,8 @@ PRESENT = pythons.found()
 OLDEST, NEWEST = next(iter(PRESENT)), list(PRESENT)[-1]
 # What an extra lacks is the same in every Python, so each is alone in the oldest one. In the newest
 # one environment shows that all fit together, and Spark runs, which depends on the version most.
-EXTRAS_OF = {NEWEST: ("", "spark", "all")}
+# There the wheel alone is installed as the README says.
+EXTRAS_OF = {NEWEST: ("spark", "all")}
 EXTRAS_OF |= {OLDEST: ("", *(e for e in EXTRAS if e != "all" or OLDEST == NEWEST))}
 CASES = [
     pytest.param(
@@ -99,6 +103,39 @@ def test_the_wheel_works_with_nothing_but_what_it_declares(
         )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert f"smoke passed {extra or 'alone'} {version}." in ran.stdout
+
+
+@pytest.mark.parametrize("version", [pytest.param(NEWEST, marks=pytest.mark.xdist_group("readme"))])
+def test_the_readme_and_the_quickstart_work_as_written_with_the_wheel_alone(
+    version: str, wheel: Path, tmp_path: Path
+) -> None:
+    """Only settings of pip are ours: where it finds the wheel, and the versions that we test."""
+    pins = (pythons.ROOT / "requirements" / "dev.txt").read_text()
+    constraints = tmp_path / "constraints.txt"
+    constraints.write_text("\n".join(re.findall(r"^[\w.-]+==[^\\\n]+", pins, re.MULTILINE)))
+    links = f"{wheel.parent} {os.environ.get('PIP_FIND_LINKS', '')}"
+    around = {"PIP_FIND_LINKS": links, "PIP_CONSTRAINT": str(constraints), "HOME": str(tmp_path)}
+    for name in ("README.md", "docs/quickstart.md"):
+        page, home = Page(pythons.ROOT / name), tmp_path / Path(name).stem
+        home.mkdir()
+        (install,) = [b for b in page.blocks if b.language == "sh" and "pip install" in b.text]
+        if home.name == "README":
+            shell(install.text, home, around, str(PRESENT[version].with_name("python3")))
+        else:  # the same lines, which need not run twice
+            assert install.text in Page(pythons.ROOT / "README.md").text
+            (home / ".venv").symlink_to(tmp_path / "README" / ".venv")
+        executable = str(home / ".venv" / "bin" / "python")
+        with started({}, executable) as python:
+            for block, printed in follow(page, home, python, {}, executable):
+                after = page.blocks[page.blocks.index(block) + 1 :]
+                if block.language == "python" and after and after[0].title == PRINTS:
+                    assert printed == after[0].text, str(block)
+        assert not python.told_at_the_end
+    smoke = [executable, "-I", Path(__file__).with_name("smoke.py")]
+    ran = subprocess.run(
+        smoke, cwd=tmp_path, env=_environment(), capture_output=True, text=True, check=False
+    )
+    assert f"smoke passed alone {version}." in ran.stdout, ran.stdout + ran.stderr
 
 
 def installed(wheel: Path, extra: str, python: Path, place: Path) -> Path:
