@@ -115,6 +115,7 @@ def test_the_readme_and_the_quickstart_work_as_written_with_the_wheel_alone(
     constraints.write_text("\n".join(re.findall(r"^[\w.-]+==[^\\\n]+", pins, re.MULTILINE)))
     links = f"{wheel.parent} {os.environ.get('PIP_FIND_LINKS', '')}"
     around = {"PIP_FIND_LINKS": links, "PIP_CONSTRAINT": str(constraints), "HOME": str(tmp_path)}
+    executable = ""
     for name in ("README.md", "docs/quickstart.md"):
         page, home = Page(pythons.ROOT / name), tmp_path / Path(name).stem
         home.mkdir()
@@ -131,7 +132,7 @@ def test_the_readme_and_the_quickstart_work_as_written_with_the_wheel_alone(
                 if block.language == "python" and after and after[0].title == PRINTS:
                     assert printed == after[0].text, str(block)
         assert not python.told_at_the_end
-    smoke = [executable, "-I", Path(__file__).with_name("smoke.py")]
+    smoke = [executable, "-I", str(Path(__file__).with_name("smoke.py"))]
     ran = subprocess.run(
         smoke, cwd=tmp_path, env=_environment(), capture_output=True, text=True, check=False
     )
