@@ -59,7 +59,7 @@ class _Lake:
     def create(
         self,
         name: str,
-        schema: Any,
+        schema: Any = None,
         *,
         format: str = "delta",  # noqa: A002
         partition_by: Any = (),

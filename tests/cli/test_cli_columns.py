@@ -57,7 +57,6 @@ def test_names_that_are_no_words_are_quoted() -> None:
         "id struct<>",
         "id struct<a int64>",
         "id decimal",
-        "id decimal(10)",
         "id decimal(99,2)",
         "id decimal(x,2)",
         "id int64; drop table x",

@@ -19,7 +19,7 @@ class FormattedLake(lw.Lake):
         super().__init__(*arguments, **options)
         self._table_format = table_format
 
-    def create(self, name: str, schema: Any, **options: Any) -> lw.Table:
+    def create(self, name: str, schema: Any = None, **options: Any) -> lw.Table:
         """Make an empty table, of the lake's usual format unless said otherwise."""
         return super().create(name, schema, **{"format": self._table_format, **options})
 

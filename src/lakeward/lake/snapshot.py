@@ -23,7 +23,7 @@ from lakeward.log import commits, heads, pins
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms, to_datetime, to_ms
 from lakeward.model.commit import new_transaction_id
-from lakeward.model.names import TableName
+from lakeward.model.names import TableName, hint_for_unknown
 from lakeward.read import snapshot as snapshots
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write.commit.publications import follow_all
@@ -85,10 +85,12 @@ class LakeSnapshot:
         Raises:
             TableNotFound: The lake has, or had then, no such table.
         """
-        found = self._tables.get(TableName.parse(name))
+        wanted = TableName.parse(name)
+        found = self._tables.get(wanted)
         if found is None:
-            what = f"The snapshot has no table {name}."
-            raise TableNotFound(what, hint="It did not exist at that time.", table=name)
+            what = f"The snapshot has no table {name}: the lake had none of this name then."
+            hint = hint_for_unknown(wanted, self._tables)
+            raise TableNotFound(what, hint=hint, table=name)
         return found
 
     def info(self) -> Cut:

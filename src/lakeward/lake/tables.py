@@ -28,8 +28,10 @@ class Tables:
     def create(
         self,
         name: str,
-        schema: Any,
+        schema: Any = None,
         *,
+        like: Any = None,
+        if_not_exists: bool = False,
         format: str = "delta",  # noqa: A002  the name users know
         partition_by: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
@@ -43,7 +45,11 @@ class Tables:
         Args:
             name: `name` or `namespace.name`.
             schema: A `pyarrow.Schema`, a mapping of names to types, or text such as
-                `id int64 not null, price decimal(10,2)`.
+                `id int64 not null, price decimal(10,2)`. Types may have their usual SQL names.
+            like: Instead of a schema, something that has the columns: a frame of pandas or Polars,
+                an Arrow table or reader, a schema of Polars or pandas, a table of a lake, or the
+                path of a file. Its rows are not taken.
+            if_not_exists: Return the table that has the name, if there is one, as it is.
             format: `delta` or `iceberg`.
             partition_by: Columns whose values split the table into directories, and transforms of
                 columns: `day(ts)`, `bucket(16, id)`, `truncate(4, name)`.
@@ -66,6 +72,8 @@ class Tables:
             self._context,
             parsed,
             schema,
+            like=like,
+            if_not_exists=arguments.flag(if_not_exists, "if_not_exists"),
             format=format,
             partition_by=partition_by,
             properties=properties,

@@ -9,7 +9,7 @@ from lakeward.log.database import Session
 from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import head
 from lakeward.model.commit import Head
-from lakeward.model.names import TableName
+from lakeward.model.names import TableName, hint_for_unknown
 
 _NAMES = [name for name in head.columns if name not in ("created_ms", "dropped_ms")]
 _COLUMNS = ", ".join(_NAMES)
@@ -111,14 +111,15 @@ def get(session: Session, name: TableName) -> Head:
     """The head of the table of this name; `TableNotFound` if there is none."""
     found = find(session, name)
     if found is None:
-        raise missing(name)
+        raise missing(session, name)
     return found
 
 
-def missing(name: TableName) -> TableNotFound:
-    """The error that there is no table of this name."""
+def missing(session: Session, name: TableName) -> TableNotFound:
+    """The error that there is no table of this name, with those that are spelled alike."""
     what = f"The lake has no table {name}."
-    return TableNotFound(what, hint="`lakeward tables` lists what it has.", table=str(name))
+    hint = hint_for_unknown(name, (one.name for one in all_heads(session)))
+    return TableNotFound(what, hint=hint, table=str(name))
 
 
 def by_id(session: Session, table_id: int) -> Head | None:
@@ -190,7 +191,8 @@ def insert(session: Session, new: Head, created_ms: int) -> int:
     if row is None:
         taken = "table" if find(session, new.name) is not None else "table at the location of"
         what = f"The lake has a {taken} {new.name} already."
-        raise AlreadyExists(what, hint="Drop it, or choose another name.", table=str(new.name))
+        hint = "Choose another name, or give if_not_exists=True to use the table that is there."
+        raise AlreadyExists(what, hint=hint, table=str(new.name))
     return int(row[0])
 
 

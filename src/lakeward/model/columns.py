@@ -1,11 +1,13 @@
 """Parses columns and types as users write them: `id int64 not null, tags list<string>`.
 
-Types have the names that `lakeward show` prints. Names that are not plain words are in double
-quotes or backticks.
+Types have the names that `lakeward show` prints, or the usual ones of SQL: `bigint`,
+`varchar(20)`, `double precision`, `numeric(10,2)`, `timestamp with time zone`. Names of columns
+that are not plain words are in double quotes or backticks.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import Final, NoReturn
 
@@ -19,6 +21,23 @@ _TOKEN: Final = re.compile(
     re.UNICODE,
 )
 _NESTED: Final = ("decimal", "list", "map", "struct")
+_SQL_NAMES: Final = {
+    **dict.fromkeys(("int", "integer"), "int32"),
+    **dict.fromkeys(("bigint", "long"), "int64"),
+    **dict.fromkeys(("smallint", "short"), "int16"),
+    **dict.fromkeys(("tinyint", "byte"), "int8"),
+    **dict.fromkeys(("bool",), "boolean"),
+    **dict.fromkeys(("real", "float32"), "float"),
+    **dict.fromkeys(("float64",), "double"),
+    **dict.fromkeys(("text", "varchar", "char", "character", "str", "utf8"), "string"),
+    **dict.fromkeys(("bytes", "blob", "bytea", "varbinary"), "binary"),
+    **dict.fromkeys(("date32",), "date"),
+    **dict.fromkeys(("timestamptz", "timestamp_ltz"), "timestamp"),
+    **dict.fromkeys(("datetime",), "timestamp_ntz"),
+    **dict.fromkeys(("numeric", "dec"), "decimal"),
+    **dict.fromkeys(("array",), "list"),
+}
+"""Other names for types; `int8` has 8 bits, as in Arrow, and not 8 bytes."""
 _DEEPEST: Final = 32
 
 
@@ -77,19 +96,28 @@ class _Reader:
     def end(self) -> None:
         """Nothing may follow."""
         if self._next < len(self._tokens):
-            self._refuse(f"{self._tokens[self._next][1]!r} is one too many")
+            self._refuse(f"{self._tokens[self._next][1]!r} has no place there")
 
     def type(self, depth: int = 0) -> pa.DataType:
         """A type, with its parts."""
         if depth > _DEEPEST:
             self._refuse("types are nested too deeply")
-        kind, word = self._pop("a type")
-        word = word.lower()
+        kind, given = self._pop("a type")
+        word = _SQL_NAMES.get(given.lower(), given.lower())
         if kind != "word" or word not in (*PRIMITIVES, *_NESTED):
-            self._refuse(f"{word!r} is not a type")
+            self._refuse(f"{given!r} is not a type{_nearest(given)}")
         match word:
             case "decimal":
-                return self._decimal()
+                return self._decimal(given)
+            case "double":
+                self._word("precision")
+                return PRIMITIVES[word]
+            case "string" | "binary" if given.lower() not in PRIMITIVES:
+                self._word("varying")
+                self._length()
+                return PRIMITIVES[word]
+            case "timestamp" if given.lower() == "timestamp":
+                return self._timestamp()
             case "list":
                 self._need("<")
                 element = self.type(depth + 1)
@@ -107,16 +135,32 @@ class _Reader:
             case _:
                 return PRIMITIVES[word]
 
-    def _decimal(self) -> pa.DataType:
-        self._need("(")
+    def _decimal(self, given: str) -> pa.DataType:
+        if not self.take("("):
+            self._refuse(f"{given} needs its digits, as in {given}(10,2)")
         precision = self._number()
-        self._need(",")
-        scale = self._number()
+        scale = self._number() if self.take(",") else 0
         self._need(")")
         try:
             return pa.decimal128(precision, scale)
         except ValueError:
-            self._refuse(f"decimal({precision},{scale}) cannot be kept")
+            self._refuse(f"a decimal has 1 to 38 digits, and not {precision}")
+
+    def _length(self) -> None:
+        """A length in parentheses, which is not kept."""
+        if self.take("("):
+            self._number()
+            self._need(")")
+
+    def _timestamp(self) -> pa.DataType:
+        """The rest of `timestamp with time zone` and `timestamp without time zone`."""
+        zoned = "timestamp"
+        for word, name in (("with", "timestamp"), ("without", "timestamp_ntz")):
+            if self._word(word):
+                zoned = name
+                if not (self._word("time") and self._word("zone")):
+                    self._refuse(f"after `{word}` comes `time zone`")
+        return PRIMITIVES[zoned]
 
     def _struct(self, depth: int) -> pa.DataType:
         self._need("<")
@@ -164,5 +208,14 @@ class _Reader:
 
     def _refuse(self, reason: str) -> NoReturn:
         what = f"{self._text!r} cannot be understood: {reason}."
-        types = ", ".join((*PRIMITIVES, "decimal(p,s)", "list<…>", "map<…, …>", "struct<…: …>"))
-        raise InvalidInput(what, hint=f"Write them as `id int64 not null, …`. Types: {types}.")
+        hint = "Write columns as `id int64 not null, price decimal(10,2)`."
+        if "type" in reason:
+            types = (*PRIMITIVES, "decimal(p,s)", "list<…>", "map<…, …>", "struct<…: …>")
+            hint += f" Types: {', '.join(types)}."
+        raise InvalidInput(what, hint=hint)
+
+
+def _nearest(word: str) -> str:
+    """A question after a known type that is spelled alike."""
+    found = difflib.get_close_matches(word.lower(), (*PRIMITIVES, *_NESTED, *_SQL_NAMES), 1)
+    return f" (did you mean {found[0]}?)" if found else ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,3 +41,20 @@ class TableName:
 
     def __str__(self) -> str:
         return f"{self.namespace}.{self.name}" if self.namespace else self.name
+
+
+_LISTED: Final = 5
+
+
+def hint_for_unknown(name: TableName, known: Iterable[TableName]) -> str:
+    """What to say to a user who named a table that is not among those known."""
+    spelled = {str(one).lower(): one for one in sorted(known)}
+    if not spelled:
+        return "It has no tables yet: lake.create or `lakeward create` makes one."
+    near = [one for one in spelled.values() if one.name.lower() == name.name.lower()]
+    near += [spelled[n] for n in difflib.get_close_matches(str(name).lower(), spelled, 3, 0.7)]
+    if near:
+        return f"Did you mean {' or '.join(dict.fromkeys(map(str, near[:3])))}?"
+    if len(spelled) <= _LISTED:
+        return f"It has {', '.join(map(str, spelled.values()))}."
+    return "`lakeward tables` lists what it has."

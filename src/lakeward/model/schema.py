@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from functools import cached_property
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from lakeward.model.types import (
     Struct,
     Type,
     arrow_field,
+    check_names,
     field_from_arrow,
     field_from_json,
     field_to_json,
@@ -32,6 +34,15 @@ from lakeward.model.values import Value
 
 WIDENED_FROM: Final = "lakeward.widenedFrom"
 """Metadata of a timestamp column: the id that it had as a date column."""
+_PYTHON: Final[dict[type, str]] = {
+    bool: "boolean",
+    int: "int64",
+    float: "double",
+    str: "string",
+    bytes: "binary",
+    date: "date",
+    datetime: "timestamp",
+}
 MAX_FIELDS: Final = 10_000
 INDEXED_FIELDS: Final = 32
 """How many leading columns are in the statistics index by default."""
@@ -185,12 +196,8 @@ def _checked(fields: list[Field]) -> list[Field]:
     if not fields:
         what = "A table needs at least one column."
         raise InvalidInput(what)
-    seen: dict[str, str] = {}
+    check_names(fields)
     for f in fields:
-        clash = seen.setdefault(f.name.lower(), f.name)
-        if clash is not f.name:
-            what = f"Columns {clash!r} and {f.name!r} have the same name but for case."
-            raise InvalidInput(what, hint="Rename one of them.", column=f.name)
         if any(c in f.name for c in "\x00\n\r\t"):
             what = f"Column {f.name!r} has a control character in its name."
             raise InvalidInput(what, hint="Rename it.", column=f.name)
@@ -248,6 +255,8 @@ def named_type(kind: Any) -> pa.DataType:
             return parse_type(kind)
     if isinstance(kind, str):
         return parse_type(kind)
+    if isinstance(kind, type) and kind in _PYTHON:
+        return PRIMITIVES[_PYTHON[kind]]
     what = f"{kind!r} is not a column type."
     raise InvalidInput(what, hint=f"Use one of {', '.join(PRIMITIVES)}.")
 

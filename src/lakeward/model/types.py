@@ -6,6 +6,7 @@ carries an id that never changes, so that statistics, partitions and constraints
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -209,7 +210,9 @@ def type_from_arrow(source: pa.DataType, ids: Ids, *, where: str, depth: int = 0
     if types.is_decimal(source) and source.precision <= 38 and source.scale >= 0:
         return Decimal(source.precision, source.scale)
     if types.is_struct(source) and source.num_fields:
-        return Struct(tuple(_field_from_arrow(f, ids, where, depth) for f in source))
+        fields = tuple(_field_from_arrow(f, ids, where, depth) for f in source)
+        check_names(fields, where)
+        return Struct(fields)
     if _is_list(source):
         return ListOf(_field_from_arrow(source.value_field, ids, where, depth, name="element"))
     if types.is_map(source):
@@ -218,6 +221,22 @@ def type_from_arrow(source: pa.DataType, ids: Ids, *, where: str, depth: int = 0
         return MapOf(key, value)
     what = f"Column {where} has the Arrow type {source}, which no table format here can hold."
     raise UnsupportedFeature(what, hint=_type_hint(source), column=where)
+
+
+def check_names(fields: Sequence[Field], where: str | None = None) -> None:
+    """Refuse columns whose names differ only in case, and parts of a column of the same name."""
+    what, place = ("parts", f" of column {where}") if where else ("columns", "")
+    seen: dict[str, str] = {}
+    for one in fields:
+        other = seen.get(one.name if where else one.name.lower())
+        if other == one.name:
+            problem = f"There are two {what} {other!r}{place}."
+            raise InvalidInput(problem, hint="Rename one of them.", column=one.name)
+        if other is not None and not where:
+            problem = f"The {what} {other!r} and {one.name!r}{place} differ only in case."
+            hint = "Rename one of them: many readers ignore case."
+            raise InvalidInput(problem, hint=hint, column=one.name)
+        seen[one.name if where else one.name.lower()] = one.name
 
 
 def field_from_arrow(source: pa.Field, ids: Ids) -> Field:

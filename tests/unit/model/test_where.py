@@ -182,7 +182,8 @@ def test_unknown_columns_are_named_with_what_is_close() -> None:
     assert str(error) == "There is no column 'amont'. Did you mean amount?"
     assert error.column == "amont"
     assert error.expression == "amont = 1"
-    assert refused("zzz = 1", schema).hint == "There are amount, name."
+    hint = refused("zzz = 1", schema).hint
+    assert hint == "There are amount, name. Text is written in single quotes: 'zzz'."
     assert str(refused("st.zzz = 1")) == "Column 'st' has no member 'zzz'. There are c, s."
     assert refused("st.zzz = 1").column == "st.zzz"
     assert "has no member" in str(refused("n.x = 1"))

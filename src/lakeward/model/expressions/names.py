@@ -116,6 +116,8 @@ def _unknown(
         shown = [f.name for f in fields[:10]]
         rest = ", …" if len(fields) > len(shown) else ""
         hint = f"There {'is' if len(fields) == 1 else 'are'} {', '.join(shown)}{rest}."
+        if of is None:
+            hint += f" Text is written in single quotes: '{name}'."
     what = f"Column {of.name!r} has no member {name!r}." if of else f"There is no column {name!r}."
     return InvalidExpression(what, hint=hint, column=column)
 

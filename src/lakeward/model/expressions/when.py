@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Final, TypeAlias
 
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments
 
-Action: TypeAlias = str | Mapping[str, str]
-"""`update`, `insert`, `delete`, or columns with the expressions that give them their values."""
+NewValue: TypeAlias = str | int | float | bool | Decimal | date | None
+"""The new value of a column: an SQL expression as text, or a plain value of Python."""
+Action: TypeAlias = str | Mapping[str, NewValue]
+"""`update`, `insert`, `delete`, or columns with their new values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,40 @@ def key_names(on: str | Sequence[str], known: Collection[str]) -> list[str] | No
     return names
 
 
+def new_values(given: object, parameter: str) -> dict[str, str]:
+    """Columns with SQL expressions; numbers, truth values, dates and None become literals."""
+    return {
+        name: _expression(value, name, parameter)
+        for name, value in arguments.mapping(given, parameter).items()
+    }
+
+
+def _expression(value: object, column: str, parameter: str) -> str:
+    match value:
+        case str():
+            return value
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int() | Decimal() if Decimal(value).is_finite():
+            return str(value)
+        case float() if math.isfinite(value):
+            return f"{value!r}D"
+        case datetime():
+            zone = "TIMESTAMP" if value.tzinfo else "TIMESTAMP_NTZ"
+            return f"{zone} '{value.isoformat(' ')}'"
+        case date():
+            return f"DATE '{value.isoformat()}'"
+        case _:
+            what = f"{parameter}= gives column {column} a value of type {type(value).__name__}."
+            hint = (
+                "Give a number, True, False, None, a date, or an SQL expression as text; text as"
+                " a value is quoted inside it: \"'bob'\"."
+            )
+            raise InvalidInput(what, hint=hint, column=column, parameter=parameter)
+
+
 _WORDS: Final = {
     "matched": (Does.UPDATE, Does.DELETE),
     "not_matched": (Does.INSERT,),
@@ -111,7 +150,7 @@ def _clause(parameter: str, given: object) -> Clause:
     words = _WORDS[parameter]
     if isinstance(given, Mapping) and given:
         does = Does.INSERT if Does.INSERT in words else Does.UPDATE
-        return Clause(does, condition, dict(given))
+        return Clause(does, condition, new_values(given, parameter))
     if isinstance(given, str) and given in words:
         return Clause(Does(given), condition)
     what = f"{given!r} is nothing that {parameter}= does."

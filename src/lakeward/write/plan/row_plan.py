@@ -7,6 +7,7 @@ rows of the table which of them change and how. DELETE, UPDATE and MERGE are all
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from lakeward.engines.arrow.keys import KeyIndex, span
 from lakeward.engines.arrow.spill import Spill
-from lakeward.errors import InvalidInput
+from lakeward.errors import InvalidExpression, InvalidInput
 from lakeward.model import arguments
 from lakeward.model.expressions.coercion import one_of
 from lakeward.model.expressions.names import SOURCE, Sides, source_name, sources, targets
@@ -162,9 +163,23 @@ def bound_values(
     unknown = next((n for n in given if n not in schema.by_name), None)
     if unknown is not None:
         what = f"There is no column {unknown!r} in table {table}."
+        near = difflib.get_close_matches(unknown, schema.names, 1)
         hint = f"It has {', '.join(schema.names)}."
+        hint = f"Did you mean {near[0]!r}? {hint}" if near else hint
         raise InvalidInput(what, hint=hint, table=table, column=unknown)
-    return {n: parse_value(text, sides.resolve, schema.by_name[n]) for n, text in given.items()}
+    return {n: _bound_value(text, sides, schema.by_name[n]) for n, text in given.items()}
+
+
+def _bound_value(text: str, sides: Sides, field: Field) -> Expression:
+    try:
+        return parse_value(text, sides.resolve, field)
+    except InvalidExpression as error:
+        if str(field.type) != "string" or text.startswith("'"):
+            raise
+        quoted = "'" + text.replace("'", "''") + "'"
+        what = f"Column {field.name} cannot be set to {text}: {error.what}"
+        hint = f'Text needs quotes of its own, inside those of Python: "{quoted}".'
+        raise InvalidExpression(what, hint=hint, **error.facts) from error
 
 
 def scopes_of(

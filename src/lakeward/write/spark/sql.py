@@ -151,13 +151,18 @@ def _table_of(
         if name is None:
             what = f"{ref} is not a table of the lake."
             raise UnsupportedFeature(what, hint="A transaction writes tables of the lake only.")
-        raise heads.missing(name)
+        raise _missing(context, name)
     if workspace.session.catalog.tableExists(identifier(*ref.parts)):
         return None
     if name is None:
         what = f"There is no table {ref}."
         raise TableNotFound(what, table=str(ref))
-    raise heads.missing(name)
+    raise _missing(context, name)
+
+
+def _missing(context: LakeContext, name: TableName) -> TableNotFound:
+    with context.database.read() as session:
+        return heads.missing(session, name)
 
 
 def created_name(ref: TableRef) -> TableName:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakeward.context import LakeContext
-from lakeward.errors import InvalidInput, LakewardError
+from lakeward.engines.arrow.like import schema_like
+from lakeward.errors import AlreadyExists, InvalidInput, LakewardError
 from lakeward.formats.base import Format, Ratified
 from lakeward.formats.registry import format_named, publishers
 from lakeward.log import audit, heads, transactions
@@ -68,6 +69,8 @@ def create(
     name: TableName,
     schema: Any,
     *,
+    like: Any,
+    if_not_exists: bool,
     format: str,  # noqa: A002  the name users know
     partition_by: Sequence[str],
     properties: Mapping[str, str] | None,
@@ -77,10 +80,15 @@ def create(
     guard: bool,
 ) -> Head:
     """Create an empty table; `Lake.create` documents the arguments and errors."""
+    if if_not_exists:
+        with context.database.read() as session:
+            there = heads.find(session, name)
+        if there is not None:
+            return there
     by = [partition_by] if isinstance(partition_by, str) else partition_by
     settings = arguments.mapping(properties, "properties")
     definition = define(
-        schema,
+        _columns(schema, like),
         format,
         partition_by=arguments.texts(by, "partition_by"),
         properties={**settings, **_from_policy(arguments.mapping(policy, "policy"), format)},
@@ -88,7 +96,25 @@ def create(
         comment=arguments.optional_text(comment, "comment"),
         guard=arguments.flag(guard, "guard"),
     )
-    return make(context, name, format, definition, guard=guard)
+    try:
+        return make(context, name, format, definition, guard=guard)
+    except AlreadyExists:
+        with context.database.read() as session:
+            there = heads.find(session, name) if if_not_exists else None
+        if there is None:
+            raise
+        # Another process made it meanwhile.
+        return there
+
+
+def _columns(schema: Any, like: Any) -> Any:
+    if like is None and schema is not None:
+        return schema
+    if like is None or schema is not None:
+        what = "A new table needs its columns, by `schema` or by `like`."
+        hint = 'Write lake.create(name, "id int64, …") or lake.create(name, like=frame).'
+        raise InvalidInput(what, hint=hint, parameter="schema")
+    return schema_like(like)
 
 
 def drop(context: LakeContext, name: TableName) -> None:

@@ -13,7 +13,7 @@ from lakeward.model import arguments
 from lakeward.model.commit import AppTransaction, Head
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.alterations import Alteration
-from lakeward.model.expressions.when import Actions, Clauses
+from lakeward.model.expressions.when import Actions, Clauses, NewValue, new_values
 from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.write.alter.alter import depends_on_rows
@@ -81,7 +81,7 @@ class Transaction:
         self,
         name: str,
         *,
-        set: Mapping[str, str],  # noqa: A002  SQL's own word
+        set: Mapping[str, NewValue],  # noqa: A002  SQL's own word
         where: str | None = None,
     ) -> RowChanges:
         """Give rows new values.
@@ -92,7 +92,9 @@ class Transaction:
 
         Args:
             name: The table.
-            set: Columns with SQL expressions of the row as it was: `{"price": "price * 2"}`.
+            set: Columns with their new values: SQL expressions of the row as it was, such as
+                `{"price": "price * 2"}`, or numbers, True, False, None and dates of Python. Text
+                is an expression, so that text as a value has quotes: `{"name": "'bob'"}`.
             where: Which rows; all of them when None.
 
         Raises:
@@ -102,7 +104,7 @@ class Transaction:
         if self._is_replay():
             return RowChanges()
         with self._operation(name, reads=True) as member:
-            return self._executor.update(member, set, where)
+            return self._executor.update(member, new_values(set, "set"), where)
 
     def merge(
         self,

@@ -20,7 +20,7 @@ from lakeward.log import heads
 from lakeward.log.database import Session
 from lakeward.model.commit import Head, Isolation
 from lakeward.model.definition import Definition
-from lakeward.model.names import TableName
+from lakeward.model.names import TableName, hint_for_unknown
 from lakeward.write.commit import conflict
 from lakeward.write.commit.publications import follow, follow_all, may_have_drifted
 from lakeward.write.transaction.member import Member
@@ -66,7 +66,7 @@ class View:
         if reads and self._cut is not None and name not in self._cut and not made:
             self.missed.add(name)
             what = f"The lake had no table {name} when the transaction first looked at rows."
-            hint = "Begin a new one; `lakeward tables` lists what the lake has."
+            hint = hint_for_unknown(name, self._cut)
             raise TableNotFound(what, hint=hint, table=str(name))
         found = self.members.get(name)
         return self._join(name) if found is None else found
@@ -167,7 +167,7 @@ class View:
                 head = heads.find(session, name)
             if head is None:
                 self.missed.add(name)
-                raise heads.missing(name)
+                raise heads.missing(session, name)
             definition = self.context.definition(session, head)
             return head, definition, cut is None and (newest or may_have_drifted(session, head))
 
