@@ -11,6 +11,7 @@ from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
 from lakeward.lake.altering import TableAlter
 from lakeward.lake.transactions import Transactions
+from lakeward.lake.writable import Writable
 from lakeward.log import audit, commits
 from lakeward.log.audit import AuditEntry
 from lakeward.model import arguments
@@ -28,7 +29,7 @@ from lakeward.read.snapshot import TableSnapshot, Totals
 from lakeward.write.commit.publications import current
 
 
-class Table:
+class Table(Writable):
     """A named table. Each access to a property reads the table's current state."""
 
     def __init__(self, context: LakeContext, name: TableName, transactions: Transactions) -> None:

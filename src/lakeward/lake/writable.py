@@ -1,0 +1,121 @@
+"""Changes of one table, each in a transaction of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from lakeward.lake.transactions import Transactions
+from lakeward.model.expressions.when import Actions
+from lakeward.model.names import TableName
+from lakeward.write.transaction.lifecycle import CommitResult
+from lakeward.write.transaction.transaction import Transaction
+
+
+class Writable:
+    """The part of a table that changes it: one call, one transaction, one version.
+
+    A call either commits and returns, or raises and changes nothing. Several changes that belong
+    together, or several tables, go into `lake.transaction`.
+    """
+
+    _name: TableName
+    _transactions: Transactions
+
+    def append(self, data: Any, *, message: str | None = None) -> CommitResult:
+        """Add rows and commit.
+
+        Args:
+            data: As in `Transaction.append`.
+            message: Why; kept with the commit.
+        """
+        return self._commit(lambda tx, name: tx.append(name, data), message)
+
+    def overwrite(
+        self, data: Any, *, where: str | None = None, message: str | None = None
+    ) -> CommitResult:
+        """Replace all rows, or those for which `where` is true, and commit.
+
+        Args:
+            data: As in `Transaction.append`; with `where`, all rows must satisfy it.
+            where: A SQL boolean expression; all rows when None.
+            message: Why; kept with the commit.
+
+        Raises:
+            Conflict: Another transaction changed the same rows meanwhile. Call it again.
+        """
+        return self._commit(lambda tx, name: tx.overwrite(name, data, where=where), message)
+
+    def delete(self, *, where: str, message: str | None = None) -> CommitResult:
+        """Delete the rows for which `where` is true, and commit.
+
+        Args:
+            where: A SQL boolean expression.
+            message: Why; kept with the commit.
+
+        Raises:
+            Conflict: Another transaction changed the same rows meanwhile. Call it again.
+        """
+        return self._commit(lambda tx, name: tx.delete(name, where=where), message)
+
+    def update(
+        self,
+        *,
+        set: Mapping[str, str],  # noqa: A002  SQL's own word
+        where: str | None = None,
+        message: str | None = None,
+    ) -> CommitResult:
+        """Give rows new values and commit.
+
+        Args:
+            set: Columns with SQL expressions of the row as it was: `{"price": "price * 2"}`.
+            where: Which rows; all of them when None.
+            message: Why; kept with the commit.
+
+        Raises:
+            Conflict: Another transaction changed the same rows meanwhile. Call it again.
+        """
+        return self._commit(lambda tx, name: tx.update(name, set=set, where=where), message)
+
+    def merge(
+        self,
+        data: Any,
+        *,
+        on: str | Sequence[str],
+        matched: Actions = "update",
+        not_matched: Actions = "insert",
+        not_matched_by_source: Actions = None,
+        message: str | None = None,
+    ) -> CommitResult:
+        """Update the rows that have a partner in the data, insert the others, and commit.
+
+        Args:
+            data: As in `Transaction.append`.
+            on: The columns that make the key, or a condition: see `Transaction.merge`.
+            matched: What becomes of rows of the table that have a partner.
+            not_matched: What becomes of rows of the data that have none.
+            not_matched_by_source: What becomes of rows of the table that have none.
+            message: Why; kept with the commit.
+
+        Raises:
+            Conflict: Another transaction changed the same rows meanwhile. Call it again.
+        """
+        return self._commit(
+            lambda tx, name: tx.merge(
+                name,
+                data,
+                on=on,
+                matched=matched,
+                not_matched=not_matched,
+                not_matched_by_source=not_matched_by_source,
+            ),
+            message,
+        )
+
+    def _commit(
+        self, change: Callable[[Transaction, str], Any], message: str | None
+    ) -> CommitResult:
+        # Not `lake.run`: data may be a reader, which cannot be read a second time.
+        with self._transactions.begin(isolation="snapshot", message=message) as tx:
+            change(tx, str(self._name))
+        return tx.commit()
