@@ -92,9 +92,8 @@ class Transaction:
 
         Args:
             name: The table.
-            set: Columns with their new values: SQL expressions of the row as it was, such as
-                `{"price": "price * 2"}`, or numbers, True, False, None and dates of Python. Text
-                is an expression, so that text as a value has quotes: `{"name": "'bob'"}`.
+            set: Columns with SQL expressions of the row as it was, `{"price": "price * 2"}`, or with
+                plain values; text as a value has quotes of its own, `{"name": "'bob'"}`.
             where: Which rows; all of them when None.
 
         Raises:
