@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -43,6 +45,50 @@ def test_files_are_taken_once(place: Path, tmp_path: Path) -> None:
     again = ask(*common)
     assert (again["rows"], again["last_epoch"]) == (0, 1)
     assert ids(place) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "jsonl.gz"])
+def test_files_of_every_format_are_taken_once(place: Path, tmp_path: Path, kind: str) -> None:
+    def write(number: int, *rows: int) -> None:
+        path = tmp_path / f"{number}.{kind}"
+        if kind == "parquet":
+            pq.write_table(pa.table({"id": rows, "what": ["x"] * len(rows)}), path)
+            return
+        text = "".join(f'{{"id": {n}}}\n' for n in rows)
+        if "csv" in kind:
+            text = "id,what\n" + "".join(f"{n},x\n" for n in rows)
+        path.write_bytes(gzip.compress(text.encode()) if kind.endswith("gz") else text.encode())
+
+    write(1, 1, 2)
+    write(2, 3)
+    common = ("ingest", "--lake", place, "--from", tmp_path / f"*.{kind}", "--into", "t")
+    assert ask(*common, "--schema", COLUMNS, "--epoch-rows", "1")["rows"] == 3
+    write(1, 1, 2, 4)
+    assert ask(*common)["rows"] == 1
+    assert ask(*common)["rows"] == 0
+    assert ids(place) == [1, 2, 3, 4]
+    write(1, 1)
+    answer = run(*common)
+    assert (answer.code, "Another file took its place" in answer.err) == (2, True)
+
+
+def test_a_value_of_a_csv_file_that_does_not_fit_is_named(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,what\n1,x\nfive,y\n")
+    common = ("--lake", place, "--into", "t", "--schema", COLUMNS)
+    answer = run("ingest", "--from", tmp_path / "a.csv", *common)
+    assert answer.code == 2
+    assert "Column id of t is int64; 'five' in line 3 of" in answer.err
+    assert ids(place) == []
+
+
+def test_a_table_is_made_like_a_file(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,day\n1,2026-01-01\n")
+    common = ("create", "t", "--like", tmp_path / "a.csv", "--lake", place)
+    assert "Table t is made" in tell(*common)
+    assert "Table t is at" in tell(*common, "--if-not-exists")
+    assert run(*common).code == 4
+    with lw.open(place) as lake:
+        assert str(lake.table("t").schema) == "id: int64\nday: date"
 
 
 def test_lines_come_from_standard_input(place: Path) -> None:
@@ -99,10 +145,12 @@ def test_a_line_that_does_not_fit_ends_with_code_2(place: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (["--from", "none.json"], 8),
+        (["--from", "none.json"], 3),
+        (["--from", "none-*.csv"], 3),
         (["--from", "a.json", "--from", "-"], 2),
         (["--from", "a.json", "--from", "b.arrow"], 2),
-        (["--from", "a.json", "--format", "csv"], 2),
+        (["--from", "a.json", "--format", "xml"], 2),
+        (["--from", "-", "--format", "csv"], 2),
         (["--from", "a.json", "--replay"], 2),
         (["--from", "a.json", "--follow"], 2),
         (["--from", "ftp://somewhere/a"], 2),
@@ -115,6 +163,8 @@ def test_a_line_that_does_not_fit_ends_with_code_2(place: Path, tmp_path: Path) 
     ],
 )
 def test_what_makes_no_sense_is_refused(place: Path, arguments: list[str], code: int) -> None:
+    for file in ("a.json", "b.arrow"):
+        Path(file).touch()
     answer = run("ingest", "--lake", place, "--into", "t", "--schema", COLUMNS, *arguments)
     assert answer.code == code
 

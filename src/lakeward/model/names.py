@@ -44,17 +44,24 @@ class TableName:
 
 
 _LISTED: Final = 5
+_SUGGESTED: Final = 3
+_ALIKE: Final = 0.75
 
 
 def hint_for_unknown(name: TableName, known: Iterable[TableName]) -> str:
     """What to say to a user who named a table that is not among those known."""
-    spelled = {str(one).lower(): one for one in sorted(known)}
-    if not spelled:
+    tables = sorted(known)
+    if not tables:
         return "It has no tables yet: lake.create or `lakeward create` makes one."
-    near = [one for one in spelled.values() if one.name.lower() == name.name.lower()]
-    near += [spelled[n] for n in difflib.get_close_matches(str(name).lower(), spelled, 3, 0.7)]
+    near = [one for one in tables if _alike(one.name, name.name)]
+    near.sort(key=lambda one: not _alike(one.namespace, name.namespace))
     if near:
-        return f"Did you mean {' or '.join(dict.fromkeys(map(str, near[:3])))}?"
-    if len(spelled) <= _LISTED:
-        return f"It has {', '.join(map(str, spelled.values()))}."
+        return f"Did you mean {' or '.join(map(str, near[:_SUGGESTED]))}?"
+    if len(tables) <= _LISTED:
+        return f"It has {', '.join(map(str, tables))}."
     return "`lakeward tables` lists what it has."
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether two names are spelled nearly alike."""
+    return difflib.SequenceMatcher(a=one.lower(), b=other.lower()).ratio() >= _ALIKE

@@ -61,9 +61,10 @@ def _opened(
     found = _found(context, name)
     if found is None:
         if schema is None:
-            what = f"The lake has no table {name}."
-            hint = "Give schema= to have the sink make it."
-            raise TableNotFound(what, hint=hint, table=str(name))
+            with context.database.read() as session:
+                error = heads.missing(session, name)
+            hint = f"{error.hint} To make it, give its columns: schema=, or --schema in a command."
+            raise TableNotFound(error.what, hint=hint, table=str(name))
         try:
             create()
         except AlreadyExists:

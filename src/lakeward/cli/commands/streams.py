@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,7 +27,8 @@ def ingest(
         typer.Option(
             "--from",
             metavar="FILE|-|kafka://HOST:PORT/TOPIC",
-            help="Files, standard input, or a topic. Repeat it for several files.",
+            help="Files or patterns of Parquet, CSV, JSON lines or Arrow, standard input, or a "
+            "topic. Repeat it for several files.",
         ),
     ],
     into: Annotated[
@@ -39,8 +39,8 @@ def ingest(
         str | None,
         typer.Option(
             "--format",
-            metavar="json|arrow",
-            help="Newline-delimited JSON or Arrow IPC; by the files' names unless given.",
+            metavar="parquet|csv|json|arrow",
+            help="By the files' names unless given; standard input is json or arrow.",
         ),
     ] = None,
     writer: Annotated[
@@ -115,12 +115,13 @@ def ingest(
 
 def _source(given: list[str], format_: str | None, *, replay: bool, follow: bool) -> Source:
     from lakeward.errors import InvalidInput
-    from lakeward.stream.ipc import ArrowFiles, ArrowStream
-    from lakeward.stream.lines import JsonFiles, JsonStream
+    from lakeward.stream.files import files_source
+    from lakeward.stream.ipc import ArrowStream
+    from lakeward.stream.lines import JsonStream
 
-    if format_ not in (None, "json", "arrow"):
+    if format_ not in (None, "parquet", "csv", "json", "arrow"):
         what = f"{format_!r} is not a format of rows."
-        raise InvalidInput(what, hint="Use json or arrow.")
+        raise InvalidInput(what, hint="Use parquet, csv, json or arrow.")
     alone = [s for s in given if s == "-" or "://" in s]
     if alone and len(given) > 1:
         what = f"{alone[0]} cannot be read together with others."
@@ -133,11 +134,14 @@ def _source(given: list[str], format_: str | None, *, replay: bool, follow: bool
         raise InvalidInput(what, hint="Leave --replay out.")
     if alone and alone[0] != "-":
         return _topic(alone[0], format_, follow=follow)
-    arrow = (format_ or _named(given)) == "arrow"
     if given == ["-"]:
         stream = sys.stdin.buffer
+        if format_ in ("parquet", "csv"):
+            what = f"Standard input is read as json or arrow, not as {format_}."
+            raise InvalidInput(what, hint="Write it to a file, and give that to --from.")
+        arrow = format_ == "arrow"
         return ArrowStream(stream, replay=replay) if arrow else JsonStream(stream, replay=replay)
-    return ArrowFiles(given) if arrow else JsonFiles(given)
+    return files_source(given, format_)
 
 
 def _topic(address: str, format_: str | None, *, follow: bool) -> Source:
@@ -154,14 +158,3 @@ def _topic(address: str, format_: str | None, *, follow: bool) -> Source:
     from lakeward.integrations.kafka import KafkaSource
 
     return KafkaSource(servers, [topic], follow=follow)
-
-
-def _named(paths: list[str]) -> str:
-    """The format that files are named for."""
-    from lakeward.errors import InvalidInput
-
-    arrow = {Path(p).suffix in (".arrow", ".arrows", ".ipc", ".feather") for p in paths}
-    if len(arrow) > 1:
-        what = "The files are named for different formats."
-        raise InvalidInput(what, hint="Run the command once for each, or give --format.")
-    return "arrow" if arrow.pop() else "json"

@@ -32,8 +32,20 @@ def create(
     cli: Cli,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="`name` or `namespace.name`.")],
     columns: Annotated[
-        str, typer.Argument(metavar="COLUMNS", help="As `id int64 not null, amount double`.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="COLUMNS",
+            help="As `id int64 not null, amount double`; nothing with --like.",
+            show_default=False,
+        ),
+    ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option("--like", metavar="FILE", help="Take the columns of a file; no rows."),
+    ] = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Leave a table that is there as it is.")
+    ] = False,
     format_: Annotated[
         str, typer.Option("--format", metavar="delta|iceberg", help="The table's format.")
     ] = "delta",
@@ -59,11 +71,13 @@ def create(
     """Make an empty table."""
     from lakeward.model.columns import parse_columns
 
-    schema = parse_columns(columns)
+    schema = None if columns is None else parse_columns(columns)
     with cli.lake() as lake:
         made = lake.create(
             table,
             schema,
+            like=like,
+            if_not_exists=if_not_exists,
             format=format_,
             partition_by=partition_by or (),
             constraints=_pairs("--check", check),
@@ -77,7 +91,8 @@ def create(
             "version": made.version,
             "location": made.location,
         }
-    cli.say(f"Table {made.name} is made at {facts['location']}.", facts)
+    done = "is" if if_not_exists else "is made"
+    cli.say(f"Table {made.name} {done} at {facts['location']}.", facts)
 
 
 def adopt(

@@ -92,7 +92,7 @@ class Transaction:
 
         Args:
             name: The table.
-            set: Columns with SQL expressions of the row as it was, `{"price": "price * 2"}`, or with
+            set: Columns with SQL expressions of the row as it was, `{"price": "price * 2"}`, or
                 plain values; text as a value has quotes of its own, `{"name": "'bob'"}`.
             where: Which rows; all of them when None.
 

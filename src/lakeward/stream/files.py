@@ -1,0 +1,63 @@
+"""Rows of Parquet and CSV files, and of compressed text, counted by rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from lakeward.engines.arrow.files import file_rows, format_of, paths_of
+from lakeward.errors import InvalidInput
+from lakeward.stream.ipc import ArrowFiles
+from lakeward.stream.lines import JsonFiles, given
+from lakeward.stream.source import Files, Portion
+
+
+class RowFiles(Files):
+    """Rows of files, known by their full paths; of a file that has grown, the rows after the old.
+
+    A file is read from its beginning, and the rows that were taken before are left out.
+    """
+
+    def __init__(self, paths: list[Path], form: str) -> None:
+        super().__init__(paths)
+        self._form = form
+
+    def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
+        """Continue each file after the rows that were taken."""
+        self._continue(progress, "rows")
+        self._schema, self._table = schema, table
+
+    def portions(self) -> Iterator[Portion]:
+        """A part of a file each."""
+        for path in self._paths:
+            name, seen = str(path), 0
+            for part in file_rows(path, self._schema, self._table, self._form):
+                taken = self._taken.get(name, 0)
+                rows = part.slice(max(0, min(taken - seen, part.num_rows)))
+                seen += part.num_rows
+                if rows.num_rows:
+                    self._taken[name] = seen
+                    yield Portion(given(rows), rows.num_rows, {"rows": dict(self._taken)})
+            if seen < self._taken.get(name, 0):
+                what = f"{path} has {seen} rows, and {self._taken[name]} were taken from it before."
+                hint = "Another file took its place. Give it another name."
+                raise InvalidInput(what, hint=hint, path=name)
+
+
+def files_source(given_paths: list[str], form: str | None = None) -> Files:
+    """The source of files by paths and patterns, of one format."""
+    paths = [path for one in given_paths for path in paths_of(one)]
+    formats = {form or format_of(path) for path in paths}
+    if len(formats) > 1:
+        what = f"The files are named for different formats: {', '.join(sorted(formats))}."
+        raise InvalidInput(what, hint="Run the command once for each, or give --format.")
+    (found,) = formats
+    compressed = any(p.suffix.lower() in (".gz", ".bz2", ".zst", ".lz4") for p in paths)
+    if found == "arrow":
+        return ArrowFiles(paths)
+    if found == "json" and not compressed:
+        return JsonFiles(paths)
+    return RowFiles(paths, found)
