@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakeward as lw
+from tests.behaviour.lakes import append
 from tests.support.delete_files import delete_equal
 from tests.support.foreign_files import numbered
 from tests.support.iceberg import stranger_table
@@ -116,3 +117,13 @@ def test_deletion_vectors_of_version_3_are_read(
     assert table.to_arrow().sort_by("number")["number"].to_pylist() == expected
     found = table.to_arrow(columns=["number"], where="number > 985 AND part = 0")["number"]
     assert sorted(found.to_pylist()) == [n for n in expected if n > 985 and n % 2 == 0]
+
+    before = {
+        r.number: r._row_id for r in spark.sql(f"SELECT number, _row_id FROM {full}").collect()
+    }
+    append(lake, "shop.t", [{"number": 2000, "part": 0}, {"number": 2001, "part": 5}])
+    frame = spark.read.format("iceberg").load(table.metadata_location)
+    after = {r.number: r._row_id for r in frame.select("number", "_row_id").collect()}
+    assert sorted(after) == [*expected, 2000, 2001]
+    assert {n: i for n, i in after.items() if n < 2000} == before
+    assert len(set(after.values())) == len(after)

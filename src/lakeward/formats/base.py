@@ -138,6 +138,10 @@ class Format(Protocol):
         """
         return next(misfits(old, new, looked=looked), None)
 
+    def check_rewritable(self, definition: Definition, table: str) -> None:
+        """Raise `UnsupportedFeature` if the embedded engine must not move rows to other files."""
+        return
+
     # Read
 
     def finds_by_id(self, definition: Definition) -> bool:

@@ -378,9 +378,7 @@ def test_the_oldest_shape_of_the_first_version_is_read(
     assert table.to_arrow(where="day = '1970-01-05'")["id"].to_pylist() == [4]
 
 
-def test_the_third_format_version_is_read_and_not_written(
-    one_lake: lw.Lake, theirs: SqlCatalog, name: str
-) -> None:
+def test_the_third_format_version_is_read(one_lake: lw.Lake, theirs: SqlCatalog, name: str) -> None:
     made, expected = eventful(theirs, "shop.orders")
     path = _path(made.metadata_location)
     body = json.loads(path.read_text())
@@ -398,8 +396,6 @@ def test_the_third_format_version_is_read_and_not_written(
     assert every_version(table)[:-1] == expected
     assert table.to_arrow()["extra"].to_pylist() == [7] * 4
     assert table.to_arrow(where="extra = 7").num_rows == 4
-    with unchanged(one_lake), pytest.raises(UnsupportedFeature, match="format version 3"):
-        append(one_lake, name, rows(9).append_column("extra", pa.array([1])))
 
 
 def _unknown_type(made: Any) -> None:

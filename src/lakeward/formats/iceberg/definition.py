@@ -31,17 +31,18 @@ _CONSTRAINT: Final = "lakeward.constraint."
 OWN_PREFIXES: Final = (NAME, CREATED, _COLUMNS, _CONSTRAINT)
 """What the names of properties begin with that the lake keeps for itself."""
 _OWN: Final = (NAME, CREATED, COMMENT, _COLUMNS, NAME_MAPPING)
-_WRITABLE: Final = (2,)
+_WRITABLE: Final = (2, 3)
+_ROW_IDS_SINCE: Final = 3
 _UNSORTED: Final = {"order-id": 0, "fields": []}
 
 
 def new_protocol(properties: Mapping[str, str]) -> dict[str, Any]:
     """The format version of a new table. Raises `UnsupportedFeature`."""
     asked = properties.get(FORMAT_VERSION, "2")
-    if asked != "2":
+    if asked not in map(str, _WRITABLE):
         what = f"Iceberg's format version {asked} cannot be written by the embedded engine."
-        raise UnsupportedFeature(what, hint="Use 2, or write the table with Spark.")
-    return {FORMAT_VERSION: 2}
+        raise UnsupportedFeature(what, hint="Use 2 or 3, or write the table with Spark.")
+    return {FORMAT_VERSION: int(asked)}
 
 
 def check_writable(definition: Definition, table: str) -> None:
@@ -50,12 +51,27 @@ def check_writable(definition: Definition, table: str) -> None:
     version = definition.protocol[FORMAT_VERSION]
     if version not in _WRITABLE:
         what = f"Table {table} has Iceberg's format version {version}."
-        hint = "The embedded engine writes version 2; write it with Spark."
+        hint = "The embedded engine writes versions 2 and 3; write it with Spark."
         raise UnsupportedFeature(what, hint=hint, table=table)
     for column, kind in not_written(definition.schema):
         what = f"Column {column} of table {table} has the Iceberg type {kind}."
         hint = "The embedded engine only reads columns of this type; write the table with Spark."
         raise UnsupportedFeature(what, hint=hint, table=table, column=column)
+
+
+def check_rewritable(definition: Definition, table: str) -> None:
+    """Raise `UnsupportedFeature` if rows have ids, which they would lose in other files."""
+    version = definition.protocol[FORMAT_VERSION]
+    if version >= _ROW_IDS_SINCE:
+        what = (
+            f"Table {table} has Iceberg's format version {version}, whose rows have ids; the"
+            " embedded engine cannot keep them where it writes the rest of a file again."
+        )
+        hint = (
+            "It appends rows, and replaces or removes whole files and partitions. Change single"
+            " rows through Spark's catalog lakeward."
+        )
+        raise UnsupportedFeature(what, hint=hint, table=table)
 
 
 def new_document(
@@ -86,6 +102,8 @@ def new_document(
         "statistics": [],
         "partition-statistics": [],
     }
+    if definition.protocol[FORMAT_VERSION] >= _ROW_IDS_SINCE:
+        body["next-row-id"] = 0
     return Document("", body)
 
 

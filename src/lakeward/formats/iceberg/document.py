@@ -22,6 +22,8 @@ _SNAPSHOT_LOG: Final = b'],"snapshot-log":['
 _METADATA_LOG: Final = b'],"metadata-log":['
 _END: Final = b"]}"
 _SNAPSHOT: Final = b'{"snapshot-id":'
+_ROW_IDS_SINCE: Final = 3
+"""The format version from which on every row has an id."""
 _LISTS: Final = ("snapshots", "snapshot-log", "metadata-log")
 
 
@@ -59,6 +61,11 @@ class Document:
     def sequence_number(self) -> int:
         """Of the newest snapshot."""
         return int(self.body.get("last-sequence-number", 0))
+
+    @property
+    def next_row_id(self) -> int | None:
+        """The first id that no row has; None before format version 3, whose rows have no ids."""
+        return int(self.body["next-row-id"]) if self.format_version >= _ROW_IDS_SINCE else None
 
     @property
     def current_id(self) -> int | None:
@@ -114,6 +121,8 @@ class Document:
             "refs": {**(self.body.get("refs") or {}), "main": {**main, "snapshot-id": number}},
             "last-sequence-number": snapshot["sequence-number"],
         }
+        if "first-row-id" in snapshot:
+            body["next-row-id"] = snapshot["first-row-id"] + snapshot["added-rows"]
         return replace(
             self,
             body=body,

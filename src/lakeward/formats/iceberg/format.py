@@ -18,7 +18,11 @@ from lakeward.formats.base import Format, Ratified, TakeOver
 from lakeward.formats.iceberg.adopting import IcebergAdoption
 from lakeward.formats.iceberg.altering import IcebergAlterations
 from lakeward.formats.iceberg.defining import IcebergDefinitions
-from lakeward.formats.iceberg.definition import check_writable, new_document
+from lakeward.formats.iceberg.definition import (
+    check_rewritable,
+    check_writable,
+    new_document,
+)
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
 from lakeward.formats.iceberg.history import read_anew, read_drift
 from lakeward.formats.iceberg.listing import ManifestReader, vector_id
@@ -59,6 +63,10 @@ class IcebergFormat(IcebergDefinitions, IcebergAlterations, IcebergAdoption, For
     def check_writable(self, definition: Definition, table: str) -> None:
         """Check the format version and the types of columns."""
         check_writable(definition, table)
+
+    def check_rewritable(self, definition: Definition, table: str) -> None:
+        """Check that rows have no ids."""
+        check_rewritable(definition, table)
 
     def write_commit(
         self, context: LakeContext, session: Session, member: Ratified, metadata_files: list[str]

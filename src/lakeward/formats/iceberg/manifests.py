@@ -70,7 +70,7 @@ def written(
             writer.existing(entry)
         for entry in deleted:
             writer.delete(entry)
-    manifest = private.with_length(writer.to_manifest_file(), len(file.data))
+    manifest = private.finished(writer.to_manifest_file(), len(file.data))
     return Written(manifest, file.data, [*new, *existing])
 
 
@@ -131,6 +131,29 @@ def with_sequence(manifest: Any, sequence_number: int) -> Any:
     return manifest
 
 
+def with_row_ids(manifests: Iterable[Any], first: int) -> tuple[list[Any], int]:
+    """Manifests whose rows all have ids, new ones from `first` on, and the next free id.
+
+    A manifest of an older format version has none; all its rows are given some, too.
+    """
+    out = []
+    for manifest in manifests:
+        if not is_data(manifest) or private.first_row_id(manifest) is not None:
+            out.append(manifest)
+            continue
+        out.append(private.with_first_row_id(manifest, first))
+        first += (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
+    return out, first
+
+
+def inherit_row_ids(manifest: Any, entries: list[Any]) -> list[Any]:
+    """The live entries of a manifest, with the row ids that they inherit from it."""
+    first = private.first_row_id(manifest)
+    if first is not None:
+        private.set_row_ids(entries, first)
+    return entries
+
+
 def list_bytes(
     location: str,
     manifests: Sequence[Any],
@@ -139,10 +162,13 @@ def list_bytes(
     parent_id: int | None,
     sequence_number: int,
     format_version: int,
+    first_row_id: int | None = None,
 ) -> bytes:
     """A manifest list."""
     file = output(location)
-    writer = private.list_writer(format_version, file, snapshot_id, parent_id, sequence_number)
+    writer = private.list_writer(
+        format_version, file, snapshot_id, parent_id, sequence_number, first_row_id
+    )
     with writer as out:
         out.add_manifests(list(manifests))
     data: bytes = file.data

@@ -19,6 +19,11 @@ from lakeward.formats.iceberg.extra import pyiceberg
 
 CODEC: Final = "deflate"
 _SYNC_BYTES: Final = 16
+_LAYOUT: Final = 3
+"""The format version whose records are used in memory; it has all fields of those before."""
+_MANIFEST_ROW_ID: Final = 15
+_FILE_ROW_ID: Final = 16
+"""The places of `first_row_id` in the records of manifests and data files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +60,15 @@ def manifest_writer(layout: Layout, file: Any, snapshot_id: int) -> Any:
 
 
 def list_writer(
-    format_version: int, file: Any, snapshot_id: int, parent_id: int | None, sequence: int
+    format_version: int,
+    file: Any,
+    snapshot_id: int,
+    parent_id: int | None,
+    sequence: int,
+    first_row_id: int | None,
 ) -> Any:
     """A writer of one manifest list."""
-    return _list_class()(format_version, file, snapshot_id, parent_id, sequence)
+    return _list_class()(format_version, file, snapshot_id, parent_id, sequence, first_row_id)
 
 
 def read_records(file: Any) -> tuple[list[Any], Any, dict[str, str]]:
@@ -111,20 +121,41 @@ def new_data_file(**fields: Any) -> Any:
     """A Parquet data file as manifests list it."""
     api = pyiceberg("manifest")
     return api.DataFile.from_args(
-        content=api.DataFileContent.DATA, file_format=api.FileFormat.PARQUET, **fields
+        _LAYOUT, content=api.DataFileContent.DATA, file_format=api.FileFormat.PARQUET, **fields
     )
 
 
 def new_manifest(**fields: Any) -> Any:
     """A manifest of data files as lists name it."""
     api = pyiceberg("manifest")
-    return api.ManifestFile.from_args(content=api.ManifestContent.DATA, **fields)
+    return api.ManifestFile.from_args(_LAYOUT, content=api.ManifestContent.DATA, **fields)
 
 
-def with_length(manifest: Any, length: int) -> Any:
-    """A manifest with its length, the second field of its record."""
-    manifest[1] = length
-    return manifest
+def finished(manifest: Any, length: int) -> Any:
+    """A manifest just written, with its length, and a place for the first id of its rows."""
+    fields = list(manifest._data)
+    fields[1] = length
+    return type(manifest)(*fields[:_MANIFEST_ROW_ID], None)
+
+
+def first_row_id(manifest: Any) -> int | None:
+    """The id of the first row in a manifest's files; None where rows have no ids yet."""
+    found: int | None = manifest[_MANIFEST_ROW_ID]
+    return found
+
+
+def with_first_row_id(manifest: Any, number: int) -> Any:
+    """A copy of a manifest whose rows get ids from this number on."""
+    return type(manifest)(*manifest._data[:_MANIFEST_ROW_ID], number)
+
+
+def set_row_ids(entries: list[Any], first: int) -> None:
+    """Set the first row id of data files that inherit it from their manifest."""
+    for entry in entries:
+        file = entry.data_file
+        if file[_FILE_ROW_ID] is None:
+            file[_FILE_ROW_ID] = first
+            first += file.record_count
 
 
 def is_data(manifest: Any) -> bool:
@@ -186,13 +217,12 @@ def _input_class() -> Any:
 def _record_reader(schema: str, kind: str) -> Any:
     """The reader of records of a list or a manifest that has this Avro schema."""
     api = pyiceberg("manifest")
-    version = api.DEFAULT_READ_VERSION
     if kind == "list":
-        wanted = api.MANIFEST_LIST_FILE_SCHEMAS[version]
+        wanted = api.MANIFEST_LIST_FILE_SCHEMAS[_LAYOUT]
         types: dict[int, Any] = {-1: api.ManifestFile, 508: api.PartitionFieldSummary}
         enums: dict[int, Any] = {517: api.ManifestContent}
     else:
-        wanted = api.MANIFEST_ENTRY_SCHEMAS[version]
+        wanted = api.MANIFEST_ENTRY_SCHEMAS[_LAYOUT]
         types = {-1: api.ManifestEntry, 2: api.DataFile}
         enums = {0: api.ManifestEntryStatus, 101: api.FileFormat, 134: api.DataFileContent}
     conversion = pyiceberg("utils.schema_conversion").AvroSchemaConversion()
@@ -229,10 +259,19 @@ def _list_class() -> Any:
 
     class Writer(api.ManifestListWriterV2):  # type: ignore[misc, name-defined]
         def __init__(
-            self, version: int, file: Any, snapshot_id: int, parent_id: int | None, sequence: int
+            self,
+            version: int,
+            file: Any,
+            snapshot_id: int,
+            parent_id: int | None,
+            sequence: int,
+            first_row_id: int | None,
         ) -> None:
             super().__init__(file, snapshot_id, parent_id, sequence, CODEC)
             self._shape = _list_shape(version)
+            self._meta["format-version"] = str(version)
+            if first_row_id is not None:
+                self._meta["first-row-id"] = str(first_row_id)
 
         def __enter__(self) -> Any:
             self._writer = _output_class()(self._output_file, self._shape, self._meta)
@@ -271,9 +310,9 @@ def _manifest_shape(layout: Layout) -> _Shape:
     )
     return _shape(
         plain._with_partition(layout.format_version),
-        plain._with_partition(api.DEFAULT_READ_VERSION),
+        plain._with_partition(_LAYOUT),
         "manifest_entry",
-        plain._meta,
+        {**plain._meta, "format-version": str(layout.format_version)},
     )
 
 
@@ -281,7 +320,7 @@ def _manifest_shape(layout: Layout) -> _Shape:
 def _list_shape(format_version: int) -> _Shape:
     api = pyiceberg("manifest")
     schemas = api.MANIFEST_LIST_FILE_SCHEMAS
-    return _shape(schemas[format_version], schemas[api.DEFAULT_READ_VERSION], "manifest_file", {})
+    return _shape(schemas[format_version], schemas[_LAYOUT], "manifest_file", {})
 
 
 def _shape(stored: Any, given: Any, name: str, metadata: dict[str, str]) -> _Shape:

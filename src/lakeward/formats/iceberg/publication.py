@@ -151,6 +151,9 @@ class _Writing:
         self.out.manifests = [api.with_sequence(m, sequence) for m in kept]
         for entries in self.out.entries.values():
             api.with_sequences(entries, sequence)
+        first, after = document.next_row_id, 0
+        if first is not None:
+            self.out.manifests, after = api.with_row_ids(self.out.manifests, first)
         parent = document.current_id
         location = f"{self._directory}/snap-{self._id}-{self._commit.info.transaction_id}.avro"
         data = api.list_bytes(
@@ -160,6 +163,7 @@ class _Writing:
             parent_id=parent,
             sequence_number=sequence,
             format_version=document.format_version,
+            first_row_id=first,
         )
         self.out.files.append((location, data))
         snapshot: dict[str, Any] = {"snapshot-id": self._id}
@@ -170,6 +174,8 @@ class _Writing:
         snapshot["manifest-list"] = location
         snapshot["summary"] = summary(self._commit, document, info)
         snapshot["schema-id"] = document.body["current-schema-id"]
+        if first is not None:
+            snapshot |= {"first-row-id": first, "added-rows": after - first}
         self.out.document = document.with_snapshot(snapshot)
 
     def _without_removed(
@@ -184,7 +190,7 @@ class _Writing:
             if not gone or not is_data(manifest) or not _may_hold(manifest, gone.values()):
                 out.append(manifest)
                 continue
-            entries = self._place.entries(manifest)
+            entries = api.inherit_row_ids(manifest, self._place.entries(manifest))
             ended = [e for e in entries if e.data_file.file_path in gone]
             if not ended:
                 out.append(manifest)
@@ -205,7 +211,7 @@ class _Writing:
         many = api.to_merge(old, self.out.document.body["default-spec-id"])
         if not many:
             return manifests
-        entries = [e for m in many for e in self._place.entries(m)]
+        entries = [e for m in many for e in api.inherit_row_ids(m, self._place.entries(m))]
         paths = {m.manifest_path for m in many}
         rest = [m for m in old if m.manifest_path not in paths]
         return [*rest, self._put_manifest(existing=entries), *own]

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from lakeward.errors import UnsupportedFeature
+from lakeward.formats.iceberg.values import from_json
 from lakeward.model.schema import INDEXED_FIELDS, Schema, indexable
 from lakeward.model.types import READ_ONLY, Decimal, Field, ListOf, MapOf, Primitive, Struct, Type
 
@@ -39,6 +40,10 @@ STORED_AS: Final = "lakeward.icebergType"
 
 A `uuid` is shown as its text, and a `fixed` as bytes.
 """
+INITIAL: Final = "lakeward.icebergInitialDefault"
+"""The key of a field's metadata: its value, as JSON has it, in files that lack the column."""
+_WRITE: Final = "write-default"
+_DEFAULTS: Final = {"initial-default": INITIAL, _WRITE: _WRITE}
 _FIXED: Final = re.compile(r"fixed\[\s*\d+\s*\]")
 _DECIMAL: Final = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
@@ -85,7 +90,7 @@ def schema_notes(schema: Schema) -> dict[str, dict[str, Any]]:
         note: dict[str, Any] = {}
         if isinstance(field.type, Primitive) and field.type.name.startswith("timestamp_ms"):
             note["type"] = field.type.name
-        if field.default is not None:
+        if field.default is not None and _WRITE not in field.metadata:
             note["default"] = field.default
         if field.optional:
             note["optional"] = True
@@ -115,6 +120,10 @@ def _field_json(field: Field, path: str) -> dict[str, Any]:
     }
     if field.comment is not None:
         out["doc"] = field.comment
+    if INITIAL in field.metadata:
+        out["initial-default"] = field.metadata[INITIAL]
+    if _WRITE in field.metadata:
+        out[_WRITE] = field.metadata[_WRITE]
     return out
 
 
@@ -158,16 +167,25 @@ def _field(source: Mapping[str, Any], notes: Mapping[str, Mapping[str, Any]], pa
     kind = _type(source["type"], notes, path)
     if "type" in note:
         kind = Primitive(note["type"])
+    metadata = {STORED_AS: source["type"]} if _is_shown(source["type"]) else {}
     return Field(
         id=source["id"],
         name=source["name"],
         type=kind,
         nullable=not source.get("required", False),
         comment=source.get("doc"),
-        default=note.get("default"),
-        metadata={STORED_AS: source["type"]} if _is_shown(source["type"]) else {},
+        default=_default(source, kind, note),
+        metadata=metadata
+        | {k: source[n] for n, k in _DEFAULTS.items() if source.get(n) is not None},
         optional=note.get("optional", False),
     )
+
+
+def _default(source: Mapping[str, Any], kind: Type, note: Mapping[str, Any]) -> Any:
+    """The value that is written where data lacks the column: the format's own, or the lake's."""
+    found = source.get(_WRITE)
+    is_plain = found is not None and not isinstance(kind, Struct | ListOf | MapOf)
+    return from_json(kind, found) if is_plain else note.get("default")
 
 
 def not_written(schema: Schema) -> list[tuple[str, str]]:

@@ -22,6 +22,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from lakeward.engines.arrow.keys import KeyIndex
+from lakeward.formats.registry import format_of
 from lakeward.model.expressions.nodes import conjuncts
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.steps import reach
@@ -100,6 +101,8 @@ def carried_out(
             whole.append(one.file)
         else:
             (marked if is_marked_by(definition, one.file, one.gone) else rest).append(one)
+    if rest:
+        format_of(work.change.head).check_rewritable(definition, plan.table)
     if marked or rest or plan.not_matched:
         before_writing()
     reach("rows.found")

@@ -1,0 +1,142 @@
+"""Iceberg tables of version 3 that the embedded engine writes: row ids and defaults are kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import StaticTable
+
+import lakeward as lw
+from lakeward.errors import UnsupportedFeature
+from tests.behaviour.iceberg.theirs import BY_DAY, eventful, rows, their_catalog
+from tests.behaviour.lakes import append, column, delete, ids, overwrite, unchanged
+from tests.support.row_ids import check_row_ids, metadata_of, row_ids
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Generator[SqlCatalog]:
+    """A catalog of somebody else's."""
+    with their_catalog(tmp_path / "theirs") as found:
+        yield found
+
+
+def _upgraded(made: Any, *fields: dict[str, Any]) -> Path:
+    """The table's document as version 3, with more columns; no row has an id yet."""
+    path = Path(made.metadata_location.removeprefix("file://"))
+    body = json.loads(path.read_text())
+    body |= {"format-version": 3, "next-row-id": 0}
+    for snapshot in body["snapshots"]:
+        snapshot |= {"first-row-id": 0, "added-rows": 0}
+    if fields:
+        body["schemas"].append({**body["schemas"][0], "schema-id": 1})
+        body["schemas"][1]["fields"] = [*body["schemas"][0]["fields"], *fields]
+        body |= {"current-schema-id": 1, "last-column-id": 3 + len(fields)}
+    path.write_text(json.dumps(body))
+    return path
+
+
+def _document(table: lw.Table) -> dict[str, Any]:
+    return metadata_of(str(table.metadata_location))
+
+
+def _their_rows(table: lw.Table) -> pa.Table:
+    return StaticTable.from_metadata(str(table.metadata_location)).scan().to_arrow()
+
+
+def test_rows_of_a_new_table_get_ids_that_stay(one_lake: lw.Lake, name: str) -> None:
+    columns = {"id": "int64", "day": "int64"}
+    properties = {"format-version": "3"}
+    table = one_lake.create(
+        name, columns, partition_by=["day"], format="iceberg", properties=properties
+    )
+    assert _document(table)["next-row-id"] == 0
+    known: dict[str, range] = {}
+    # Manifests are merged on the way, which must not give other ids to rows.
+    for number in range(40):
+        append(one_lake, name, [{"id": 2 * number, "day": 1}, {"id": 2 * number + 1, "day": 2}])
+        known = check_row_ids(_document(table), known)
+    assert sum(map(len, known.values())) == 80
+    assert _document(table)["format-version"] == 3
+    overwrite(one_lake, name, [{"id": 100, "day": 1}], where="day = 1")
+    known = check_row_ids(_document(table), known)
+    delete(one_lake, name, "day = 2 AND id < 1000")
+    known = check_row_ids(_document(table), known)
+    append(one_lake, name, [{"id": 101, "day": 2}])
+    check_row_ids(_document(table), known)
+
+    assert ids(one_lake, name) == [100, 101]
+    assert column(_their_rows(table)) == [100, 101]
+
+
+def test_rows_of_an_upgraded_table_get_ids_with_the_next_commit(
+    one_lake: lw.Lake, theirs: SqlCatalog, name: str
+) -> None:
+    made, expected = eventful(theirs, "shop.orders", partition_spec=BY_DAY)
+    table = one_lake.adopt(name, _upgraded(made))
+    append(one_lake, name, rows(9))
+    known = check_row_ids(_document(table), {})
+
+    assert sum(map(len, known.values())) == 5
+    overwrite(one_lake, name, rows(4), where="day = DATE '1970-01-05'")
+    after = check_row_ids(_document(table), known)
+    assert len(known.keys() - after.keys()) == 1
+    assert ids(one_lake, name) == [*expected[-1], 9]
+    assert column(_their_rows(table)) == ids(one_lake, name)
+
+
+def test_rows_are_not_moved_to_other_files(
+    one_lake: lw.Lake, theirs: SqlCatalog, name: str
+) -> None:
+    made, expected = eventful(theirs, "shop.orders")
+    table = one_lake.adopt(name, _upgraded(made))
+    changes: list[Callable[[lw.Transaction], object]] = [
+        lambda tx: tx.delete(name, where="id = 5"),
+        lambda tx: tx.update(name, set={"note": "'x'"}, where="id = 5"),
+        lambda tx: tx.merge(name, rows(5, 11), on="id"),
+    ]
+    for change in changes:
+        refused = pytest.raises(UnsupportedFeature, match="rows have ids")
+        with unchanged(one_lake), refused as caught, one_lake.transaction() as tx:
+            change(tx)
+        assert "Spark" in str(caught.value.hint)
+    delete(one_lake, name, "id IN (5, 6)")
+    assert ids(one_lake, name) == [n for n in expected[-1] if n not in (5, 6)]
+    assert row_ids(_document(table)).keys()
+    with one_lake.transaction() as tx:
+        tx.merge(name, rows(20), on="id")
+    assert 20 in ids(one_lake, name)
+
+
+def test_defaults_of_both_kinds_are_kept(one_lake: lw.Lake, theirs: SqlCatalog, name: str) -> None:
+    made, _ = eventful(theirs, "shop.orders")
+    extra = {"id": 4, "name": "extra", "type": "long", "required": False}
+    extra |= {"initial-default": 7, "write-default": 8}
+    since = {"id": 5, "name": "since", "type": "date", "required": False}
+    since |= {"initial-default": "2020-02-03", "write-default": "2021-01-01"}
+    exact = {"id": 6, "name": "exact", "type": "decimal(9, 2)", "required": False}
+    exact |= {"initial-default": "1.50", "write-default": "2.25"}
+    table = one_lake.adopt(name, _upgraded(made, extra, since, exact))
+    append(one_lake, name, rows(9))
+    given = rows(10).append_column("extra", pa.array([1], pa.int64()))
+    append(one_lake, name, given)
+
+    found = {
+        r["id"]: (r["extra"], str(r["since"]), str(r["exact"]))
+        for r in table.to_arrow().to_pylist()
+    }
+    old, new = (7, "2020-02-03", "1.50"), (8, "2021-01-01", "2.25")
+    assert found == {3: old, 4: old, 5: old, 6: old, 9: new, 10: (1, *new[1:])}
+    assert ids(one_lake, name, where="extra = 7") == [3, 4, 5, 6]
+    assert ids(one_lake, name, where="extra > 7") == [9]
+    assert ids(one_lake, name, where="since < DATE '2021-01-01'") == [3, 4, 5, 6]
+    document = _document(table)
+    assert document["current-schema-id"] == 1
+    assert document["schemas"][1]["fields"][3:] == [extra, since, exact]
+    theirs_found = {r["id"]: r["extra"] for r in _their_rows(table).to_pylist()}
+    assert theirs_found == {i: values[0] for i, values in found.items()}
