@@ -286,7 +286,9 @@ def _marked(version: str) -> Callable[[SparkSession, Path, random.Random], Subje
         writer = _iceberg(spark, place, pick, format_version=version)
         writer.fill()
         _change(writer)
-        return writer.subject(f"rows deleted in place, version {version}", writable=version == "2")
+        found = writer.subject(f"rows deleted in place, version {version}", writable=version == "2")
+        found.appends = True
+        return found
 
     return make
 

@@ -92,8 +92,9 @@ class Examination:
                 self._change(table, subject, _deletion(condition, matching, subject.rows), told)
                 if pick.random() < _UPDATES:
                     self._change(table, subject, _update(condition, matching, subject.rows), told)
-        if subject.writable:
+        if subject.writable or subject.appends:
             self._append(table, subject, what)
+        if subject.writable:
             for _ in range(self._commits):
                 self._commit(table, subject, source, what)
 

@@ -24,6 +24,7 @@ class Subject:
         columns: Kinds by name.
         rows: Which it has.
         writable: The lake's own engine may delete from it.
+        appends: It may at least append to it.
         reader: Reads the lake's version of it as others do; delta-rs or pyiceberg unless given.
         options: For `lake.adopt`.
     """
@@ -34,6 +35,7 @@ class Subject:
     columns: dict[str, str]
     rows: list[Row]
     writable: bool = True
+    appends: bool = False
     reader: Callable[[lw.Table], pa.Table] | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
