@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 import lakeward as lw
-from tests.docs.api_page import members
+from tests.docs.api_page import PAGE, members
 
 
 def test_the_public_names_are_exactly_the_sorted_list() -> None:
@@ -29,6 +30,11 @@ def test_every_public_name_can_be_had(name: str) -> None:
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
         lw.nonsense  # noqa: B018
+
+
+def test_the_version_is_that_of_the_installed_package() -> None:
+    assert lw.__version__ == importlib.metadata.version("lakeward")
+    assert "__version__" in dir(lw)
 
 
 def test_every_public_method_is_documented() -> None:
@@ -96,6 +102,10 @@ class _Table:
     def at(self, *, version: Any = None, timestamp: Any = None, tag: Any = None) -> Any: ...
     def versions(self, *, since: Any = None, until: Any = None) -> Any: ...
     def diff(self, a: int, b: int) -> Any: ...
+    def to_pandas(self) -> Any: ...
+    def to_polars(self) -> Any: ...
+    def head(self, n: int = 5) -> Any: ...
+    def count(self, where: str | None = None) -> Any: ...
 
 
 def _open(target: Any, *, warehouse: Any = None, storage_options: Any = None) -> Any: ...
@@ -144,12 +154,27 @@ def test_signatures_keep_the_contract(
         (lw.Table, ["version", "schema", "location", "format"]),
         (lw.CommitResult, ["transaction_id", "versions"]),
         (lw.CommitEvent, ["transaction_id", "versions", "timestamp", "operations", "published"]),
-        (lw.Transaction, ["is_open"]),
+        (lw.Transaction, ["is_open", "result"]),
     ],
 )
 def test_properties_keep_the_contract(owner: type, names: list[str]) -> None:
     for name in names:
         assert hasattr(owner, name), name
+
+
+def test_completion_offers_only_what_the_documentation_has(tmp_path: Any) -> None:
+    page = PAGE.read_text()
+    with lw.open(tmp_path) as lake, lake.transaction() as tx, lake.snapshot() as cut:
+        table = lake.create("t", {"id": "int64"})
+        branch = lake.branch("b", tables=["t"])
+        for thing in (lake, tx, cut, table, table.at(), branch, branch.table("t")):
+            kind = type(thing).__name__
+            offered = dir(thing)
+            told = [n for n in offered if f"{kind}.{n}" in page or f"- `{n}`:" in page]
+            assert offered
+            assert offered == told
+            assert not any(n.startswith("_") for n in offered)
+            assert [n for n in offered if n != "spark" and not hasattr(thing, n)] == []
 
 
 def test_what_a_snapshot_and_a_version_tell(tmp_path: Any) -> None:

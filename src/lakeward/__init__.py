@@ -20,6 +20,9 @@ from typing import TYPE_CHECKING, Any
 from lakeward import errors as errors
 
 if TYPE_CHECKING:
+    __version__: str
+    """The version of the installed package."""
+
     from lakeward.lake.lake import Lake
     from lakeward.lake.moving import relocate
     from lakeward.lake.table import Table
@@ -128,11 +131,18 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
 
 def __dir__() -> list[str]:
     """What is there for users."""
-    return __all__
+    return [*__all__, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     """Load the heavy modules only when somebody asks for them."""
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("lakeward")
+        except PackageNotFoundError:
+            return "unknown"
     if name in _HOMES:
         from importlib import import_module
 

@@ -120,7 +120,9 @@ _GIVEN: Final = (
     LakeSnapshot,
 )
 # Members that serve the lake's own layers.
-_INTERNAL: Final = frozenset({"apply", "parts", "head", "plan", "to_json", "from_json"})
+_INTERNAL: Final = frozenset({"apply", "parts", "to_json", "from_json"}).union(
+    *(kind._internal for kind in (lw.Transaction, TableSnapshot))
+)
 
 
 def render() -> str:

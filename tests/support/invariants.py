@@ -166,7 +166,7 @@ def _check_rows(lake: lw.Lake, names: list[str]) -> dict[str, Rows]:
     with lake.snapshot() as snapshot:
         for name in names:
             out[name] = rows_of(snapshot.table(name).to_arrow())
-            if snapshot.table(name).head.format == "iceberg":
+            if snapshot.table(name).log_head.format == "iceberg":
                 assert out[name] == rows_of(stranger_arrow(lake, name)), name
             else:
                 assert out[name] == stranger_rows(

@@ -16,6 +16,8 @@ from lakeward.model.clock import to_datetime
 from lakeward.model.expressions.where import parse
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
+from lakeward.model.shown import Shown
+from lakeward.read.readable import Readable
 from lakeward.read.scan import check_columns
 from lakeward.write.branch import base
 from lakeward.write.branch import named as named_branch
@@ -45,7 +47,7 @@ class BranchInfo:
     tables: tuple[BranchTableInfo, ...]
 
 
-class BranchTable:
+class BranchTable(Readable):
     """A table on a branch, for every engine.
 
     A Delta table is an ordinary one at its location. An Iceberg table is found in the catalog that
@@ -99,10 +101,10 @@ class BranchTable:
         """The columns, as they are on the branch now."""
         return self._branch.current.schema
 
-    def to_arrow(
+    def to_reader(
         self, *, columns: Sequence[str] | None = None, where: str | None = None
-    ) -> pa.Table:
-        """The rows as they are on the branch now.
+    ) -> pa.RecordBatchReader:
+        """The rows as they are on the branch now, as record batches.
 
         Args:
             columns: Names, in the order wanted; all when None.
@@ -111,10 +113,10 @@ class BranchTable:
         definition = self._branch.current
         check_columns(columns, definition, self.name)
         condition = None if where is None else parse(where, definition.schema)
-        return self._branch.read(columns, condition)
+        return self._branch.read(columns, condition).to_reader()
 
 
-class Branch:
+class Branch(Shown):
     """Working copies of tables under one name, until they are published or dropped.
 
     Nothing that is done on a branch is seen in the lake before it is published, and then all of it

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 from lakeward.errors import LakewardError
 from lakeward.formats.background import BackgroundWorker
@@ -16,6 +16,7 @@ from lakeward.lake.tables import Tables
 from lakeward.lake.transactions import Transactions
 from lakeward.lake.upkeep import Upkeep
 from lakeward.model.closing import Closing
+from lakeward.model.shown import Shown, html_table
 from lakeward.stream.opening import opened_sink
 from lakeward.stream.queue import Limits
 from lakeward.stream.sink import Sink, SinkGroup
@@ -29,9 +30,10 @@ from lakeward.write.transaction.transaction import Transaction
 
 F = TypeVar("F", bound=Callable[[Any], object])
 T = TypeVar("T")
+_TABLES_SHOWN: Final = 100
 
 
-class Lake(Tables, Inquiries, Upkeep, Closing):
+class Lake(Tables, Inquiries, Upkeep, Closing, Shown):
     """A log store plus a warehouse location. Use `lakeward.open` to get one.
 
     With `repair=False` it publishes nothing and rolls nothing back when it is opened or closed, so
@@ -78,7 +80,17 @@ class Lake(Tables, Inquiries, Upkeep, Closing):
             raise
 
     def __repr__(self) -> str:
-        return f"Lake({self._context.database.label!r}, warehouse={self.warehouse!r})"
+        read_only = ", read_only=True" if self.read_only else ""
+        return f"Lake({self.label!r}, warehouse={self.warehouse!r}{read_only})"
+
+    def _repr_html_(self) -> str:
+        tables = self.tables()
+        found = [table.at().info() for table in tables[:_TABLES_SHOWN]]
+        more = len(tables) - len(found)
+        title = f"Lake {self.label}" + (f", {more} more tables" if more else "")
+        header = ["table", "format", "version", "rows", "bytes"]
+        rows = ((t.name, t.format, t.version, t.rows, t.bytes) for t in found)
+        return html_table(title, header, rows)
 
     @property
     def label(self) -> str:
@@ -163,6 +175,8 @@ class Lake(Tables, Inquiries, Upkeep, Closing):
         lock_timeout: float = PATIENCE_SECONDS,
     ) -> CommitResult:
         """Run `fn(transaction)` and commit; on a conflict, run it again in a new transaction.
+
+        What `fn` returned in the run that was committed is the result's `value`.
 
         Args:
             fn: Called with a fresh transaction each time; it should have no other effects.

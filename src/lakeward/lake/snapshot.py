@@ -24,6 +24,7 @@ from lakeward.log.database import Session
 from lakeward.model.clock import now_ms, to_datetime, to_ms
 from lakeward.model.commit import new_transaction_id
 from lakeward.model.names import TableName, hint_for_unknown
+from lakeward.model.shown import Shown, html_table
 from lakeward.read import snapshot as snapshots
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write.commit.publications import follow_all
@@ -49,7 +50,7 @@ class Cut:
     tables: tuple[CutTable, ...]
 
 
-class LakeSnapshot:
+class LakeSnapshot(Shown):
     """All tables at one cut: every transaction is in it with all its tables, or with none.
 
     As a context manager it pins the versions against vacuum until the block ends. A lake that is
@@ -68,6 +69,15 @@ class LakeSnapshot:
             _wait_for_commits(context, self._moment)
         with context.database.read() as session:
             self._tables = _cut(context, session, self._moment)
+
+    def __repr__(self) -> str:
+        moment = "now" if self._moment is None else f"{self.moment:%Y-%m-%d %H:%M:%S} UTC"
+        return f"LakeSnapshot({moment!r}, versions={dict(self.versions)})"
+
+    def _repr_html_(self) -> str:
+        title = "snapshot" if self._moment is None else f"snapshot at {self.moment}"
+        rows = ((t.name, t.version, t.timestamp) for t in self)
+        return html_table(title, ["table", "version", "committed"], rows)
 
     @property
     def moment(self) -> datetime | None:
@@ -104,7 +114,7 @@ class LakeSnapshot:
         if self._context.database.read_only is not None:
             return self
         self._pin = new_transaction_id()
-        versions = {s.head.table_id: s.version for s in self._tables.values()}
+        versions = {s.log_head.table_id: s.version for s in self._tables.values()}
         database = self._context.database
         try:
             with database.write() as session:

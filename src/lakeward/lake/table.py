@@ -8,11 +8,11 @@ from datetime import datetime
 import pyarrow as pa
 
 from lakeward.context import LakeContext
-from lakeward.errors import InvalidInput
+from lakeward.errors import InvalidInput, LakewardError
 from lakeward.lake.altering import TableAlter
 from lakeward.lake.transactions import Transactions
 from lakeward.lake.writable import Writable
-from lakeward.log import audit, commits
+from lakeward.log import audit, commits, heads
 from lakeward.log.audit import AuditEntry
 from lakeward.model import arguments
 from lakeward.model.clock import now_ms, to_ms
@@ -24,12 +24,13 @@ from lakeward.model.schema import Schema
 from lakeward.read import snapshot as snapshots
 from lakeward.read.diff import Diff, diff
 from lakeward.read.history import Entry, Version, entries, version_of
+from lakeward.read.readable import Readable
 from lakeward.read.schemas import SchemaVersion, schemas_of
 from lakeward.read.snapshot import TableSnapshot, Totals
 from lakeward.write.commit.publications import current
 
 
-class Table(Writable):
+class Table(Readable, Writable):
     """A named table. Each access to a property reads the table's current state."""
 
     def __init__(self, context: LakeContext, name: TableName, transactions: Transactions) -> None:
@@ -38,7 +39,19 @@ class Table(Writable):
         self._transactions = transactions
 
     def __repr__(self) -> str:
-        return f"Table({str(self._name)!r})"
+        try:
+            with self._context.database.read() as session:
+                head = heads.get(session, self._name)
+                schema = self._context.definition(session, head).schema
+        except LakewardError as error:
+            return f"Table({self.name!r}, {type(error).__name__})"
+        return (
+            f"Table({self.name!r}, format={head.format!r}, version={head.version},"
+            f" columns={snapshots.columns_line(schema)!r})"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.at()._repr_html_()
 
     @property
     def name(self) -> str:
@@ -185,28 +198,32 @@ class Table(Writable):
         """The files now, or those of them that may hold a matching row."""
         return self.at().files(where=where)
 
-    def to_arrow(
+    def to_reader(
         self, *, columns: Sequence[str] | None = None, where: str | None = None
-    ) -> pa.Table:
-        """The rows now, as an Arrow table.
+    ) -> pa.RecordBatchReader:
+        """The rows now, as a stream of record batches.
 
         Args:
             columns: Names, in the order wanted; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
         """
-        return self.at().to_arrow(columns=columns, where=where)
-
-    def to_reader(
-        self, *, columns: Sequence[str] | None = None, where: str | None = None
-    ) -> pa.RecordBatchReader:
-        """The rows now, as a stream of record batches."""
         return self.at().to_reader(columns=columns, where=where)
+
+    def count(self, where: str | None = None) -> int:
+        """How many rows there are now, or how many of them satisfy a condition.
+
+        The log answers where it can; only files that it cannot answer for are read.
+
+        Args:
+            where: A SQL boolean expression; rows for which it is true are counted.
+        """
+        return self.at().count(where)
 
     def entries(self, *, version: int | None = None) -> list[Entry]:
         """Every action of a version, of the newest one unless said otherwise."""
         snapshot = self.at(version=version)
         with self._context.database.read() as session:
-            return list(entries(session, snapshot.head, snapshot.definition, snapshot.version))
+            return list(entries(session, snapshot.log_head, snapshot.definition, snapshot.version))
 
     def audit(self) -> Iterator[AuditEntry]:
         """Who did what, oldest first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakeward.context import LakeContext
@@ -92,8 +92,8 @@ class Transactions:
                     reruns=True,
                     **options,
                 ) as tx:
-                    fn(tx)
-                return tx.commit()
+                    value = fn(tx)
+                return replace(tx.commit(), value=value)
         message = "unreachable"
         raise AssertionError(message)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lakeward.lake.transactions import Transactions
@@ -15,7 +16,8 @@ from lakeward.write.transaction.transaction import Transaction
 class Writable:
     """The part of a table that changes it: one call, one transaction, one version.
 
-    A call either commits and returns, or raises and changes nothing. Several changes that belong
+    A call either commits and returns, or raises and changes nothing; `value` of the result is the
+    `RowChanges`. Several changes that belong
     together, or several tables, go into `lake.transaction`.
     """
 
@@ -117,5 +119,5 @@ class Writable:
     ) -> CommitResult:
         # Not `lake.run`: data may be a reader, which cannot be read a second time.
         with self._transactions.begin(isolation="snapshot", message=message) as tx:
-            change(tx, str(self._name))
-        return tx.commit()
+            done = change(tx, str(self._name))
+        return replace(tx.commit(), value=done)

@@ -129,7 +129,7 @@ def diff(first: TableSnapshot, second: TableSnapshot) -> Diff:
     """The difference of two snapshots of one table, found by index and not by listing both."""
     low, high = sorted((first, second), key=lambda s: s.version)
     with low.context.database.read() as session:
-        table_id = low.head.table_id
+        table_id = low.log_head.table_id
         came = tuple(files.at(session, table_id, high.version, after=low.version))
         went = tuple(files.removed_since(session, table_id, low.version, high.version))
     came = tuple(sorted(came, key=lambda f: (f.added, f.ordinal)))

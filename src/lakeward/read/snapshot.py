@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
@@ -18,12 +18,18 @@ from lakeward.model.clock import to_datetime, to_ms
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
+from lakeward.model.expressions.nodes import columns as columns_in
 from lakeward.model.expressions.where import parse
 from lakeward.model.file import LoggedFile
 from lakeward.model.schema import Schema
+from lakeward.model.shown import html_table
 from lakeward.read.describe import Page, PageColumn, TableDetails, TableInfo, columns_of, page_of
-from lakeward.read.plan import plan, to_prune_by
+from lakeward.read.plan import file_always_matches, plan, to_prune_by
+from lakeward.read.readable import Readable
 from lakeward.read.scan import check_columns, read_files
+
+_COLUMNS: Final = 8
+"""Columns that a line shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +41,14 @@ class Totals:
     rows: int | None
 
 
-@dataclass(frozen=True)
-class TableSnapshot:
+@dataclass(frozen=True, repr=False)
+class TableSnapshot(Readable):
     """A table at one version; it never changes."""
 
+    _internal: ClassVar = frozenset({"context", "log_head", "plan", "timestamp_ms"})
+
     context: LakeContext
-    head: Head
+    log_head: Head
     version: int
     timestamp_ms: int
     definition: Definition
@@ -48,7 +56,7 @@ class TableSnapshot:
     @property
     def name(self) -> str:
         """The table's full name."""
-        return str(self.head.name)
+        return str(self.log_head.name)
 
     @property
     def timestamp(self) -> datetime:
@@ -63,7 +71,7 @@ class TableSnapshot:
     @property
     def snapshot_id(self) -> int | None:
         """The Iceberg snapshot that other engines know this version by, where there is one."""
-        return format_of(self.head).snapshot_id(self.context, self.head, self.version)
+        return format_of(self.log_head).snapshot_id(self.context, self.log_head, self.version)
 
     @property
     def metadata_location(self) -> str | None:
@@ -71,7 +79,7 @@ class TableSnapshot:
 
         It is the newest one, and knows the snapshots of older versions too.
         """
-        return self.head.pointer
+        return self.log_head.pointer
 
     def files(self, *, where: str | None = None) -> list[LoggedFile]:
         """The files of the version, or those of them that may hold a matching row.
@@ -81,44 +89,72 @@ class TableSnapshot:
         """
         return self.plan(self._parsed(where))
 
-    def to_arrow(
+    def to_reader(
         self, *, columns: Sequence[str] | None = None, where: str | None = None
-    ) -> pa.Table:
-        """The rows, as an Arrow table.
+    ) -> pa.RecordBatchReader:
+        """The rows as a stream of record batches, for more than memory holds.
 
         Args:
             columns: Names, in the order wanted; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
         """
-        return self.to_reader(columns=columns, where=where).read_all()
-
-    def to_reader(
-        self, *, columns: Sequence[str] | None = None, where: str | None = None
-    ) -> pa.RecordBatchReader:
-        """The rows as a stream of record batches, for more than memory holds."""
         check_columns(columns, self.definition, self.name)
         expression = self._parsed(where)
         found = self.plan(expression)
         return read_files(
             self.context.storage,
-            self.head,
+            self.log_head,
             self.definition,
             found,
             columns=columns,
             where=expression,
         )
 
+    def count(self, where: str | None = None) -> int:
+        """How many rows there are, or how many of them satisfy a condition.
+
+        The log answers where it can; only files that it cannot answer for are read.
+
+        Args:
+            where: A SQL boolean expression; rows for which it is true are counted.
+        """
+        if where is None:
+            known = self.totals().rows
+            if known is not None:
+                return known
+        condition, counted = self._parsed(where), 0
+        unsure: list[LoggedFile] = []
+        for file in self.plan(condition):
+            rows = file.file.live_rows
+            if rows is None or not (condition is None or file_always_matches(condition, file.file)):
+                unsure.append(file)
+            else:
+                counted += rows
+        if not unsure:
+            return counted
+        used = set() if condition is None else columns_in(condition)
+        column = next((f.name for f in self.schema.fields if f.id in used), self.schema.names[0])
+        with read_files(
+            self.context.storage,
+            self.log_head,
+            self.definition,
+            unsure,
+            columns=[column],
+            where=condition,
+        ) as reader:
+            return counted + sum(batch.num_rows for batch in reader)
+
     def plan(self, where: Expression | None = None) -> list[LoggedFile]:
         """The files to read for an expression bound to this snapshot's schema, oldest first."""
         condition = to_prune_by(where, self.definition)
         with self.context.database.read() as session:
-            found = list(plan(session, self.head.table_id, self.version, condition))
+            found = list(plan(session, self.log_head.table_id, self.version, condition))
         return sorted(found, key=lambda f: (f.added, f.ordinal))
 
     def totals(self) -> Totals:
         """Files, bytes and rows of the version."""
         with self.context.database.read() as session:
-            return Totals(*files.totals(session, self.head.table_id, self.version))
+            return Totals(*files.totals(session, self.log_head.table_id, self.version))
 
     def info(self) -> TableInfo:
         """The version in a line: format, size, location."""
@@ -126,7 +162,7 @@ class TableSnapshot:
 
     def details(self) -> TableDetails:
         """The version with its columns, checks, properties and protocol."""
-        head, definition = self.head, self.definition
+        head, definition = self.log_head, self.definition
         return TableDetails(
             **self._line(),
             newest_version=head.version,
@@ -163,22 +199,46 @@ class TableSnapshot:
         schema = tuple(PageColumn(f.name, str(f.type), f.nullable) for f in fields)
         return Page(self.name, self.version, self.timestamp, schema, offset, rows, more)
 
+    def __repr__(self) -> str:
+        moment = f"{self.timestamp:%Y-%m-%d %H:%M:%S} UTC"
+        return (
+            f"TableSnapshot({self.name!r}, version={self.version}, timestamp={moment!r},"
+            f" columns={columns_line(self.schema)!r})"
+        )
+
+    def _repr_html_(self) -> str:
+        details = self.details()
+        title = f"{self.name}, version {self.version} ({details.format}, {_rows(details.rows)})"
+        fields = ([c.name, c.type, "" if c.nullable else "not null"] for c in details.schema)
+        return html_table(title, ["column", "type", ""], fields)
+
     def _line(self) -> dict[str, Any]:
         totals = self.totals()
         return {
             "name": self.name,
-            "format": self.head.format,
-            "guarded": self.head.guarded,
+            "format": self.log_head.format,
+            "guarded": self.log_head.guarded,
             "version": self.version,
             "timestamp": self.timestamp,
             "files": totals.files,
             "rows": totals.rows,
             "bytes": totals.bytes,
-            "location": self.context.storage.uri(self.head.location),
+            "location": self.context.storage.uri(self.log_head.location),
         }
 
     def _parsed(self, where: str | None) -> Expression | None:
         return None if where is None else parse(where, self.schema)
+
+
+def columns_line(schema: Schema) -> str:
+    """The columns on a line, the first ones of many."""
+    shown = [f"{f.name} {f.type}" for f in schema.fields[:_COLUMNS]]
+    more = [f"and {len(schema.fields) - _COLUMNS} more"] if len(schema.fields) > _COLUMNS else []
+    return ", ".join([*shown, *more])
+
+
+def _rows(count: int | None) -> str:
+    return "rows not counted" if count is None else f"{count:,} rows"
 
 
 def latest(context: LakeContext, session: Session, head: Head) -> TableSnapshot:

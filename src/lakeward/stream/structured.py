@@ -30,7 +30,7 @@ _SOURCE: Final = "micro-batches"
 _QUERY_ID: Final = "sql.streaming.queryId"
 """The local property in which Spark passes a query's id to the code of `foreachBatch`."""
 
-Writer: TypeAlias = Callable[[Transaction, Any], None]
+Writer: TypeAlias = Callable[[Transaction, Any], object]
 """Writes the rows of a micro-batch into any tables, by a transaction."""
 
 

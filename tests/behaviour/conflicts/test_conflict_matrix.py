@@ -15,7 +15,7 @@ import lakeward as lw
 from lakeward.errors import Conflict
 from tests.behaviour.lakes import append, data_files
 
-Work: TypeAlias = Callable[[lw.Transaction, str, lw.Lake], None]
+Work: TypeAlias = Callable[[lw.Transaction, str, lw.Lake], object]
 Row: TypeAlias = tuple[int, str]
 
 

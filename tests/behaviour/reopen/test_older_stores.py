@@ -67,7 +67,7 @@ def test_rows_with_nan_in_a_table_adopted_by_an_older_version_are_found(
 
 def _with_upper_bounds(lake: lw.Lake, name: str, bounds: dict[int, tuple[float, float]]) -> None:
     """Give files, by the version that added them, the bounds that version 8 of the store kept."""
-    table_id = lake.table(name).at().head.table_id
+    table_id = lake.table(name).at().log_head.table_id
     with context_of(lake).database.write() as session:
         for version, (low, high) in bounds.items():
             stats = {"min": {"1": low}, "max": {"1": high}, "nulls": {"1": 0}}

@@ -228,7 +228,7 @@ def test_pins_are_held_while_the_block_runs_and_ignored_when_their_lease_is_over
 
     def oldest(ahead: int = 0) -> int | None:
         with database.read() as session:
-            head = four.snapshot().table("a").head
+            head = four.snapshot().table("a").log_head
             return pins.oldest(session, head.table_id, database.clock_ms(session) + ahead)
 
     with four.snapshot() as snapshot:

@@ -186,7 +186,9 @@ def metrics(change: Change) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """Counts of an update or a merge; None where the engine, which is Spark, does not report them.
+    """Counts of an operation; None where they are not known.
+
+    Spark does not report all of them, and the log of an adopted table may lack row counts.
 
     Attributes:
         inserted: Rows that are new.

@@ -15,7 +15,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, TypeVar
 
@@ -70,16 +70,24 @@ class Done:
     def result(self, files: int) -> RowChanges:
         """The row and file counts that the caller gets; `files` is the table's file count."""
         touched = len(self.replaced)
+        # Whole files of an adopted log may have no row counts.
+        unknown = any(not r.files and r.file.file.live_rows is None for r in self.replaced)
         return RowChanges(
             self.inserted,
             sum(r.updated for r in self.replaced),
-            sum(r.deleted for r in self.replaced),
+            None if unknown else self.deleted,
             touched,
             files - touched,
         )
 
+    @property
+    def deleted(self) -> int:
+        """Rows that are gone, as far as the log has counts."""
+        return sum(r.deleted for r in self.replaced)
+
     def metrics(self, operation: str, result: RowChanges) -> dict[str, int | None]:
         """The metrics for the commit."""
+        result = replace(result, deleted=self.deleted)
         copied = sum(r.copied for r in self.replaced)
         if operation == "MERGE":
             return merge_metrics(result, self.given, copied)

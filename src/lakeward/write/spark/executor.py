@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from lakeward.engines.spark.workspace import DataFrame, SparkSession
 
 _CHANGED: Final = "num_affected_rows"
+_UNCOUNTED: Final = RowChanges(None, None, None, None, None)
+"""What Spark reports of rows that were inserted."""
 
 
 class SparkExecutor:
@@ -109,14 +111,15 @@ class SparkExecutor:
                 rows = rows.where(render(parse(where, definition.schema)))
             return rows if columns is None else rows.select(*map(identifier, columns))
 
-    def append(self, member: Member, data: Any) -> None:
+    def append(self, member: Member, data: Any) -> RowChanges:
         """Add rows on the table's branch."""
         table = member.change.head.name
         with self._running(str(table)):
             target = self.tables.to_append(table, Operation("WRITE", {"mode": "Append"}))
             self._insert(table, target, data)
+        return _UNCOUNTED
 
-    def overwrite(self, member: Member, data: Any, where: str | None) -> None:
+    def overwrite(self, member: Member, data: Any, where: str | None) -> RowChanges:
         """Delete rows on the table's branch, and add new ones."""
         table, definition = member.change.head.name, member.change.definition
         with self._running(str(table)):
@@ -136,8 +139,9 @@ class SparkExecutor:
             self._do(f"DELETE FROM {target}{condition}")
             with _later_step():
                 self._insert(table, target, rows)
+        return _UNCOUNTED
 
-    def delete(self, member: Member, where: str) -> None:
+    def delete(self, member: Member, where: str) -> RowChanges:
         """Delete rows on the table's branch."""
         table = member.change.head.name
         with self._running(str(table)):
@@ -145,7 +149,8 @@ class SparkExecutor:
             target = self.tables.to_write(table, operation, reads=True)
             scope = parse(where, member.change.definition.schema)
             self.tables.scope(table, scope)
-            self._do(f"DELETE FROM {target} WHERE {render(scope)}")
+            done = _counted(self._do(f"DELETE FROM {target} WHERE {render(scope)}"))
+        return RowChanges(0, 0, done.updated, None, None)
 
     def update(self, member: Member, values: Mapping[str, str], where: str | None) -> RowChanges:
         """Set columns of rows on the table's branch."""

@@ -33,24 +33,26 @@ def clone(context: LakeContext, source: TableSnapshot, name: TableName) -> Head:
         VersionNotFound: The source's version was cleaned up meanwhile.
     """
     held = source.plan()
-    kind = format_of(source.head)
-    definition, files = kind.clone(context, source.head, source.version, source.definition, held)
+    kind = format_of(source.log_head)
+    definition, files = kind.clone(
+        context, source.log_head, source.version, source.definition, held
+    )
 
     def note(session: Session, new: Head) -> None:
         # Cleaning up the source takes this lock, too.
-        heads.lock(session, source.head.table_id, source.head.name)
-        if commits.one(session, source.head.table_id, source.version) is None:
+        heads.lock(session, source.log_head.table_id, source.log_head.name)
+        if commits.one(session, source.log_head.table_id, source.version) is None:
             what = f"Table {source.name} has no version {source.version} any more."
             raise VersionNotFound(what, table=source.name, version=source.version)
-        branches.insert_clone(session, new.table_id, source.head.table_id, source.version)
+        branches.insert_clone(session, new.table_id, source.log_head.table_id, source.version)
 
     parameters = {
         "source": source.name,
-        "sourceId": source.head.uuid,
+        "sourceId": source.log_head.uuid,
         "sourceVersion": str(source.version),
     }
     begin = Beginning(_OPERATION, parameters, tuple(files), note)
-    made = make(context, name, source.head.format, definition, guard=True, begin=begin)
+    made = make(context, name, source.log_head.format, definition, guard=True, begin=begin)
     if len(files) > _MANY:
         kind.checkpoint(context, made, made.version, definition)
     return made

@@ -43,13 +43,13 @@ class Executor(Protocol):
     def __init__(self, view: View, **options: Any) -> None:
         """Begin to work on the tables that a transaction sees."""
 
-    def append(self, member: Member, data: Any) -> None:
+    def append(self, member: Member, data: Any) -> RowChanges:
         """Add rows."""
 
-    def overwrite(self, member: Member, data: Any, where: str | None) -> None:
+    def overwrite(self, member: Member, data: Any, where: str | None) -> RowChanges:
         """Replace all rows, or those for which a condition is true."""
 
-    def delete(self, member: Member, where: str) -> None:
+    def delete(self, member: Member, where: str) -> RowChanges:
         """Delete the rows for which a condition is true."""
 
     def update(self, member: Member, values: Mapping[str, str], where: str | None) -> RowChanges:
@@ -109,19 +109,23 @@ class EmbeddedExecutor:
     def __init__(self, view: View) -> None:
         self._merge_memory = view.context.merge_memory
 
-    def append(self, member: Member, data: Any) -> None:
+    def append(self, member: Member, data: Any) -> RowChanges:
         """Write rows as files and add them."""
-        member.add(member.stage(data))
+        files = member.stage(data)
+        member.add(files)
         member.change.operations.append(write_operation("Append", member.change))
+        return RowChanges(inserted=sum(f.logged_rows for f in files))
 
-    def overwrite(self, member: Member, data: Any, where: str | None) -> None:
+    def overwrite(self, member: Member, data: Any, where: str | None) -> RowChanges:
         """Replace all rows, or those for which a condition is true."""
-        member.overwrite(data, where)
+        return member.overwrite(data, where)
 
-    def delete(self, member: Member, where: str) -> None:
+    def delete(self, member: Member, where: str) -> RowChanges:
         """Delete the rows for which a condition is true."""
-        member.remove_rows(parse(where, member.change.definition.schema))
+        files = member.file_count()
+        done = member.remove_rows(parse(where, member.change.definition.schema))
         member.change.operations.append(Operation("DELETE", {"predicate": where}))
+        return done.result(files)
 
     def update(self, member: Member, values: Mapping[str, str], where: str | None) -> RowChanges:
         """Set columns of rows to new values."""

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Generic, TypeVar
@@ -31,6 +31,8 @@ from lakeward.model.commit import Isolation, TransactionState
 from lakeward.model.events import CommitEvent
 from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
+from lakeward.model.records import HIDDEN
+from lakeward.model.shown import html_table
 from lakeward.model.steps import reach
 from lakeward.write.commit.open_table import ratify_open
 from lakeward.write.commit.outcome import happened, ratify_surely, recorded
@@ -69,6 +71,8 @@ class CommitResult:
         attempts: How often it was tried.
         published: False where a table's files could not be written yet. The commit is valid, and
             the files are written when the lake is opened next.
+        value: What the function returned that `lake.run` ran, or the `RowChanges` of a change by
+            one call of a table; None otherwise.
     """
 
     transaction_id: str
@@ -76,6 +80,12 @@ class CommitResult:
     timestamp: datetime | None = None
     attempts: int = 1
     published: bool = True
+    value: Any = field(default=None, metadata=HIDDEN)
+
+    def _repr_html_(self) -> str:
+        title = f"transaction {self.transaction_id}"
+        rows = ((name, version, self.timestamp) for name, version in self.versions.items())
+        return html_table(title, ["table", "version", "committed"], rows)
 
 
 def commit_event(result: CommitResult, ratified: Sequence[Ratified]) -> CommitEvent:

@@ -84,7 +84,7 @@ class Member:
         if self.key and files:
             self.change.scopes.append(keys_of(files, self.key))
 
-    def overwrite(self, data: Any, where: str | None) -> None:
+    def overwrite(self, data: Any, where: str | None) -> RowChanges:
         """Replace all rows, or those for which a condition is true."""
         change = self.change
         scope = None if where is None else parse(where, change.definition.schema)
@@ -92,14 +92,15 @@ class Member:
         if scope is not None and where is not None:
             # No check of the table can have this name.
             checks.add("overwrite where", where, scope)
-        staged = self.stage(data, checks)
-        self.remove_rows(scope)
+        staged, files = self.stage(data, checks), self.file_count()
+        done = self.remove_rows(scope)
         self.add(staged)
         change.operations.append(write_operation("Overwrite", change, where))
+        return replace(done.result(files), inserted=sum(f.logged_rows for f in staged))
 
-    def remove_rows(self, scope: Expression | None) -> None:
+    def remove_rows(self, scope: Expression | None) -> Done:
         """Delete the rows of a scope: whole files, rows in place, or by writing files again."""
-        self._carry_out(RowsChanged(delete_plan(str(self.change.head.name), scope)))
+        return self._carry_out(RowsChanged(delete_plan(str(self.change.head.name), scope)))
 
     def remove_keys(self, keys: pa.Table) -> None:
         """Delete the rows with one of some keys; files without such rows stay as they are."""
@@ -213,6 +214,10 @@ class Member:
             self._all = None
             raise
 
+    def file_count(self) -> int:
+        """How many files the table has, as the transaction sees it."""
+        return self._base().totals().files - len(self.change.removed) + len(self.change.added)
+
     def files(self, scope: Expression | None = None) -> list[LoggedFile]:
         """The files of the base version that are still there and may hold rows of a scope."""
         change = self.change
@@ -243,7 +248,7 @@ class Member:
             what = f"Rows of {change.head.name} are merged, and its last writer shall win."
             hint = "Begin the transaction without on_conflict for the table."
             raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
-        count = self._base().totals().files - len(change.removed) + len(change.added)
+        count = self.file_count()
         change.reads.extend(plan.scopes)
         done = self._carry_out(RowsChanged(plan, place))
         result = done.result(count)

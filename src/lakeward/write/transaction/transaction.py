@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 from lakeward.engines.base import Capability, unsupported
 from lakeward.errors import TransactionClosed
@@ -18,7 +18,6 @@ from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.write.alter.alter import depends_on_rows
 from lakeward.write.alter.builder import Alter
-from lakeward.write.commit.outcome import Outcome, outcome
 from lakeward.write.commit.ratify import OnRatify
 from lakeward.write.plan.change import Change, RowChanges, progress_operation
 from lakeward.write.transaction.executor import SqlExecutor
@@ -26,9 +25,10 @@ from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle, Operat
 from lakeward.write.transaction.locking import PATIENCE_SECONDS
 from lakeward.write.transaction.member import Member
 from lakeward.write.transaction.staging import Staging
+from lakeward.write.transaction.standing import Standing
 
 
-class Transaction:
+class Transaction(Standing):
     """Changes to tables that nobody sees until `commit`, and then everybody sees at once.
 
     Used as a context manager it commits at the end of the block and rolls back on an error. A
@@ -36,20 +36,23 @@ class Transaction:
 
     In a transaction on Spark, `lake.transaction(spark=…)`, Spark reads and writes the rows: data
     may be its frames, rows that are read are one, and conditions and values are its expressions.
+
+    Attributes:
+        transaction_id: By which `lake.outcome` and history know it.
+        isolation: Its isolation level.
+        message: Why it is made; kept with the commit.
     """
 
+    _internal: ClassVar = frozenset({"on_ratify", "staging"})
+
     def __init__(self, lifecycle: Lifecycle) -> None:
-        self._lifecycle = lifecycle
+        super().__init__(lifecycle)
         self._executor = lifecycle.executor
-        self._view = lifecycle.view
-        self.transaction_id = lifecycle.transaction_id
-        self.isolation = lifecycle.isolation
-        self.message = lifecycle.message
 
     # What a user does.
 
-    def append(self, name: str, data: Any) -> None:
-        """Add rows.
+    def append(self, name: str, data: Any) -> RowChanges:
+        """Add rows; the answer tells how many.
 
         Args:
             name: The table.
@@ -61,21 +64,27 @@ class Transaction:
             SchemaMismatch: The data does not fit the table's schema.
             ConstraintViolation: Rows that the table's checks refuse.
         """
-        if not self._is_replay():
-            with self._operation(name) as member:
-                self._executor.append(member, data)
+        if self._is_replay():
+            return RowChanges()
+        with self._operation(name) as member:
+            return self._executor.append(member, data)
 
-    def overwrite(self, name: str, data: Any, *, where: str | None = None) -> None:
-        """Replace all rows, or those for which `where` is true, which new rows must satisfy too."""
-        if not self._is_replay():
-            with self._operation(name, reads=True) as member:
-                self._executor.overwrite(member, data, where)
+    def overwrite(self, name: str, data: Any, *, where: str | None = None) -> RowChanges:
+        """Replace all rows, or those for which `where` is true, which new rows must satisfy too.
 
-    def delete(self, name: str, *, where: str) -> None:
-        """Delete the rows for which `where` is true."""
-        if not self._is_replay():
-            with self._operation(name, reads=True) as member:
-                self._executor.delete(member, where)
+        The answer tells how many rows went and came.
+        """
+        if self._is_replay():
+            return RowChanges()
+        with self._operation(name, reads=True) as member:
+            return self._executor.overwrite(member, data, where)
+
+    def delete(self, name: str, *, where: str) -> RowChanges:
+        """Delete the rows for which `where` is true; the answer tells how many."""
+        if self._is_replay():
+            return RowChanges()
+        with self._operation(name, reads=True) as member:
+            return self._executor.delete(member, where)
 
     def update(
         self,
@@ -356,25 +365,6 @@ class Transaction:
             ) from self._lifecycle.failure
         elif self.is_open:
             self.commit()
-
-    @property
-    def attempts(self) -> int:
-        """How often it was tried, this time included."""
-        return self._lifecycle.attempts
-
-    @property
-    def bases(self) -> dict[str, int]:
-        """The version at which it sees each table that it touched, by name."""
-        return {str(n): m.change.head.version for n, m in sorted(self._view.members.items())}
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it can still be changed."""
-        return self._lifecycle.is_open
-
-    def outcome(self) -> Outcome:
-        """What became of it, asked of the store."""
-        return outcome(self._view.context, self.transaction_id)
 
     # How it is done.
 

@@ -1,0 +1,44 @@
+"""Arrow tables as frames of pandas and Polars, without changing a value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from lakeward.errors import MissingExtra
+
+
+def to_pandas(rows: pa.Table) -> Any:
+    """A frame of pandas; integers and booleans with missing values stay what they are."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        what = "Rows as a frame of pandas need pandas."
+        raise MissingExtra(what, hint="Run: pip install pandas.") from error
+
+    # pandas has no missing integers but in its nullable types, and would make floats of them.
+    kinds = {
+        pa.int8(): pd.Int8Dtype(),
+        pa.int16(): pd.Int16Dtype(),
+        pa.int32(): pd.Int32Dtype(),
+        pa.int64(): pd.Int64Dtype(),
+        pa.bool_(): pd.BooleanDtype(),
+    }
+    names = rows.column_names
+    gaps = [n for n in names if rows[n].null_count and rows[n].type in kinds]
+    frame = rows.select([n for n in names if n not in gaps]).to_pandas()
+    for name in gaps:
+        frame.insert(names.index(name), name, rows[name].to_pandas(types_mapper=kinds.get))
+    return frame
+
+
+def to_polars(rows: pa.Table) -> Any:
+    """A frame of Polars."""
+    try:
+        import polars as pl
+    except ImportError as error:
+        what = "Rows as a frame of Polars need polars."
+        raise MissingExtra(what, hint="Run: pip install polars.") from error
+
+    return pl.from_arrow(rows)

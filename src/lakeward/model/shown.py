@@ -1,0 +1,34 @@
+"""How objects show themselves: the names that completion offers, and HTML for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any, ClassVar
+
+
+class Shown:
+    """Lists only the names that users call, so that completion offers no internals."""
+
+    __slots__ = ()
+    _internal: ClassVar[frozenset[str]] = frozenset()
+    """Names without an underscore that serve the layers of the lake."""
+
+    def __dir__(self) -> list[str]:
+        names = super().__dir__()
+        return [n for n in names if not n.startswith("_") and n not in self._internal]
+
+
+def html_table(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A titled table of HTML; every text in it is escaped."""
+    head = _row("th", header)
+    body = "".join(_row("td", row) for row in rows)
+    return (
+        f"<div><strong>{escape(title)}</strong>"
+        f"<table><thead>{head}</thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _row(tag: str, cells: Sequence[Any]) -> str:
+    texts = ("" if cell is None else str(cell) for cell in cells)
+    return "<tr>" + "".join(f"<{tag}>{escape(text)}</{tag}>" for text in texts) + "</tr>"

@@ -1,0 +1,55 @@
+"""What a transaction tells of itself: its id, what it looks at, and how it ended."""
+
+from __future__ import annotations
+
+from lakeward.model.shown import Shown, html_table
+from lakeward.write.commit.outcome import Outcome, outcome
+from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle
+
+
+class Standing(Shown):
+    """The part of a transaction that only tells."""
+
+    def __init__(self, lifecycle: Lifecycle) -> None:
+        self._lifecycle = lifecycle
+        self._view = lifecycle.view
+        self.transaction_id = lifecycle.transaction_id
+        self.isolation = lifecycle.isolation
+        self.message = lifecycle.message
+
+    def __repr__(self) -> str:
+        state = "open" if self.is_open else self._lifecycle.state.value.replace("_", " ")
+        done = f", versions={dict(self.result.versions)}" if self.result is not None else ""
+        return (
+            f"Transaction({self.transaction_id!r}, {state}, isolation={self.isolation.value!r},"
+            f" bases={self.bases}{done})"
+        )
+
+    def _repr_html_(self) -> str:
+        versions = {} if self.result is None else self.result.versions
+        rows = ((name, base, versions.get(name)) for name, base in self.bases.items())
+        return html_table(repr(self).partition(", bases")[0], ["table", "from", "to"], rows)
+
+    @property
+    def result(self) -> CommitResult | None:
+        """What it committed, after its `with` block or `commit`; None before, and rolled back."""
+        return self._lifecycle.result
+
+    @property
+    def attempts(self) -> int:
+        """How often it was tried, this time included."""
+        return self._lifecycle.attempts
+
+    @property
+    def bases(self) -> dict[str, int]:
+        """The version at which it sees each table that it touched, by name."""
+        return {str(n): m.change.head.version for n, m in sorted(self._view.members.items())}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still be changed."""
+        return self._lifecycle.is_open
+
+    def outcome(self) -> Outcome:
+        """What became of it, asked of the store."""
+        return outcome(self._view.context, self.transaction_id)
