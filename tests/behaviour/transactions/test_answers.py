@@ -118,3 +118,10 @@ def test_run_gives_the_value_of_the_attempt_that_was_committed(lake: lw.Lake) ->
     result = lake.run(work)
 
     assert (result.value, result.attempts, seen) == (2, 2, [1, 2])
+
+
+def test_a_change_by_one_call_tells_the_rows(lake: lw.Lake) -> None:
+    table = lake.create("t", {"id": "int64"})
+
+    assert table.append({"id": [1, 2, 3]}).value == RowChanges(inserted=3)
+    assert table.delete(where="id > 1").value.deleted == 2
