@@ -13,12 +13,13 @@ from lakeward.engines.arrow.by_id import Names
 from lakeward.engines.arrow.deletes import deleted_positions
 from lakeward.errors import CorruptTable
 from lakeward.formats.delta import bitmap
-from lakeward.formats.iceberg.definition import FORMAT_VERSION, initial_defaults
+from lakeward.formats.iceberg.definition import has_defaults, initial_defaults
 from lakeward.formats.iceberg.deletes import DELETE_FILES, EQUALITY_IDS, puffin_vector
 from lakeward.formats.iceberg.document import Document, parse
 from lakeward.formats.iceberg.listing import schemeless
 from lakeward.formats.iceberg.names import NAME_MAPPING, parse_mapping
 from lakeward.formats.iceberg.publication import full_path
+from lakeward.formats.iceberg.schema import initial_defaults as own_defaults
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile, is_full
@@ -26,9 +27,6 @@ from lakeward.storage.base import Storage
 
 if TYPE_CHECKING:
     from pyroaring import BitMap64
-
-_DEFAULTS_SINCE = 3
-"""The format version from which on columns have defaults."""
 
 
 class DocumentHints:
@@ -54,10 +52,11 @@ class DocumentHints:
     @cached_property
     def defaults(self) -> Mapping[int, Any]:
         """The values of columns in files that are older than the column, by field id."""
-        version = self._definition.protocol[FORMAT_VERSION]
-        if version < _DEFAULTS_SINCE or self._document is None:
+        schema = self._definition.schema
+        if not has_defaults(self._definition) or self._document is None:
             return {}
-        return initial_defaults(self._document, self._definition.schema)
+        # A transaction may have added columns that no document has yet.
+        return {**initial_defaults(self._document, schema), **own_defaults(schema)}
 
     @cached_property
     def _document(self) -> Document | None:

@@ -140,3 +140,32 @@ def test_defaults_of_both_kinds_are_kept(one_lake: lw.Lake, theirs: SqlCatalog, 
     assert document["schemas"][1]["fields"][3:] == [extra, since, exact]
     theirs_found = {r["id"]: r["extra"] for r in _their_rows(table).to_pylist()}
     assert theirs_found == {i: values[0] for i, values in found.items()}
+
+
+def test_a_new_column_has_its_default_in_older_files(one_lake: lw.Lake, name: str) -> None:
+    properties = {"format-version": "3"}
+    table = one_lake.create(name, {"id": "int64"}, format="iceberg", properties=properties)
+    append(one_lake, name, [{"id": 1}, {"id": 2}])
+    with one_lake.transaction() as tx:
+        tx.alter(name).add_column("currency", "string", default="'EUR'").add_column(
+            "since", "date", default="DATE '2020-01-02'"
+        )
+        tx.append(name, [{"id": 3}])
+        tx.append(name, [{"id": 4, "currency": "USD"}])
+        assert sorted(tx.read(name)["currency"].to_pylist()) == ["EUR", "EUR", "EUR", "USD"]
+    with one_lake.transaction() as tx:
+        tx.alter(name).set_default("currency", "'CHF'").rename_column("currency", "money")
+        tx.append(name, [{"id": 5}])
+
+    wanted = {1: "EUR", 2: "EUR", 3: "EUR", 4: "USD", 5: "CHF"}
+    assert {r["id"]: r["money"] for r in table.to_arrow().to_pylist()} == wanted
+    assert {r["id"]: r["money"] for r in _their_rows(table).to_pylist()} == wanted
+    assert ids(one_lake, name, where="money = 'EUR'") == [1, 2, 3]
+    assert ids(one_lake, name, where="money IS NULL") == []
+    assert ids(one_lake, name, where="since = DATE '2020-01-02'") == [1, 2, 3, 4, 5]
+    assert table.at(version=1).schema.names == ["id"]
+    check_row_ids(_document(table), {})
+    document = _document(table)
+    fields = {f["name"]: f for f in document["schemas"][-1]["fields"]}
+    assert (fields["money"]["initial-default"], fields["money"]["write-default"]) == ("EUR", "CHF")
+    assert fields["since"]["initial-default"] == "2020-01-02"

@@ -11,8 +11,8 @@ from typing import Final
 
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.formats.iceberg.defining import FIRST_PARTITION_ID, checked_settings
-from lakeward.formats.iceberg.definition import FORMAT_VERSION
-from lakeward.formats.iceberg.schema import STORED_AS, schema_json
+from lakeward.formats.iceberg.definition import FORMAT_VERSION, has_defaults
+from lakeward.formats.iceberg.schema import STORED_AS, schema_json, with_defaults
 from lakeward.formats.partitioning import check_partition_name, named_terms
 from lakeward.model.definition import Definition
 from lakeward.model.derived import Derived
@@ -46,7 +46,9 @@ class IcebergAlterations:
                 return _unpartitioned(definition, term)
             case EnableFeature(feature):
                 what = f"The embedded engine cannot enable {feature} on an Iceberg table."
-                hint = "It writes format version 2, with all that this has. Use Spark for others."
+                hint = (
+                    "Versions 2 and 3 of the format have all their features. Use Spark for others."
+                )
                 raise UnsupportedFeature(what, hint=hint, feature=feature)
             case SetProperty(key, value):
                 _check_property(key)
@@ -64,6 +66,8 @@ class IcebergAlterations:
         schema_json(after.schema, 0)
         if isinstance(change, ChangeType):
             _check_wider(definition, after, change.path)
+        if has_defaults(definition):
+            return replace(after, schema=with_defaults(after.schema, definition.schema))
         return after
 
 

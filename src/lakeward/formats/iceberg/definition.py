@@ -33,6 +33,7 @@ OWN_PREFIXES: Final = (NAME, CREATED, _COLUMNS, _CONSTRAINT)
 _OWN: Final = (NAME, CREATED, COMMENT, _COLUMNS, NAME_MAPPING)
 _WRITABLE: Final = (2, 3)
 _ROW_IDS_SINCE: Final = 3
+_DEFAULTS_SINCE: Final = 3
 _UNSORTED: Final = {"order-id": 0, "fields": []}
 
 
@@ -57,6 +58,11 @@ def check_writable(definition: Definition, table: str) -> None:
         what = f"Column {column} of table {table} has the Iceberg type {kind}."
         hint = "The embedded engine only reads columns of this type; write the table with Spark."
         raise UnsupportedFeature(what, hint=hint, table=table, column=column)
+
+
+def has_defaults(definition: Definition) -> bool:
+    """Whether the format version has defaults of columns."""
+    return bool(definition.protocol[FORMAT_VERSION] >= _DEFAULTS_SINCE)
 
 
 def check_rewritable(definition: Definition, table: str) -> None:

@@ -277,7 +277,7 @@ def _changed(document: Document, head: Head, commit: Commit) -> dict[str, Any]:
     properties = {**with_mapping(before, known[current], commit.added), NAME: str(head.name)}
     if commit.definition is None:
         return {} if properties == before else {"properties": properties}
-    new = schema_json(commit.definition.schema, current)
+    new = _with_initial(schema_json(commit.definition.schema, current), known[current])
     kept = {key: properties[key] for key in (CREATED, NAME_MAPPING) if key in properties}
     out: dict[str, Any] = {"properties": {**properties_json(head, commit.definition), **kept}}
     if new != {k: v for k, v in known[current].items() if k in new}:
@@ -314,6 +314,14 @@ def _changed_spec(body: Mapping[str, Any], definition: Definition) -> dict[str, 
 def _plain_fields(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
     names = ("source-id", "field-id", "transform", "name")
     return [{name: field[name] for name in names} for field in spec["fields"]]
+
+
+def _with_initial(schema: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema whose columns keep the values that they have in older files."""
+    key = "initial-default"
+    values = {f["id"]: f[key] for f in before["fields"] if f.get(key) is not None}
+    fields = [{**f, key: values[f["id"]]} if f["id"] in values else f for f in schema["fields"]]
+    return {**schema, "fields": fields}
 
 
 def _may_hold(manifest: Any, sequences: Any) -> bool:

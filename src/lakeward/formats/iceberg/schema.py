@@ -13,9 +13,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from lakeward.errors import UnsupportedFeature
-from lakeward.formats.iceberg.values import from_json
+from lakeward.formats.iceberg.values import from_json, to_json
 from lakeward.model.schema import INDEXED_FIELDS, Schema, indexable
 from lakeward.model.types import READ_ONLY, Decimal, Field, ListOf, MapOf, Primitive, Struct, Type
+from lakeward.model.values import Value
 
 _NAMES: Final = {
     "boolean": "boolean",
@@ -99,6 +100,37 @@ def schema_notes(schema: Schema) -> dict[str, dict[str, Any]]:
         if note:
             notes[str(field.id)] = note
     return notes
+
+
+def with_defaults(schema: Schema, before: Schema) -> Schema:
+    """A changed schema of format version 3, with the format's own defaults for changed columns.
+
+    A new column has its default in older files, too.
+    """
+    known = {f.id: f for f in before.fields}
+    return Schema(tuple(_with_default(f, known.get(f.id)) for f in schema.fields), schema.last_id)
+
+
+def _with_default(field: Field, before: Field | None) -> Field:
+    if field.default == (None if before is None else before.default):
+        return field
+    metadata = {k: v for k, v in field.metadata.items() if k != _WRITE}
+    if field.default is None:
+        return replace(field, metadata=metadata)
+    metadata[_WRITE] = to_json(field.type, field.default)
+    if before is not None:
+        return replace(field, metadata=metadata)
+    # A file without the column holds its default, which the index would take for null.
+    return replace(field, metadata={**metadata, INITIAL: metadata[_WRITE]}, indexed=False)
+
+
+def initial_defaults(schema: Schema) -> dict[int, Value]:
+    """By field id, the values of columns in files that were written before them."""
+    return {
+        f.id: from_json(f.type, f.metadata[INITIAL])
+        for f in schema.walk()
+        if INITIAL in f.metadata and not isinstance(f.type, Struct | ListOf | MapOf)
+    }
 
 
 def _indexed(fields: list[Field], notes: Mapping[str, Mapping[str, Any]]) -> list[Field]:

@@ -10,7 +10,7 @@ from datetime import date, datetime
 from typing import Any, Final
 
 from lakeward.model.types import Decimal, Primitive, Type
-from lakeward.model.values import Value, to_neutral
+from lakeward.model.values import Value, from_neutral, to_neutral
 
 _EXACT: Final = decimal.Context(prec=128)
 """Holds every decimal of a table; the usual context rounds to 28 digits."""
@@ -87,6 +87,16 @@ def from_json(kind: Type, value: Any) -> Value:
     if name in ("float", "double"):
         return float(value)
     return str(value) if isinstance(kind, Decimal) else from_tuple(kind, value)
+
+
+def to_json(kind: Type, value: Value) -> Any:
+    """A neutral value as a default in a schema's JSON."""
+    name = kind.name if isinstance(kind, Primitive) else ""
+    if name == "binary":
+        return base64.b64decode(str(value)).hex()
+    if name == "date" or name.startswith("timestamp"):
+        return from_neutral(kind, value).isoformat()
+    return value
 
 
 def _from_bytes(kind: Type, data: bytes) -> Value:
