@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lakeward.lake.lake import Lake
     from lakeward.lake.moving import relocate
     from lakeward.lake.table import Table
+    from lakeward.model.constraints import Check, ForeignKey, Unique
     from lakeward.model.events import CommitEvent
     from lakeward.model.expressions.when import When
     from lakeward.write.plan.change import RowChanges
@@ -36,9 +37,11 @@ if TYPE_CHECKING:
     from lakeward.write.transaction.transaction import Transaction
 
 __all__ = [
+    "Check",
     "Collision",
     "CommitEvent",
     "CommitResult",
+    "ForeignKey",
     "Lake",
     "LastWriterWins",
     "Replace",
@@ -47,6 +50,7 @@ __all__ = [
     "StagedCommit",
     "Table",
     "Transaction",
+    "Unique",
     "When",
     "errors",
     "open",
@@ -54,9 +58,11 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Check": "lakeward.model.constraints",
     "Collision": "lakeward.write.transaction.strategy",
     "CommitEvent": "lakeward.model.events",
     "CommitResult": "lakeward.write.transaction.lifecycle",
+    "ForeignKey": "lakeward.model.constraints",
     "Lake": "lakeward.lake.lake",
     "LastWriterWins": "lakeward.write.transaction.strategy",
     "Replace": "lakeward.write.transaction.strategy",
@@ -65,6 +71,7 @@ _HOMES = {
     "StagedCommit": "lakeward.write.transaction.hooks",
     "Table": "lakeward.lake.table",
     "Transaction": "lakeward.write.transaction.transaction",
+    "Unique": "lakeward.model.constraints",
     "When": "lakeward.model.expressions.when",
     "relocate": "lakeward.lake.moving",
 }

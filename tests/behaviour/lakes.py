@@ -66,7 +66,8 @@ def picture(lake: lw.Lake) -> dict[str, Any]:
     """All that a lake is: the rows of its store, and the files of its warehouse.
 
     Transactions that came to nothing may leave their registration, so of those only the open ones
-    count, whose leases are renewed meanwhile; the store's own files are represented by its rows.
+    count, whose leases are renewed meanwhile. Violations are recorded of failed ones too. The
+    store's own files are represented by its rows.
     """
     return {"store": _store(lake), "files": _files(str(on_disk(lake.warehouse)))}
 
@@ -91,6 +92,8 @@ def _store(lake: lw.Lake) -> dict[str, frozenset[Any]]:
     out = {}
     with context_of(lake).database.read() as session:
         for table in tables.ALL:
+            if table is tables.violation:
+                continue
             wanted = "WHERE state = 'open'" if table.name == "lakeward_transaction" else ""
             columns = ", ".join(name for name in table.columns if name != "lease_until_ms")
             rows = session.rows(Statement(f"SELECT {columns} FROM {table.name} {wanted}"))

@@ -10,9 +10,11 @@ from lakeward.log import locks
 from lakeward.model import arguments
 from lakeward.model.commit import TransactionState
 from lakeward.model.locks import TableLock, table_locks
-from lakeward.read import runs
+from lakeward.model.names import TableName
+from lakeward.read import runs, violations
 from lakeward.read.history import Stats, TransactionRecord, record, records, stats
 from lakeward.read.runs import RunRecord
+from lakeward.read.violations import ViolationRecord
 from lakeward.write.commit.outcome import Outcome, outcome
 from lakeward.write.transaction.registration import LeaseKeeper
 
@@ -103,3 +105,15 @@ class Inquiries:
         arguments.text(run_id, "run_id")
         with self._context.database.read() as session:
             return runs.one(session, run_id)
+
+    def violations(self, *, table: str | None = None, limit: int = 100) -> list[ViolationRecord]:
+        """The newest violations of constraints, of transactions that failed too, newest first.
+
+        Args:
+            table: Only those of this table's constraints.
+            limit: At most so many.
+        """
+        limit = arguments.whole(limit, "limit")
+        name = None if table is None else str(TableName.parse(table))
+        with self._context.database.read() as session:
+            return violations.newest(session, name, limit)

@@ -25,6 +25,7 @@ from lakeward.read.history import TransactionRecord as TransactionRecord
 from lakeward.read.history import Version as Version
 from lakeward.read.runs import RunRecord as RunRecord
 from lakeward.read.snapshot import Totals as Totals
+from lakeward.read.violations import ViolationRecord as ViolationRecord
 from lakeward.stream.consume import Consumed as Consumed
 from lakeward.write.branch.named import BranchDiff as BranchDiff
 from lakeward.write.commit.outcome import Outcome as Outcome

@@ -17,6 +17,7 @@ from lakeward.log.audit import AuditEntry
 from lakeward.model import arguments
 from lakeward.model.clock import now_ms, to_ms
 from lakeward.model.commit import Head
+from lakeward.model.constraints import Constraint, declared
 from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE, LoggedFile
 from lakeward.model.names import TableName
@@ -81,9 +82,9 @@ class Table(Readable, Writable):
         return dict(self.definition.properties)
 
     @property
-    def constraints(self) -> dict[str, str]:
-        """Checks by name."""
-        return dict(self.definition.constraints)
+    def constraints(self) -> dict[str, str | Constraint]:
+        """Constraints by name: plain checks as text, the others as they were declared."""
+        return declared(self.definition)
 
     @property
     def partition_by(self) -> list[str]:

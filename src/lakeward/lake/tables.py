@@ -13,6 +13,7 @@ from lakeward.lake.table import Table
 from lakeward.lake.transactions import Transactions
 from lakeward.log import heads
 from lakeward.model import arguments
+from lakeward.model.constraints import Constraint
 from lakeward.model.names import TableName
 from lakeward.write.tables import create as tables
 from lakeward.write.tables.adopt import adopt
@@ -36,7 +37,7 @@ class Tables:
         partition_by: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
         policy: Mapping[str, Any] | None = None,
-        constraints: Mapping[str, str] | None = None,
+        constraints: Mapping[str, str | Constraint] | None = None,
         comment: str | None = None,
         guard: bool = True,
     ) -> Table:
@@ -55,7 +56,8 @@ class Tables:
                 columns: `day(ts)`, `bucket(16, id)`, `truncate(4, name)`.
             properties: Table properties, as the format names them.
             policy: `target_file_size`, `compression`, `append_only`, …
-            constraints: Checks by name, each a SQL boolean expression that every row must satisfy.
+            constraints: By name: a SQL boolean expression that every row must satisfy, or a
+                `lw.Check`, `lw.Unique` or `lw.ForeignKey`.
             comment: For people.
             guard: Keep writers out that do not go through the lake. Iceberg tables are always
                 written through the lake's catalog, which other engines can open.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lakeward.errors import StoreCorrupt
+from lakeward.log import foreign_keys
 from lakeward.log.codec import dumps, loads
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement, insertion
@@ -75,6 +76,7 @@ def insert(
             "body": dumps(new.to_json()),
         },
     )
+    foreign_keys.replace(session, table_id, new)
 
 
 def _read(row: Any, which: str) -> Definition:

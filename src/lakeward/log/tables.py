@@ -102,6 +102,12 @@ writer = _table(
     "table_id writer_id:text instance:text generation actor:text opened_ms epoch"
     " transaction_id:text progress:text",
 )
+foreign_key = _table("lakeward_foreign_key", "table_id name:text parent:text")
+violation = _table(
+    "lakeward_violation",
+    "violation_id:text at_ms table_name:text constraint_name:text transaction_id:text actor:text"
+    " action:text reason:text row_count sample:text",
+)
 iceberg_table = _table(
     "iceberg_tables",
     "catalog_name:text table_namespace:text table_name:text metadata_location:text"

@@ -18,7 +18,7 @@ def keys_of(files: Sequence[DataFile], key: Sequence[Field]) -> Expression | Non
     """A condition for all rows that may have a key of these files; None for every row."""
     if len(files) > _FILES:
         return None
-    each = [between({f: _bounds(file, f) for f in key}) for file in files]
+    each = [between({f: file_bounds(file, f) for f in key}) for file in files]
     known = [condition for condition in each if condition is not None]
     if len(known) < len(each):
         return None
@@ -35,7 +35,8 @@ def between(bounds: Mapping[Field, tuple[Value, Value] | None]) -> Expression | 
     return And(tuple(terms)) if terms else None
 
 
-def _bounds(file: DataFile, field: Field) -> tuple[Value, Value] | None:
+def file_bounds(file: DataFile, field: Field) -> tuple[Value, Value] | None:
+    """The outer bounds of a field in a file; None where they are not known."""
     if field.id in file.partition:
         low = high = file.partition[field.id]
     elif file.stats is not None:

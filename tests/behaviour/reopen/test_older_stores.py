@@ -88,6 +88,8 @@ def _with_upper_bounds(lake: lw.Lake, name: str, bounds: dict[int, tuple[float, 
                 {**known, "level": width_level(*keys), "low": keys[0], "high": keys[1]},
             )
         session.script("ALTER TABLE lakeward_cursor DROP COLUMN reader")
+        for table in (tables.foreign_key, tables.violation):
+            session.script(f"DROP TABLE {table.name}")
         binding.put_setting(session, "schema_version", "8")
 
 

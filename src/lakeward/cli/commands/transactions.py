@@ -1,4 +1,4 @@
-"""Commands over all tables at once: `transactions`, `transactions show`, `snapshot`."""
+"""Commands over all tables: `transactions`, `transactions show`, `snapshot`, `violations`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def register(app: typer.Typer) -> None:
     command(several, "show")(show)
     app.add_typer(several, name="transactions", rich_help_panel="Lake")
     command(app, rich_help_panel="Lake")(snapshot)
+    command(app, rich_help_panel="Lake")(violations)
 
 
 def transactions(
@@ -72,3 +73,19 @@ def snapshot(
     with cli.lake() as lake:
         found = lake.snapshot(at=at).info()
     cli.answer(found, text.cut(found))
+
+
+def violations(
+    cli: Cli,
+    table: Annotated[
+        str | None, typer.Argument(metavar="[TABLE]", help="Only violations of this table.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many violations.")] = 20,
+) -> None:
+    """List the newest violations of constraints, of transactions that failed too."""
+    from lakeward.cli.views import violations as text
+
+    with cli.lake() as lake:
+        found = lake.violations(table=table, limit=limit + 1)
+    shown, more = found[:limit], len(found) > limit
+    cli.answer({"violations": shown, "more": more}, text.violations(shown, more=more))

@@ -25,6 +25,15 @@ def distinct(tables: Iterable[pa.Table], key: Sequence[str]) -> pa.Table:
     return keys.group_by(list(key)).aggregate([])
 
 
+def first_rows(columns: Sequence[pa.ChunkedArray]) -> Positions:
+    """The places of the first row of each key; no key has nulls."""
+    names = [str(n) for n in range(len(columns))]
+    keys = pa.table([_comparable(c) for c in columns], names=names)
+    placed = keys.append_column(_PLACE, pa.array(np.arange(keys.num_rows)))
+    groups = placed.group_by(names).aggregate([(_PLACE, "min")])
+    return np.asarray(groups[f"{_PLACE}_min"].to_numpy(), dtype=np.int64)
+
+
 def split(rows: pa.Table, keys: pa.Table) -> tuple[pa.Table, pa.Table]:
     """The rows whose key is among some keys, and the others, in their order."""
     found = KeyIndex(keys.columns).find([rows[n] for n in keys.column_names])
@@ -122,8 +131,9 @@ def _folded(codes: Positions, known: Positions) -> Positions:
 def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not pa.types.is_floating(column.type):
         return column
-    # A hash tells -0.0 from 0.0; their sum with 0.0 is the same.
-    return pc.add(column, pa.scalar(0.0, column.type))
+    # A hash tells -0.0 from 0.0, and one NaN from another; a sum with 0.0 is the same of zeros.
+    added = pc.add(column, pa.scalar(0.0, column.type))
+    return pc.if_else(pc.is_nan(added), pa.scalar(float("nan"), column.type), added)
 
 
 def picked(rows: pa.Table, places: Positions) -> pa.Table:

@@ -22,6 +22,7 @@ from lakeward.log.migrations import (
     m0008_warehouse,
     m0009_nan_bounds,
     m0010_stream_queries,
+    m0011_constraints,
 )
 
 MIGRATIONS: Final[tuple[ModuleType, ...]] = (
@@ -35,6 +36,7 @@ MIGRATIONS: Final[tuple[ModuleType, ...]] = (
     m0008_warehouse,
     m0009_nan_bounds,
     m0010_stream_queries,
+    m0011_constraints,
 )
 CURRENT: Final = len(MIGRATIONS)
 

@@ -26,6 +26,7 @@ from lakeward.write.commit.publications import take_over_or_refuse
 from lakeward.write.commit.ratify import (
     Intent,
     check_and_release_locks,
+    check_guards,
     close,
     definition_after,
     draft_of,
@@ -55,6 +56,7 @@ def ratify_open(context: LakeContext, intent: Intent) -> list[Ratified]:
         check_and_release_locks(context, session, intent)
         conflict.check(session, change, head, intent.isolation)
         conflict.check_absent(session, intent.absent)
+        check_guards(session, intent.guards, {head.table_id: head})
         for on_ratify in intent.on_ratify:
             on_ratify(session)
         reach("ratify.checked")

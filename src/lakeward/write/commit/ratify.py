@@ -8,7 +8,7 @@ one transaction share theirs, so that a cut by time never splits a transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -28,6 +28,7 @@ from lakeward.write.commit import conflict, publications
 from lakeward.write.commit.conflict import check_locks, needs
 from lakeward.write.commit.new_table import begin_table
 from lakeward.write.commit.record import Draft, discarding, record
+from lakeward.write.keys.guards import Guard, Moved
 from lakeward.write.plan.change import Change, metrics, summary
 from lakeward.write.stage.stager import Stager
 
@@ -47,6 +48,7 @@ class Intent:
         holds_locks: Whether the store may know of locks of its own.
         on_ratify: Called in the same database transaction. If one raises, nothing is committed.
         stagers: Their files are fsynced before the log commits.
+        guards: What must still hold of tables with keys.
     """
 
     transaction_id: str
@@ -59,6 +61,7 @@ class Intent:
     holds_locks: bool = False
     on_ratify: Sequence[OnRatify] = ()
     stagers: Sequence[Stager] = ()
+    guards: Sequence[Guard] = ()
 
     def sync(self, prepared: Iterable[Prepared] = ()) -> None:
         """Fsync all staged files, and with them prepared files that have no name yet."""
@@ -85,6 +88,7 @@ def ratify(context: LakeContext, intent: Intent) -> list[Ratified]:
         Locked: Another transaction holds a table that it changes. Nothing was committed.
         TransactionClosed: It was closed before: `state` says how.
         OutcomeUnknown: The store did not answer; ask by id.
+        Moved: A key must be checked again. Nothing was committed; it stays open.
     """
     intent.sync_early(context)
     with discarding() as members, context.database.write() as session:
@@ -94,17 +98,14 @@ def ratify(context: LakeContext, intent: Intent) -> list[Ratified]:
             context.database.lock_schema(session)
         touched = sorted((*intent.changes, *intent.looked_at), key=lambda c: c.head.table_id)
         touched = [c for c in touched if not c.is_new]
-        current = [
-            publications.take_over_or_refuse(
-                context, session, heads.lock(session, c.head.table_id, c.head.name)
-            )
-            for c in touched
-        ]
+        locked = lock_heads(context, session, intent, touched)
+        current = [locked[c.head.table_id] for c in touched]
         reach("ratify.locked")
         check_and_release_locks(context, session, intent)
         for change, head in zip(touched, current, strict=True):
             conflict.check(session, change, head, intent.isolation)
         conflict.check_absent(session, intent.absent)
+        check_guards(session, intent.guards, locked)
         reach("ratify.checked")
         timestamp = timestamp_after(current)
         for change, head in zip(touched, current, strict=True):
@@ -123,6 +124,33 @@ def ratify(context: LakeContext, intent: Intent) -> list[Ratified]:
         reach("ratify.inserted")
     reach("ratify.committed")
     return members
+
+
+def lock_heads(
+    context: LakeContext, session: Session, intent: Intent, touched: Sequence[Change]
+) -> dict[int, Head]:
+    """Lock the heads of tables that it touches, or whose keys matter to it, by ascending ids.
+
+    Foreign commits that follow them are recorded. Returns the newest heads.
+    """
+    wanted = [c.head for c in touched]
+    if intent.guards:
+        found = {h.table_id: h for h in (*(g.head for g in intent.guards), *wanted)}
+        wanted = [found[table_id] for table_id in sorted(found)]
+    return {
+        head.table_id: publications.take_over_or_refuse(
+            context, session, heads.lock(session, head.table_id, head.name)
+        )
+        for head in wanted
+    }
+
+
+def check_guards(session: Session, guards: Iterable[Guard], locked: Mapping[int, Head]) -> None:
+    """Raise `Moved` if what was committed since the keys were checked may violate one."""
+    for guard in guards:
+        if not guard.holds(session, locked[guard.head.table_id]):
+            what = f"The keys of {guard.head.name} must be checked again."
+            raise Moved(what, table=str(guard.head.name))
 
 
 def check_and_release_locks(context: LakeContext, session: Session, intent: Intent) -> None:

@@ -15,9 +15,24 @@ import pyarrow.compute as pc
 
 from lakeward.engines.arrow.expression import to_arrow
 from lakeward.engines.arrow.values import python_rows
-from lakeward.errors import ConstraintViolation, InvalidExpression, InvalidName, UnsupportedFeature
+from lakeward.errors import (
+    ConstraintViolation,
+    InvalidExpression,
+    InvalidInput,
+    InvalidName,
+    UnsupportedFeature,
+)
 from lakeward.formats.properties import is_append_only
 from lakeward.formats.registry import format_of
+from lakeward.model.constraints import (
+    Check,
+    Constraint,
+    ForeignKey,
+    OnViolation,
+    Unique,
+    key_fields,
+    property_of,
+)
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.where import parse
@@ -104,19 +119,39 @@ def check_deletable(change: Change) -> None:
         raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
 
 
-def check_constraints(constraints: Mapping[str, str], schema: Schema) -> dict[str, str]:
-    """Return the named checks, refusing names that Delta cannot keep and what does not parse."""
+def check_constraints(
+    constraints: Mapping[str, str | Constraint], schema: Schema
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return plain checks by name, and the table properties that hold the other constraints.
+
+    Names that Delta cannot keep are refused, and what does not parse or fit the columns.
+    """
     out: dict[str, str] = {}
-    for name, text in constraints.items():
+    held: dict[str, str] = {}
+    taken: set[str] = set()
+    for name, given in constraints.items():
         if not name.replace("_", "a").isalnum() or not name.isascii():
             what = f"{name!r} is not a constraint name."
             raise InvalidName(what, hint="Use letters, digits and '_'.", name=name)
-        if name.lower() in out:
+        if name.lower() in taken:
             what = f"Two constraints are called {name!r}."
             raise InvalidName(what, hint="Rename one of them.", name=name)
-        parse(text, schema)
-        out[name.lower()] = text
-    return out
+        taken.add(name.lower())
+        constraint = Check(given) if isinstance(given, str) else given
+        match constraint:
+            case Check(text):
+                parse(text, schema)
+            case Unique() | ForeignKey():
+                key_fields(schema, constraint.columns, name)
+            case _:
+                what = f"Constraint {name} is a {type(given).__name__}."
+                hint = "Use text, lw.Check, lw.Unique or lw.ForeignKey."
+                raise InvalidInput(what, hint=hint, constraint=name)
+        if isinstance(constraint, Check) and constraint.on_violation == OnViolation.FAIL:
+            out[name.lower()] = constraint.expression
+        else:
+            held.update([property_of(name.lower(), constraint)])
+    return out, held
 
 
 def matching(rows: pa.Table, predicate: pc.Expression, what: str) -> pa.Table:

@@ -22,6 +22,7 @@ from lakeward.model.commit import (
     TransactionState,
     new_transaction_id,
 )
+from lakeward.model.constraints import Constraint, foreign_keys
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 from lakeward.model.locks import LockMode
@@ -39,6 +40,7 @@ from lakeward.write.commit.outcome import ratify_surely, recorded
 from lakeward.write.commit.publications import publish_member
 from lakeward.write.commit.ratify import Intent, timestamp_after
 from lakeward.write.commit.record import Draft, discarding
+from lakeward.write.keys.declare import check_not_referred, check_references
 from lakeward.write.plan import retry
 from lakeward.write.stage.checks import check_constraints
 from lakeward.write.tables.properties import check_properties
@@ -75,7 +77,7 @@ def create(
     partition_by: Sequence[str],
     properties: Mapping[str, str] | None,
     policy: Mapping[str, Any] | None,
-    constraints: Mapping[str, str] | None,
+    constraints: Mapping[str, str | Constraint] | None,
     comment: str | None,
     guard: bool,
 ) -> Head:
@@ -96,6 +98,10 @@ def create(
         comment=arguments.optional_text(comment, "comment"),
         guard=arguments.flag(guard, "guard"),
     )
+    if foreign_keys(definition):
+        guarded = guard or format_named(format).always_guarded
+        with context.database.read() as session:
+            check_references(context, session, name, definition, guarded=guarded)
     try:
         return make(context, name, format, definition, guard=guard)
     except AlreadyExists:
@@ -123,6 +129,7 @@ def drop(context: LakeContext, name: TableName) -> None:
         found = heads.get(session, name)
         head = heads.lock(session, found.table_id, name)
         check_locks(context, session, [(head, LockMode.WRITE)])
+        check_not_referred(session, name, "dropped")
         # Later than its last version even by a clock that is behind, so that cuts agree.
         now = timestamp_after([head])
         head = audit.record(session, head, at_ms=now, actor=context.actor, action="DROP TABLE")
@@ -138,7 +145,7 @@ def define(
     *,
     partition_by: Sequence[str],
     properties: Mapping[str, Any],
-    constraints: Mapping[str, str],
+    constraints: Mapping[str, str | Constraint],
     comment: str | None,
     guard: bool,
 ) -> Definition:
@@ -146,8 +153,11 @@ def define(
     kind = format_named(format)
     parts = kind.partition(Schema.of(schema), partition_by, guard=guard)
     checked = check_properties(properties)
-    checks = check_constraints(constraints, parts.schema)
-    return kind.define(parts, checked, checks, comment, guard=guard)
+    checks, held = check_constraints(constraints, parts.schema)
+    definition = kind.define(parts, checked, checks, comment, guard=guard)
+    if not held:
+        return definition
+    return replace(definition, properties={**definition.properties, **held})
 
 
 def policies(format: Format) -> dict[str, str]:  # noqa: A002  the name users know

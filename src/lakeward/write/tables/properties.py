@@ -21,6 +21,7 @@ from lakeward.formats.properties import (
     size_bytes,
     vector_fraction,
 )
+from lakeward.model.constraints import PREFIXES
 from lakeward.write.plan.retry import Retry
 from lakeward.write.stage.stager import parquet_options
 
@@ -43,7 +44,7 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
             raise InvalidInput(what, property=key)
         out[key] = str(value).lower() if isinstance(value, bool) else str(value)
     for key in out:
-        if key.startswith(("delta.feature.", "delta.constraints.")):
+        if key.startswith(("delta.feature.", "delta.constraints.", *PREFIXES)):
             what = f"Property {key} is not set by hand."
             hint = "Use `constraints=`; features follow from what the table uses."
             raise InvalidInput(what, hint=hint, property=key)

@@ -25,6 +25,7 @@ from lakeward.formats.base import Ratified
 from lakeward.formats.registry import format_of
 from lakeward.log import heads
 from lakeward.log.database import Session
+from lakeward.log.violations import Violation
 from lakeward.model import arguments
 from lakeward.model.clock import to_datetime
 from lakeward.model.commit import Isolation, TransactionState
@@ -38,11 +39,14 @@ from lakeward.write.commit.open_table import ratify_open
 from lakeward.write.commit.outcome import happened, ratify_surely, recorded
 from lakeward.write.commit.publications import checkpoint_if_due, publish_member, take_over
 from lakeward.write.commit.ratify import Intent, OnRatify, ratify
+from lakeward.write.keys.guards import Moved
+from lakeward.write.keys.reactions import Checked, check_keys
 from lakeward.write.stage.stager import stored_paths
 from lakeward.write.transaction.executor import EmbeddedExecutor, Executor, NothingDone
 from lakeward.write.transaction.hooks import Hooks, staged_commit
 from lakeward.write.transaction.locking import PATIENCE_SECONDS, TableLocks
 from lakeward.write.transaction.member import Member
+from lakeward.write.transaction.quarantine import quarantine, recording
 from lakeward.write.transaction.registration import (
     LeaseKeeper,
     Registered,
@@ -52,6 +56,7 @@ from lakeward.write.transaction.registration import (
 from lakeward.write.transaction.resolve import resolve
 from lakeward.write.transaction.strategy import LastWriterWins, OnConflict, Strategies
 from lakeward.write.transaction.view import View
+from lakeward.write.transaction.violations import record_failure
 
 M = TypeVar("M")
 
@@ -136,6 +141,7 @@ class Lifecycle:
         self.state = TransactionState.OPEN
         self.result: CommitResult | None = None
         self.failure: BaseException | None = None
+        self._moved: list[Violation] = []
         self._background = background
         self._hooks = hooks
         self._has_chosen_id = transaction_id is not None
@@ -216,8 +222,9 @@ class Lifecycle:
         except OutcomeUnknown:
             # It stays open: `commit` may be called again, and finds out by the id.
             raise
-        except BaseException:
+        except BaseException as error:
             self.rollback()
+            record_failure(self.context, self.transaction_id, error)
             raise
         if not ratified and not self.on_ratify:
             self.rollback()
@@ -277,11 +284,17 @@ class Lifecycle:
                 member.finish()
             reach("stage.done")
             self.registered.ensure()
+            checked = check_keys(self.context, [m.change for m in members.values()])
+            if checked.quarantined:
+                self._moved += quarantine(self.view, checked.quarantined)
+                continue
             if self._hooks is not None and self._hooks.functions:
                 self._hooks.run(staged_commit(self, self.context.actor, members))
             reach("validate.done")
             try:
-                return self._ratify_once(members)
+                return self._ratify_once(members, checked)
+            except Moved:
+                continue
             except Conflict as error:
                 self.context.counters.add("conflicts")
                 if self.attempts == last or not resolve(error, self.view, self.strategies):
@@ -327,7 +340,7 @@ class Lifecycle:
             published,
         )
 
-    def _ratify_once(self, members: Mapping[TableName, Member]) -> list[Ratified]:
+    def _ratify_once(self, members: Mapping[TableName, Member], checked: Checked) -> list[Ratified]:
         looked = self._looked_at(members)
         touched = {**members, **looked}
         unguarded = [n for n, m in touched.items() if not m.change.head.guarded]
@@ -348,8 +361,9 @@ class Lifecycle:
                 # Only a serializable transaction depends on what was not there.
                 self.view.missed if self.isolation is Isolation.SERIALIZABLE else (),
                 self.locks is not None,
-                self.on_ratify,
+                [*self.on_ratify, *recording(self.view, self._moved, checked.warned)],
                 [m.stager for m in members.values()],
+                checked.guards,
             )
             try:
                 return ratify_surely(self.context, intent, way)
@@ -393,3 +407,4 @@ class Operating(Generic[M]):
         if error is not None:
             self._lifecycle.rollback()
             self._lifecycle.failure = error
+            record_failure(self._lifecycle.context, self._lifecycle.transaction_id, error)

@@ -1,0 +1,68 @@
+"""Declaring keys: what foreign keys refer to, and whether rows that are there satisfy a key."""
+
+from __future__ import annotations
+
+from lakeward.context import LakeContext
+from lakeward.errors import InvalidInput, UnsupportedFeature
+from lakeward.log import foreign_keys, heads
+from lakeward.log.database import Session
+from lakeward.model.constraints import ForeignKey, key_fields, unique_keys
+from lakeward.model.constraints import foreign_keys as foreign_keys_of
+from lakeward.model.definition import Definition
+from lakeward.model.names import TableName
+
+
+def check_references(
+    context: LakeContext, session: Session, name: TableName, new: Definition, *, guarded: bool
+) -> None:
+    """Raise `InvalidInput` if a foreign key of a definition has nothing to refer to.
+
+    The other table must have a unique key of these columns, with the same types, and both tables
+    must be guarded: an open table commits alone.
+    """
+    for constraint, key in foreign_keys_of(new).items():
+        other = TableName.parse(key.references)
+        head = heads.find(session, other)
+        if other == name:
+            target, is_guarded = new, guarded
+        elif head is None:
+            what = f"Foreign key {constraint} refers to table {other}, which is not there."
+            raise InvalidInput(what, hint="Make that table first.", constraint=constraint)
+        else:
+            target, is_guarded = context.definition(session, head), head.guarded
+        if not (guarded and is_guarded):
+            what = f"Foreign key {constraint} of {name} needs guarded tables on both sides."
+            hint = "An open table cannot commit together with others. Guard it first."
+            raise UnsupportedFeature(what, hint=hint, constraint=constraint)
+        _check_target(new, target, constraint, key)
+
+
+def check_not_referred(session: Session, name: TableName, doing: str) -> None:
+    """Raise `InvalidInput` if another table has a foreign key to a table."""
+    for table_id, constraint in foreign_keys.referring_to(session, name):
+        head = heads.by_id(session, table_id)
+        if head is not None and head.name != name:
+            what = (
+                f"Foreign key {constraint} of {head.name} refers to {name}: it cannot be {doing}."
+            )
+            hint = f"Drop {head.name} or its foreign key first."
+            raise InvalidInput(what, hint=hint, table=str(name), constraint=constraint)
+
+
+def _check_target(own: Definition, target: Definition, name: str, key: ForeignKey) -> None:
+    mine = key_fields(own.schema, key.columns, name)
+    theirs = key_fields(target.schema, key.key, name)
+    for a, b in zip(mine, theirs, strict=True):
+        if a.type != b.type:
+            what = (
+                f"Foreign key {name}: column {a.name} is {a.type},"
+                f" and {b.name} of {key.references} is {b.type}."
+            )
+            raise InvalidInput(what, hint="Give both the same type.", constraint=name)
+    if not any(set(u.columns) == set(key.key) for u in unique_keys(target).values()):
+        shown = ", ".join(key.key)
+        what = (
+            f"Foreign key {name} refers to ({shown}) of {key.references}, which is no unique key."
+        )
+        hint = f"Declare it there: lw.Unique({', '.join(map(repr, key.key))})."
+        raise InvalidInput(what, hint=hint, constraint=name)

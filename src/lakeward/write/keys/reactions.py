@@ -1,0 +1,94 @@
+"""What becomes of rows that violate a constraint: the transaction fails, or they are reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lakeward.context import LakeContext
+from lakeward.errors import ConstraintViolation
+from lakeward.model.constraints import ForeignKey, OnViolation, Unique
+from lakeward.write.keys.check import KeyCheck, Offence, concerns, movable_files
+from lakeward.write.keys.guards import Guard
+from lakeward.write.plan.change import Change
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Changes whose keys were checked.
+
+    Attributes:
+        guards: What must still hold when they are ratified.
+        warned: Rows that violate a constraint and are committed all the same.
+        quarantined: Rows that must be moved to the quarantine before the changes are checked again.
+    """
+
+    guards: Sequence[Guard] = ()
+    warned: Sequence[Offence] = ()
+    quarantined: Sequence[Offence] = ()
+
+
+_NOTHING = Checked()
+
+
+def check_keys(context: LakeContext, changes: Iterable[Change]) -> Checked:
+    """Compare the changes of a transaction with the newest versions of the tables.
+
+    Raises:
+        ConstraintViolation: Rows violate a key.
+    """
+    known = [change for change in changes if not change.is_new]
+    if not any(map(concerns, known)):
+        return _NOTHING
+    with context.database.read() as session:
+        check = KeyCheck(context, session, {c.head.table_id: c for c in known})
+        check.run()
+    fatal = [o for o in check.offences if _is_fatal(o)]
+    if fatal:
+        raise _violation(fatal)
+    warned = [o for o in check.offences if o.constraint.on_violation == OnViolation.WARN]
+    moved = [o for o in check.offences if o.constraint.on_violation == OnViolation.QUARANTINE]
+    return Checked(check.guards, warned, moved)
+
+
+def _is_fatal(offence: Offence) -> bool:
+    if offence.constraint.on_violation == OnViolation.QUARANTINE:
+        return not _can_move(offence)
+    return offence.constraint.on_violation == OnViolation.FAIL
+
+
+def _can_move(offence: Offence) -> bool:
+    """Whether the rows are new: those of another table, or that an update changed, are not."""
+    change = offence.change
+    places = offence.places.keys()
+    return bool(places) and change.head.guarded and places <= movable_files(change)
+
+
+def _violation(found: Sequence[Offence]) -> ConstraintViolation:
+    first = max(found, key=lambda o: o.count)
+    counts = {o.name: o.count for o in found}
+    others = sorted(set(counts) - {first.name})
+    more = f" Also violated: {', '.join(others)}." if others else ""
+    rows = "1 row violates" if first.count == 1 else f"{first.count} rows violate"
+    what = f"{described(first)} of {first.table}: {rows} it: {first.reason}.{more}"
+    return ConstraintViolation(
+        what,
+        hint=f"Nothing was committed. First of them: {first.sample[0]}",
+        table=first.table,
+        constraint=first.name,
+        count=first.count,
+        counts=counts,
+        sample=first.sample,
+        reason=first.reason,
+    )
+
+
+def described(offence: Offence) -> str:
+    """A constraint as messages name it."""
+    match offence.constraint:
+        case Unique(columns):
+            return f"Unique key {offence.name} ({', '.join(columns)})"
+        case ForeignKey(columns):
+            return f"Foreign key {offence.name} ({', '.join(columns)})"
+        case _:
+            return f"Check {offence.name}"

@@ -1,0 +1,187 @@
+"""Foreign keys: rows refer to rows that are there, whichever of the two tables is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import lakeward as lw
+from lakeward.errors import ConstraintViolation, InvalidInput, UnsupportedFeature
+from lakeward.write.keys import check
+from tests.behaviour.lakes import append, column, ids, unchanged
+
+pytestmark = pytest.mark.apart
+
+Write = Callable[[lw.Transaction, str, str], Any]
+
+
+@pytest.fixture
+def tables(shared_lake: lw.Lake, new_name: Callable[[], str]) -> tuple[str, str]:
+    """Customers 1 to 3, and orders 10 and 11 of customers 1 and 2."""
+    customers, orders = new_name(), new_name()
+    shared_lake.create(
+        customers, {"id": "int64", "name": "string"}, constraints={"key": lw.Unique("id")}
+    )
+    shared_lake.create(
+        orders,
+        {"id": "int64", "customer": "int64"},
+        constraints={"customer": lw.ForeignKey("customer", references=customers, key="id")},
+    )
+    append(shared_lake, customers, {"id": [1, 2, 3], "name": ["a", "b", "c"]})
+    append(shared_lake, orders, {"id": [10, 11], "customer": [1, 2]})
+    return customers, orders
+
+
+VIOLATIONS: dict[str, Write] = {
+    "append": lambda tx, _, o: tx.append(o, {"id": [12], "customer": [4]}),
+    "update": lambda tx, _, o: tx.update(o, set={"customer": "9"}, where="id = 10"),
+    "overwrite": lambda tx, _, o: tx.overwrite(o, {"id": [12, 13], "customer": [1, 4]}),
+    "delete_parent": lambda tx, c, _: tx.delete(c, where="id = 1"),
+    "update_parent": lambda tx, c, _: tx.update(c, set={"id": "7"}, where="id = 2"),
+    "overwrite_parent": lambda tx, c, _: tx.overwrite(c, {"id": [1, 3], "name": ["x", "y"]}),
+    "both": lambda tx, c, o: (
+        tx.append(o, {"id": [12], "customer": [3]}),
+        tx.delete(c, where="id = 3"),
+    ),
+}
+
+
+@pytest.mark.parametrize("write", VIOLATIONS.values(), ids=VIOLATIONS)
+def test_rows_without_the_row_they_refer_to_are_refused(
+    shared_lake: lw.Lake, tables: tuple[str, str], write: Write
+) -> None:
+    customers, orders = tables
+    before = [shared_lake.table(t).to_arrow() for t in tables]
+
+    with pytest.raises(ConstraintViolation) as caught, shared_lake.transaction() as tx:
+        write(tx, customers, orders)
+
+    assert (caught.value.table, caught.value.constraint) == (orders, "customer")
+    assert caught.value.count == 1
+    assert [shared_lake.table(t).to_arrow() for t in tables] == before
+    (found,) = shared_lake.violations(table=orders)
+    assert (found.constraint, found.action, found.count) == ("customer", "fail", 1)
+
+
+PASSING: dict[str, Write] = {
+    "append": lambda tx, _, o: tx.append(o, {"id": [12, 13], "customer": [3, None]}),
+    "both_appended": lambda tx, c, o: (
+        tx.append(o, {"id": [12], "customer": [4]}),
+        tx.append(c, {"id": [4], "name": ["d"]}),
+    ),
+    "both_deleted": lambda tx, c, o: (
+        tx.delete(c, where="id = 1"),
+        tx.delete(o, where="customer = 1"),
+    ),
+    "delete_unused": lambda tx, c, _: tx.delete(c, where="id = 3"),
+    "other_columns": lambda tx, c, _: tx.update(c, set={"name": "'x'"}),
+    "replaced_with_the_same_keys": lambda tx, c, _: tx.overwrite(
+        c, {"id": [2, 1], "name": ["x", "y"]}
+    ),
+}
+
+
+@pytest.mark.parametrize("write", PASSING.values(), ids=PASSING)
+def test_rows_that_refer_to_rows_after_the_transaction_pass(
+    shared_lake: lw.Lake, tables: tuple[str, str], write: Write
+) -> None:
+    customers, orders = tables
+
+    with shared_lake.transaction() as tx:
+        write(tx, customers, orders)
+
+    referred = column(shared_lake.table(orders).to_arrow(), "customer")
+    assert {c for c in referred if c is not None} <= set(ids(shared_lake, customers))
+
+
+@pytest.mark.formats("delta")
+def test_a_parent_that_was_deleted_in_place_is_not_there(
+    shared_lake: lw.Lake, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As in a table that is too large to be read for every append.
+    monkeypatch.setattr(check, "_READ_ROWS", 0)
+    customers, orders = new_name(), new_name()
+    policy = {"merge_on_read": True, "merge_on_read_fraction": 1}
+    key = {"key": lw.Unique("id")}
+    shared_lake.create(customers, {"id": "int64"}, policy=policy, constraints=key)
+    foreign = {"customer": lw.ForeignKey("id", references=customers)}
+    shared_lake.create(orders, {"id": "int64"}, constraints=foreign)
+    append(shared_lake, customers, {"id": [1, 2, 3]})
+    with shared_lake.transaction() as tx:
+        tx.delete(customers, where="id = 2")
+
+    append(shared_lake, orders, {"id": [1, 3]})
+    with pytest.raises(ConstraintViolation):
+        append(shared_lake, orders, {"id": [2]})
+
+
+def test_a_table_may_refer_to_itself(shared_lake: lw.Lake, name: str) -> None:
+    boss = lw.ForeignKey("boss", references=name, key="id")
+    schema = {"id": "int64", "boss": "int64"}
+    shared_lake.create(name, schema, constraints={"key": lw.Unique("id"), "boss": boss})
+
+    append(shared_lake, name, {"id": [1, 2, 3], "boss": [None, 1, 2]})
+    for where in ("id = 1", "id = 2"):
+        with pytest.raises(ConstraintViolation), shared_lake.transaction() as tx:
+            tx.delete(name, where=where)
+    with shared_lake.transaction() as tx:
+        tx.delete(name, where="id > 1")
+
+    assert ids(shared_lake, name) == [1]
+
+
+def test_a_table_that_others_refer_to_is_not_dropped(
+    shared_lake: lw.Lake, tables: tuple[str, str]
+) -> None:
+    customers, orders = tables
+
+    with unchanged(shared_lake), pytest.raises(InvalidInput, match=orders):
+        shared_lake.drop(customers)
+    shared_lake.drop(orders)
+    shared_lake.drop(customers)
+
+
+def test_a_table_without_references_forgets_them(
+    shared_lake: lw.Lake, tables: tuple[str, str]
+) -> None:
+    customers, orders = tables
+    shared_lake.drop(orders)
+
+    with shared_lake.transaction() as tx:
+        tx.delete(customers, where="id = 1")
+
+    assert ids(shared_lake, customers) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("key", "wanted"),
+    [
+        (lw.ForeignKey("customer", references="no.table"), "not there"),
+        (lw.ForeignKey("customer", references="customers", key="name"), "string"),
+        (lw.ForeignKey("customer", references="customers", key="age"), "no unique key"),
+    ],
+)
+@pytest.mark.before_the_store
+def test_a_foreign_key_that_refers_to_no_key_is_refused(
+    shared_lake: lw.Lake, new_name: Callable[[], str], key: lw.ForeignKey, wanted: str
+) -> None:
+    customers = new_name()
+    schema = {"id": "int64", "name": "string", "age": "int64"}
+    shared_lake.create(customers, schema, constraints={"key": lw.Unique("id")})
+    if key.references != "no.table":
+        key = lw.ForeignKey(*key.columns, references=customers, key=key.key)
+
+    with unchanged(shared_lake), pytest.raises(InvalidInput, match=wanted):
+        shared_lake.create(new_name(), {"customer": "int64"}, constraints={"customer": key})
+
+
+@pytest.mark.formats("delta")
+@pytest.mark.before_the_store
+def test_a_foreign_key_needs_guarded_tables(
+    shared_lake: lw.Lake, tables: tuple[str, str], name: str
+) -> None:
+    key = lw.ForeignKey("customer", references=tables[0], key="id")
+    with pytest.raises(UnsupportedFeature, match="guarded"):
+        shared_lake.create(name, {"customer": "int64"}, guard=False, constraints={"k": key})

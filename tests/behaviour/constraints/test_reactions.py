@@ -1,0 +1,215 @@
+"""What a violation leads to: rows are refused, quarantined or only reported, always recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakeward as lw
+from lakeward.errors import ConstraintViolation
+from lakeward.log import violations
+from tests.behaviour.lakes import append, data_files, ids
+
+pytestmark = pytest.mark.apart
+
+
+def make(lake: lw.Lake, name: str, reaction: str, **options: Any) -> None:
+    lake.create(
+        name,
+        "id int64 not null, amount double",
+        constraints={
+            "key": lw.Unique("id", on_violation=reaction),
+            "positive": lw.Check("amount > 0", on_violation=reaction),
+        },
+        **options,
+    )
+    append(lake, name, {"id": [1, 2], "amount": [1.0, 2.0]})
+
+
+def rows(*pairs: tuple[int, float | None]) -> pa.Table:
+    return pa.table({"id": [i for i, _ in pairs], "amount": [float(a) for _, a in pairs if a]})
+
+
+def test_rows_that_are_only_warned_about_are_committed(shared_lake: lw.Lake, name: str) -> None:
+    make(shared_lake, name, "warn")
+
+    with shared_lake.transaction() as tx:
+        tx.append(name, rows((2, 5), (3, -1), (4, 1)))
+
+    assert ids(shared_lake, name) == [1, 2, 2, 3, 4]
+    found = {v.constraint: v for v in shared_lake.violations(table=name)}
+    assert {n: (v.action, v.count) for n, v in found.items()} == {
+        "key": ("warn", 1),
+        "positive": ("warn", 1),
+    }
+    assert found["positive"].sample == ({"id": 3, "amount": -1.0},)
+    assert found["key"].transaction_id == tx.transaction_id
+
+
+def test_rows_are_quarantined_in_the_same_transaction(shared_lake: lw.Lake, name: str) -> None:
+    make(shared_lake, name, "quarantine")
+
+    with shared_lake.transaction() as tx:
+        tx.append(name, rows((2, 5), (3, -1), (4, 1), (4, 7)))
+    result = tx.commit()
+
+    aside = f"{name}__quarantine"
+    assert ids(shared_lake, name) == [1, 2, 4]
+    table = shared_lake.table(aside)
+    assert table.format == shared_lake.table(name).format
+    found = sorted(table.to_arrow().to_pylist(), key=lambda row: (row["id"], row["amount"]))
+    assert [(r["id"], r["amount"], r["_constraint"]) for r in found] == [
+        (2, 5.0, "key"),
+        (3, -1.0, "positive"),
+        (4, 7.0, "key"),
+    ]
+    assert {r["_transaction"] for r in found} == {tx.transaction_id}
+    assert "is not true" in found[1]["_reason"]
+    assert set(result.versions) == {name, aside}
+    assert {v.constraint: (v.action, v.count) for v in shared_lake.violations(table=name)} == {
+        "key": ("quarantine", 2),
+        "positive": ("quarantine", 1),
+    }
+    assert data_files(shared_lake, name) == {f.path for f in shared_lake.table(name).files()}
+
+
+def test_a_second_quarantine_goes_to_the_same_table(shared_lake: lw.Lake, name: str) -> None:
+    make(shared_lake, name, "quarantine")
+
+    for key in (7, 8):
+        append(shared_lake, name, rows((1, 1), (key, 1)))
+
+    assert ids(shared_lake, name) == [1, 2, 7, 8]
+    assert ids(shared_lake, f"{name}__quarantine") == [1, 1]
+
+
+def test_rows_that_are_all_bad_leave_the_table_as_it_is(shared_lake: lw.Lake, name: str) -> None:
+    make(shared_lake, name, "quarantine")
+
+    append(shared_lake, name, rows((1, 1), (2, -1)))
+
+    assert ids(shared_lake, name) == [1, 2]
+    assert ids(shared_lake, f"{name}__quarantine") == [1, 2]
+
+
+def test_rows_that_stay_beside_a_deletion_are_kept_and_new_ones_go(
+    shared_lake: lw.Lake, name: str
+) -> None:
+    make(shared_lake, name, "quarantine")
+
+    with shared_lake.transaction() as tx:
+        tx.append(name, rows((2, 9)))
+        tx.delete(name, where="id = 1")
+
+    assert shared_lake.table(name).to_arrow().to_pylist() == [{"id": 2, "amount": 2.0}]
+    assert ids(shared_lake, f"{name}__quarantine") == [2]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda tx, t: tx.update(t, set={"id": "1"}, where="id = 2"),
+        lambda tx, t: tx.update(t, set={"amount": "-1"}, where="id = 2"),
+    ],
+)
+def test_an_update_is_refused_because_its_rows_would_be_lost_to_the_table(
+    shared_lake: lw.Lake, name: str, write: Callable[[lw.Transaction, str], Any]
+) -> None:
+    make(shared_lake, name, "quarantine")
+
+    with pytest.raises(ConstraintViolation), shared_lake.transaction() as tx:
+        write(tx, name)
+
+    assert ids(shared_lake, name) == [1, 2]
+    assert [v.action for v in shared_lake.violations(table=name)] == ["fail"]
+
+
+def test_a_foreign_key_quarantines_children(
+    shared_lake: lw.Lake, new_name: Callable[[], str]
+) -> None:
+    parents, children = new_name(), new_name()
+    shared_lake.create(parents, {"id": "int64"}, constraints={"key": lw.Unique("id")})
+    key = lw.ForeignKey("id", references=parents, on_violation="quarantine")
+    shared_lake.create(children, {"id": "int64"}, constraints={"parent": key})
+    append(shared_lake, parents, {"id": [1, 2]})
+
+    append(shared_lake, children, {"id": [1, 3]})
+
+    assert ids(shared_lake, children) == [1]
+    assert ids(shared_lake, f"{children}__quarantine") == [3]
+    with pytest.raises(ConstraintViolation), shared_lake.transaction() as tx:
+        tx.delete(parents, where="id = 1")
+
+
+def test_a_sink_quarantines_rows(shared_lake: lw.Lake, name: str) -> None:
+    make(shared_lake, name, "quarantine")
+
+    with shared_lake.sink(name, writer_id="w") as sink:
+        sink.write(rows((1, 1), (3, 3)))
+        sink.commit_epoch(1)
+
+    assert ids(shared_lake, name) == [1, 2, 3]
+    assert ids(shared_lake, f"{name}__quarantine") == [1]
+
+
+def test_required_columns_and_checks_that_fail_are_recorded(
+    shared_lake: lw.Lake, name: str
+) -> None:
+    shared_lake.create(name, "id int64 not null, n int64", constraints={"positive": "n > 0"})
+    for bad in ({"id": [1, None], "n": [1, 1]}, {"id": [1, 2], "n": [-1, 0]}):
+        with pytest.raises(ConstraintViolation):
+            append(shared_lake, name, bad)
+
+    found = shared_lake.violations(table=name)
+
+    assert [(v.constraint, v.action, v.count) for v in found] == [
+        ("positive", "fail", 2),
+        ("id is not null", "fail", 1),
+    ]
+    assert found[0].sample == ({"id": 1, "n": -1}, {"id": 2, "n": 0})
+
+
+@pytest.mark.before_the_store
+def test_a_violation_that_cannot_be_recorded_hides_no_error(
+    shared_lake: lw.Lake, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        message = "the store is gone"
+        raise OSError(message)
+
+    shared_lake.create(name, {"n": "int64"}, constraints={"positive": "n > 0"})
+    monkeypatch.setattr(violations, "insert", fail)
+
+    with pytest.raises(ConstraintViolation, match="positive"):
+        append(shared_lake, name, {"n": [-1]})
+
+
+@pytest.mark.before_the_store
+def test_violations_are_listed_newest_first_up_to_a_limit(
+    shared_lake: lw.Lake, new_name: Callable[[], str], tmp_path: Path
+) -> None:
+    names = [new_name(), new_name()]
+    for table in names:
+        shared_lake.create(table, {"n": "int64"}, constraints={"positive": "n > 0"})
+        with pytest.raises(ConstraintViolation):
+            append(shared_lake, table, {"n": [-1]})
+
+    assert [v.table for v in shared_lake.violations(limit=2)] == names[::-1]
+    assert [v.table for v in shared_lake.violations(table=names[0])] == names[:1]
+
+
+def test_constraints_of_a_table_are_shown_as_they_were_declared(
+    shared_lake: lw.Lake, name: str
+) -> None:
+    declared = {
+        "plain": "n > 0",
+        "soft": lw.Check("n < 9", on_violation="warn"),
+        "key": lw.Unique("n"),
+    }
+    shared_lake.create(name, {"n": "int64"}, constraints=declared)
+
+    assert shared_lake.table(name).constraints == declared
