@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import lakeward as lw
+from lakeward.errors import ConstraintViolation
 from tests.cli.console import ask, run, tell
 
 
@@ -121,3 +122,18 @@ def test_history_tells_what_was_committed_together(
     assert "together with" in text
     assert "audit 1" in text
     assert "together with" not in tell("history", "sales.orders", "--lake", shop)
+
+
+def test_violations_are_listed_as_text_and_as_records(own_shop: Path) -> None:
+    with lw.open(own_shop) as lake:
+        lake.create("keyed", {"id": "int64"}, constraints={"key": lw.Unique("id")})
+        with pytest.raises(ConstraintViolation), lake.transaction() as tx:
+            tx.append("keyed", {"id": [1, 1]})
+
+    (found,) = ask("violations", "keyed", "--lake", own_shop)["violations"]
+    assert (found["constraint"], found["action"], found["count"]) == ("key", "fail", 1)
+    assert (found["sample"], found["transaction_id"]) == ([{"id": 1}], tx.transaction_id)
+    shown = tell("violations", "--lake", own_shop)
+    assert "keyed" in shown
+    assert "fail" in shown
+    assert "No constraint" in tell("violations", "other", "--lake", own_shop)

@@ -48,12 +48,12 @@ class Violation:
 
 def insert(session: Session, found: Iterable[Violation]) -> None:
     """Record violations."""
-    for one in found:
-        now = now_ms()
+    now = now_ms()
+    for number, one in enumerate(found):
         session.run(
             _INSERT,
             {
-                "violation_id": f"{now:014d}-{secrets.token_hex(8)}",
+                "violation_id": f"{now:014d}-{number:04d}-{secrets.token_hex(8)}",
                 "at_ms": now,
                 "table_name": one.table,
                 "constraint_name": one.constraint,
