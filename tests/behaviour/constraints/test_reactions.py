@@ -205,7 +205,7 @@ def test_violations_are_listed_newest_first_up_to_a_limit(
 def test_constraints_of_a_table_are_shown_as_they_were_declared(
     shared_lake: lw.Lake, name: str
 ) -> None:
-    declared = {
+    declared: dict[str, Any] = {
         "plain": "n > 0",
         "soft": lw.Check("n < 9", on_violation="warn"),
         "key": lw.Unique("n"),
