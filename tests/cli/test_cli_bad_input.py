@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import orjson
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
@@ -324,15 +325,9 @@ def test_a_lake_that_may_not_be_written(own_shop: Path) -> None:
     tell("tables", "--lake", own_shop)
     for path in (own_shop, *own_shop.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)
-    powerless: list[str] = []
-    if os.geteuid() == 0:
-        setpriv = shutil.which("setpriv")
-        if setpriv is None:
-            pytest.skip("root without setpriv cannot give up its power over files")
-        powers = "-dac_override,-dac_read_search"
-        powerless = [setpriv, "--bounding-set", powers, "--inh-caps", "-all"]
+    powerless = _powerless()
     try:
-        for command in (["create", "t", "id int64"], ["publish"], ["tables"]):
+        for command in (["create", "t", "id int64"], ["publish"], ["tables"], ["read", "audit"]):
             result = subprocess.run(
                 [*powerless, sys.executable, "-m", "lakeward", *command, "--lake", own_shop],
                 capture_output=True,
@@ -340,9 +335,68 @@ def test_a_lake_that_may_not_be_written(own_shop: Path) -> None:
                 env=clean_environment(),
                 check=False,
             )
+            if command[0] in ("tables", "read"):
+                assert (result.returncode, result.stderr) == (0, ""), result
+                continue
             assert result.returncode == 7, result
-            assert result.stderr.startswith("error: The store"), result
-            assert "permissions" in result.stderr
+            assert "is open read-only" in result.stderr
+            assert "no permission" in result.stderr
     finally:
         for path in (own_shop, *own_shop.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+@pytest.mark.parametrize("below", ["", "lake"])
+def test_a_directory_without_permission_is_an_error_of_the_tree(tmp_path: Path, below: str) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    powerless = _powerless()
+    closed.chmod(0)
+    try:
+        for command in (["tables"], ["init"], ["create", "t", "id int64"]):
+            given = [*command, "--json", "--lake", str(closed / below)]
+            result = subprocess.run(
+                [*powerless, sys.executable, "-m", "lakeward", *given],
+                capture_output=True,
+                text=True,
+                env=clean_environment(),
+                check=False,
+            )
+            error = orjson.loads(result.stdout)["error"]
+            assert (result.returncode, error["type"]) == (7, "StoreError"), result
+            assert "Permission denied" in error["message"]
+            assert "permissions" in error["hint"]
+    finally:
+        closed.chmod(0o755)
+
+
+def test_a_lost_store_beside_published_tables_is_rebuilt_and_not_made(own_shop: Path) -> None:
+    for path in own_shop.glob("lakeward.db*"):
+        path.unlink()
+    answer = run("tables", "--lake", own_shop)
+    assert answer.code == 3
+    assert "the store was lost" in answer.err
+    assert "`lakeward rebuild`" in answer.err
+    assert "init" not in answer.err
+    tell("rebuild", "--lake", own_shop)
+    assert len(ask("tables", "--lake", own_shop)["tables"]) == 2
+
+
+def test_a_wrong_path_makes_no_lake(own_shop: Path, tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text("import lakeward.pipeline as lp\np = lp.Pipeline('p')\n")
+    wrong = own_shop.with_name("laek")
+    for command in (["tables"], ["create", "t", "id int64"], ["run", tmp_path / "p.py"]):
+        answer = run(*command, "--lake", wrong)
+        assert answer.code == 3, answer
+        assert f"Did you mean {own_shop}?" in answer.err
+    assert not wrong.exists()
+
+
+def _powerless() -> list[str]:
+    """What to put before a command so that permissions count for it."""
+    if os.geteuid() != 0:
+        return []
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        pytest.skip("root without setpriv cannot give up its power over files")
+    return [setpriv, "--bounding-set", "-dac_override,-dac_read_search", "--inh-caps", "-all"]

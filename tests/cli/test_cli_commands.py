@@ -207,7 +207,7 @@ def test_read_gives_a_page_of_rows(shop: Path) -> None:
     assert found["more"] is True
     assert set(found["rows"][0]) == {"id", "region", "amount"}
     assert [c["type"] for c in found["schema"]] == ["int64", "string", "double"]
-    text = tell("read", "sales.orders", "--limit", "3", "--lake", shop)
+    text = tell("read", "sales.orders", "--limit", "3", "--table", "--lake", shop)
     assert "rows 1 to 3 of sales.orders at version 3" in text
 
 
@@ -253,7 +253,8 @@ def test_the_moments_that_text_shows_can_be_given_back(shop: Path) -> None:
 
 def test_read_of_no_rows(shop: Path) -> None:
     assert ask("read", "audit", "--where", "note = 'x'", "--lake", shop)["rows"] == []
-    assert "no rows of audit" in tell("read", "audit", "--where", "note = 'x'", "--lake", shop)
+    text = tell("read", "audit", "--where", "note = 'x'", "--table", "--lake", shop)
+    assert "no rows of audit" in text
     assert ask("read", "sales.orders", "--limit", "0", "--lake", shop)["more"] is True
 
 

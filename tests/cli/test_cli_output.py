@@ -100,7 +100,7 @@ def _table(place: Path, rows: pa.Table) -> None:
 def test_rows_cannot_colour_or_move_the_terminal(tmp_path: Path) -> None:
     evil = ["\x1b]0;title\x07", "[bold red]x[/]", ":smile:", "a\nb", "\u202ereversed"]
     _table(tmp_path, pa.table({"evil": evil}))
-    text = tell("read", "t", "--lake", tmp_path)
+    text = tell("read", "t", "--table", "--lake", tmp_path)
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert "[bold red]x[/]" in text
@@ -141,7 +141,7 @@ def test_rows_of_every_kind_are_shown(tmp_path: Path) -> None:
         "long": "y" * 500,
     }
     assert second["n"] is None
-    text = tell("read", "t", "--lake", tmp_path)
+    text = tell("read", "t", "--table", "--lake", tmp_path)
     for shown in ("null", "nan", "1.20", "01ff", "true", "[1,2]", '[["k",1]]', '{"x":1}'):
         assert shown in text
     assert "y" * 199 + "…" in text

@@ -22,7 +22,7 @@ from typer.core import TyperGroup
 from lakeward.cli import exits
 from lakeward.cli.context import Cli
 from lakeward.cli.output.base import Failure
-from lakeward.errors import LakewardError
+from lakeward.errors import LakewardError, StorageError
 
 PANEL: Final = "Every command"
 LakeOption = Annotated[
@@ -188,6 +188,12 @@ def _failed(error: Exception, cli: Cli) -> int:
         case typer.TyperException() | typer.Abort():
             failure = _usage(error)
             code = getattr(error, "exit_code", exits.UNEXPECTED)
+        case OSError():
+            place = f"{error.filename}: " if error.filename else ""
+            text = f"{place}{error.strerror or error}."
+            hint = "Check the path, its permissions and the space on the disk."
+            failure = Failure("StorageError", text, hint, {})
+            code = StorageError.exit_code
         case _:
             hint = "This is a mistake in Lakeward. LAKEWARD_DEBUG=1 shows where it happened."
             text = str(error) or type(error).__name__

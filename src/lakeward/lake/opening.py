@@ -115,9 +115,9 @@ def _connected(
     """Open or make a warehouse and a store that belong together; if one fails, make neither."""
     try:
         database = connect(target, create=False, read_only=read_only)
-    except LakeNotFound:
+    except LakeNotFound as missing:
         if not create:
-            raise
+            raise _lost(target, asked, missing) from missing
         return _made(target, asked, given, take_over=take_over)
     try:
         if take_over:
@@ -131,6 +131,16 @@ def _connected(
         database.close()
         raise
     return storage, database
+
+
+def _lost(target: str, asked: str | None, missing: LakeNotFound) -> LakeNotFound:
+    """The error about a store that is missing; beside published tables it was lost."""
+    place = asked or target
+    if "://" in place or not ownership.has_tables(Path(place).expanduser().absolute()):
+        return missing
+    what = f"{missing.what} There are published tables below {place}, so the store was lost."
+    hint = "Make it again from the tables with `lakeward rebuild`, or put a backup in its place."
+    return LakeNotFound(what, hint=hint, **missing.facts)
 
 
 def _made(

@@ -70,6 +70,16 @@ def write_marker(storage: Storage, marker: Marker) -> None:
     storage.put(MARKER, orjson.dumps(asdict(marker)))
 
 
+def has_tables(directory: Path) -> bool:
+    """Whether a directory holds published tables, at most two levels down, as in a lake."""
+    logs = (LOG_DIRECTORY, f"{METADATA_DIRECTORY}/*.metadata.json")
+    with suppress(OSError):
+        return any(
+            next(directory.glob(f"{above}/{log}"), None) for above in ("*", "*/*") for log in logs
+        )
+    return False
+
+
 def default_warehouse(target: str, bound: Binding | None) -> str | None:
     """The warehouse of a lake that is opened without naming one; None where none is recorded."""
     if bound is None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
-
-from lakeward.engines.arrow.values import python_rows, python_values
 from lakeward.model.records import HIDDEN, in_json
 from lakeward.model.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -98,25 +98,41 @@ class Page:
     @in_json
     def rows(self) -> list[dict[str, Any]]:
         """The rows as dicts by the names of the columns."""
+        from lakeward.engines.arrow.values import python_rows
+
         return python_rows(self.data)
 
     def columns(self) -> list[list[Any]]:
         """The values of each column, as Python has them."""
+        from lakeward.engines.arrow.values import python_values
+
         return [python_values(column) for column in self.data.columns]
 
 
 def page_of(reader: pa.RecordBatchReader, offset: int, limit: int) -> tuple[pa.Table, bool]:
     """The rows of a page, and whether others follow; no more is read than that takes."""
-    skip, wanted = offset, limit + 1
-    batches = []
+    return next(pages_of(reader, offset, limit, max(1, limit)))
+
+
+def pages_of(
+    reader: pa.RecordBatchReader, offset: int, limit: int | None, size: int
+) -> Iterator[tuple[pa.Table, bool]]:
+    """The rows in pages of a size, at least one page; and of each whether other rows follow."""
+    import pyarrow as pa
+
+    held: list[pa.RecordBatch] = []
+    count, left = 0, limit
     with reader:
-        schema = reader.schema
         for batch in reader:
-            part = batch.slice(skip, wanted)
-            skip = max(0, skip - batch.num_rows)
-            wanted -= part.num_rows
-            batches.append(part)
-            if not wanted:
-                break
-    rows = pa.Table.from_batches(batches, schema)
-    return rows.slice(0, limit), rows.num_rows > limit
+            start, offset = min(offset, batch.num_rows), max(0, offset - batch.num_rows)
+            while start < batch.num_rows:
+                if left == 0 or count == size:
+                    yield pa.Table.from_batches(held, reader.schema), True
+                    if left == 0:
+                        return
+                    held, count = [], 0
+                part = batch.slice(start, size - count if left is None else min(size - count, left))
+                held.append(part)
+                count, start = count + part.num_rows, start + part.num_rows
+                left = None if left is None else left - part.num_rows
+        yield pa.Table.from_batches(held, reader.schema), False

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Final
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import VersionNotFound
@@ -17,19 +15,20 @@ from lakeward.log.database import Session
 from lakeward.model.clock import to_datetime, to_ms
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
-from lakeward.model.expressions.nodes import Expression
-from lakeward.model.expressions.nodes import columns as columns_in
-from lakeward.model.expressions.where import parse
 from lakeward.model.file import LoggedFile
 from lakeward.model.schema import Schema
 from lakeward.model.shown import html_table
-from lakeward.read.describe import Page, PageColumn, TableDetails, TableInfo, columns_of, page_of
-from lakeward.read.plan import file_always_matches, plan, to_prune_by
+from lakeward.read.describe import Page, PageColumn, TableDetails, TableInfo, columns_of, pages_of
 from lakeward.read.readable import Readable
-from lakeward.read.scan import check_columns, read_files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakeward.model.expressions.nodes import Expression
 
 _COLUMNS: Final = 8
 """Columns that a line shows."""
+_PAGE_ROWS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +97,8 @@ class TableSnapshot(Readable):
             columns: Names, in the order wanted; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
         """
+        from lakeward.read.scan import check_columns, read_files
+
         check_columns(columns, self.definition, self.name)
         expression = self._parsed(where)
         found = self.plan(expression)
@@ -118,6 +119,10 @@ class TableSnapshot(Readable):
         Args:
             where: A SQL boolean expression; rows for which it is true are counted.
         """
+        from lakeward.model.expressions.nodes import columns as columns_in
+        from lakeward.read.plan import file_always_matches
+        from lakeward.read.scan import read_files
+
         if where is None:
             known = self.totals().rows
             if known is not None:
@@ -146,6 +151,8 @@ class TableSnapshot(Readable):
 
     def plan(self, where: Expression | None = None) -> list[LoggedFile]:
         """The files to read for an expression bound to this snapshot's schema, oldest first."""
+        from lakeward.read.plan import plan, to_prune_by
+
         condition = to_prune_by(where, self.definition)
         with self.context.database.read() as session:
             found = list(plan(session, self.log_head.table_id, self.version, condition))
@@ -194,10 +201,32 @@ class TableSnapshot(Readable):
             offset: How many rows to leave out.
             limit: How many rows to read at most.
         """
-        rows, more = page_of(self.to_reader(columns=columns, where=where), offset, limit)
-        fields = (self.schema.by_name[name] for name in rows.schema.names)
+        return next(self.pages(columns=columns, where=where, offset=offset, limit=limit))
+
+    def pages(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+        size: int | None = None,
+    ) -> Iterator[Page]:
+        """The rows page by page, for more than memory holds; at least one page.
+
+        Args:
+            columns: Names, in the order wanted; all when None.
+            where: A SQL boolean expression; rows for which it is true are kept.
+            offset: How many rows to leave out.
+            limit: How many rows to read at most; all when None.
+            size: How many rows a page has; as many as `limit` when None.
+        """
+        reader = self.to_reader(columns=columns, where=where)
+        fields = (self.schema.by_name[name] for name in reader.schema.names)
         schema = tuple(PageColumn(f.name, str(f.type), f.nullable) for f in fields)
-        return Page(self.name, self.version, self.timestamp, schema, offset, rows, more)
+        for rows, more in pages_of(reader, offset, limit, size or limit or _PAGE_ROWS):
+            yield Page(self.name, self.version, self.timestamp, schema, offset, rows, more)
+            offset += rows.num_rows
 
     def __repr__(self) -> str:
         moment = f"{self.timestamp:%Y-%m-%d %H:%M:%S} UTC"
@@ -227,6 +256,8 @@ class TableSnapshot(Readable):
         }
 
     def _parsed(self, where: str | None) -> Expression | None:
+        from lakeward.model.expressions.where import parse
+
         return None if where is None else parse(where, self.schema)
 
 

@@ -57,7 +57,7 @@ def run(
     from lakeward.pipeline.pipeline import load
 
     found = load(file, pipeline)
-    with cli.lake(create=not dry_run) as lake:
+    with cli.lake() as lake:
         planned = found.plan(lake, landing=landing)
         if dry_run:
             cli.answer(planned, text.plan(planned))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -14,6 +15,9 @@ from lakeward.cli.program import command
 if TYPE_CHECKING:
     from lakeward.lake.table import Table
 
+_SHOWN_AT_ONCE: Final = 1000
+_WRITTEN_AT_ONCE: Final = 10_000
+"""Rows that are held in memory at once."""
 GuardOption = Annotated[
     bool,
     typer.Option("--guard/--open", help="Keep out writers that do not go through the lake."),
@@ -203,17 +207,51 @@ def read(
         list[str] | None,
         typer.Option("--columns", metavar="A,B,…", help="These columns, in this order."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=0, help="At most so many rows.")] = 20,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit",
+            min=0,
+            metavar="N",
+            help="At most so many rows. 20 on a terminal and with --json, else all.",
+            show_default=False,
+        ),
+    ] = None,
     offset: Annotated[int, typer.Option("--offset", min=0, help="Leave out so many rows.")] = 0,
+    csv: Annotated[bool, typer.Option("--csv", help="Comma-separated values.")] = False,
+    as_table: Annotated[
+        bool, typer.Option("--table", help="A table, as on a terminal, in a pipe too.")
+    ] = False,
 ) -> None:
-    """Read a page of rows, now or as of a version or a moment."""
-    from lakeward.cli.views import tables as text
+    r"""Read rows, now or as of a version or a moment.
 
-    with cli.lake() as lake, cli.output.working(f"Reading {table}"):
+    On a terminal they are shown as a table. In a pipe or a file each row is a line with tabs
+    between the values, after a line with the names: a tab, a line break and a backslash inside a
+    value are `\t`, `\n` and `\\`, and null is `\N`. Rows are written as they are read.
+    """
+    if csv and (as_table or cli.json):
+        raise typer.BadParameter("--csv cannot be combined with --table or --json.")  # noqa: EM101
+    for_people = as_table or (not csv and sys.stdout.isatty())
+    if limit is None and (for_people or cli.json):
+        limit = 20
+    with cli.lake() as lake:
         snapshot = lake.table(table).at(version=version, timestamp=timestamp)
         chosen = _columns(columns, snapshot.schema.names)
-        found = snapshot.page(columns=chosen, where=where, offset=offset, limit=limit)
-    cli.answer(found, text.page(found))
+        pages = snapshot.pages(
+            columns=chosen,
+            where=where,
+            offset=offset,
+            limit=limit,
+            size=_SHOWN_AT_ONCE if for_people else _WRITTEN_AT_ONCE,
+        )
+        if cli.json or not for_people:
+            cli.output.rows(pages, csv=csv)
+            return
+        from lakeward.cli.views import tables as text
+
+        for page in pages:
+            is_last = page.offset + page.data.num_rows == offset + (limit or 0)
+            cli.answer(page, text.page(page, is_last=is_last))
 
 
 def _columns(given: list[str] | None, known: list[str]) -> list[str] | None:

@@ -19,6 +19,8 @@ from lakeward.model.records import to_json
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from lakeward.lake.records import Page
+
 Advance = Callable[[int, int | None], None]
 """Called with how much is done, and of how much where that is known."""
 
@@ -72,6 +74,10 @@ class Output(ABC):
     @abstractmethod
     def show(self, view: View) -> None:
         """Print the answer."""
+
+    @abstractmethod
+    def rows(self, pages: Iterator[Page], *, csv: bool) -> None:
+        """Write the rows of pages as they come: as lines or CSV, or as one JSON object."""
 
     @abstractmethod
     def fail(self, failure: Failure) -> None:

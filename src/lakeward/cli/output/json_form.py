@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from lakeward.cli.output.base import Advance, Failure, Output, View
 from lakeward.model.records import to_json
+
+if TYPE_CHECKING:
+    from lakeward.lake.records import Page
 
 
 class JsonOutput(Output):
@@ -23,6 +26,12 @@ class JsonOutput(Output):
     def show(self, view: View) -> None:
         """Print the answer."""
         self._print(view.to_json())
+
+    def rows(self, pages: Iterator[Page], *, csv: bool) -> None:  # noqa: ARG002  always JSON
+        """Write one object with the rows of all pages."""
+        from lakeward.cli.output.rows import write_json
+
+        write_json(pages, self._warnings)
 
     def fail(self, failure: Failure) -> None:
         """Print `{"error": …}`."""

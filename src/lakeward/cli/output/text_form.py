@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
@@ -15,6 +15,9 @@ from rich.text import Text
 
 from lakeward.cli.output.base import Advance, Failure, Output, View
 from lakeward.cli.output.words import printable
+
+if TYPE_CHECKING:
+    from lakeward.lake.records import Page
 
 PATIENCE_SECONDS: Final = 1.0
 """How long something may take before a progress bar appears."""
@@ -34,6 +37,12 @@ class TextOutput(Output):
         """Print the answer."""
         for piece in view.to_text():
             self._out.print(piece)
+
+    def rows(self, pages: Iterator[Page], *, csv: bool) -> None:
+        """Write rows as lines, with the values as they are."""
+        from lakeward.cli.output.rows import write_csv, write_lines
+
+        (write_csv if csv else write_lines)(pages)
 
     def fail(self, failure: Failure) -> None:
         """Print what happened and what to do."""

@@ -27,8 +27,8 @@ def table(found: TableDetails) -> Iterator[RenderableType]:
             yield words.facts(pairs.items())
 
 
-def page(found: Page) -> Iterator[RenderableType]:
-    """The rows, and where in the table they are."""
+def page(found: Page, *, is_last: bool) -> Iterator[RenderableType]:
+    """The rows, and where in the table they are; `is_last` if no more were asked for."""
     values, schema = found.columns(), found.data.schema
     lines = ([words.cell(column[n]) for column in values] for n in range(found.data.num_rows))
     yield words.grid(schema.names, lines, right=[f.name for f in schema if _is_number(f.type)])
@@ -37,7 +37,7 @@ def page(found: Page) -> Iterator[RenderableType]:
         rows = f"rows {offset + 1:,} to {offset + shown:,}"
     else:
         rows = f"no rows after {offset:,}" if offset else "no rows"
-    more = "; --limit and --offset show more" if found.more else ""
+    more = "; --limit and --offset show more" if found.more and is_last else ""
     yield Text(f"{rows} of {found.table} at version {found.version}{more}", style="dim")
 
 

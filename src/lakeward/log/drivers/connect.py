@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from lakeward.errors import InvalidInput, LakeNotFound
+from lakeward.errors import InvalidInput, LakeNotFound, StoreError
 from lakeward.log.database import Database
 from lakeward.log.drivers.nearby import STORE_FILE
 from lakeward.log.drivers.postgres import PostgresDatabase
@@ -47,11 +47,15 @@ def connect(target: str | Path, *, create: bool = True, read_only: bool | None =
 
 def _sqlite(path: Path, *, create: bool, read_only: bool | None) -> Database:
     reason = _ASKED if read_only else None
-    if read_only is None and path.exists():
-        reason = why_read_only(path)
-    if reason is None:
-        return SqliteDatabase(path, create=create)
-    return ReadOnlySqliteDatabase(path, reason)
+    try:
+        if read_only is None and path.exists():
+            reason = why_read_only(path)
+        if reason is None:
+            return SqliteDatabase(path, create=create)
+        return ReadOnlySqliteDatabase(path, reason)
+    except OSError as error:
+        what = f"The store {path} cannot be opened: {error.strerror or error}."
+        raise StoreError(what, hint="Check the path and its permissions.") from error
 
 
 def _postgres(url: str, *, read_only: bool | None) -> Database:
