@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,10 +137,12 @@ def follow(
     page: Page,
     directory: Path,
     python: Python,
-    around: Mapping[str, str],
-    executable: str = sys.executable,
+    in_shell: Callable[[str], str],
 ) -> Iterator[tuple[Block, str]]:
-    """Paste the blocks of a page, in order, in a directory; gives each and what it prints."""
+    """Paste the blocks of a page, in order, in a directory; gives each and what it prints.
+
+    `in_shell` runs the lines of a shell block there. Console blocks are left to the caller.
+    """
     python.begin(directory)
     for block in page.blocks:
         if block.language == "python" and is_file(block):
@@ -150,7 +152,7 @@ def follow(
         elif block.language == "console":
             yield block, ""
         elif block.language == "sh" and not installs(block):
-            yield block, shell(block.text, directory, around, executable)
+            yield block, in_shell(block.text)
 
 
 def shell(
@@ -183,7 +185,8 @@ def installs(block: Block) -> bool:
 def write(page: Page, around: Mapping[str, str]) -> None:
     """Put what the blocks of a page print below them."""
     with tempfile.TemporaryDirectory() as directory, started(around) as python:
-        printed = list(follow(page, Path(directory), python, around))
+        place = Path(directory)
+        printed = list(follow(page, place, python, lambda text: shell(text, place, around)))
     lines, moved = page.text.splitlines(), 0
     shown: dict[int, Block] = {}
     for block, following in zip(page.blocks, page.blocks[1:], strict=False):

@@ -39,6 +39,13 @@ def test_every_command_is_listed() -> None:
 
 
 def check(command: str, shown: str) -> None:
+    _, printed = run_line(command)
+    if shown.strip():
+        assert alike(printed) == alike(shown), command
+
+
+def run_line(command: str) -> tuple[int, str]:
+    """Run a line of the program in this process; it must end as its comment says, or with 0."""
     ends = _ENDS.search(command)
     program, *arguments = shlex.split(_ENDS.sub("", command))
     assert program == "lakeward", command
@@ -46,8 +53,7 @@ def check(command: str, shown: str) -> None:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = get_command(app).main(arguments, standalone_mode=False)
     assert code == (int(ends[1]) if ends else 0), (command, out.getvalue(), err.getvalue())
-    if shown.strip():
-        assert alike(out.getvalue()) == alike(shown), command
+    return code, out.getvalue()
 
 
 def commands(block: Block) -> Iterator[tuple[str, str]]:

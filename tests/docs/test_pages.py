@@ -15,8 +15,18 @@ from typing import Any
 import pytest
 
 from tests.docs.pages import EXAMPLES, ROOT, Block, Page, blocks, pages
-from tests.docs.pasting import NEEDS, NOISE, PRINTS, Python, follow, installs, is_file, started
-from tests.docs.test_command_lines import alike, check, commands
+from tests.docs.pasting import (
+    NEEDS,
+    NOISE,
+    PRINTS,
+    Python,
+    follow,
+    installs,
+    is_file,
+    shell,
+    started,
+)
+from tests.docs.test_command_lines import alike, check, commands, run_line
 from tests.support.s3 import S3Server
 from tests.support.sparks import PROGRAM
 
@@ -117,7 +127,14 @@ def compare(
     for name in [n for n in os.environ if n.startswith("LAKEWARD_")]:
         monkeypatch.delenv(name)
     after = {a.line: b for a, b in zip(page.blocks, page.blocks[1:], strict=False)}
-    for block, printed in follow(page, directory, python, around):
+
+    def in_shell(text: str) -> str:
+        if set(text) & set("|&;<>$(`"):
+            return shell(text, directory, around)
+        # Without a process for each, which would take most of the time of this test.
+        return "".join(run_line(line)[1] for line in text.splitlines())
+
+    for block, printed in follow(page, directory, python, in_shell):
         following = after.get(block.line)
         shown = following.text if following is not None and following.title == PRINTS else ""
         if block.language == "console":

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -127,7 +128,9 @@ def test_the_readme_and_the_quickstart_work_as_written_with_the_wheel_alone(
             (home / ".venv").symlink_to(tmp_path / "README" / ".venv")
         executable = str(home / ".venv" / "bin" / "python")
         with started({}, executable) as python:
-            for block, printed in follow(page, home, python, {}, executable):
+            for block, printed in follow(
+                page, home, python, partial(shell, directory=home, around={}, executable=executable)
+            ):
                 after = page.blocks[page.blocks.index(block) + 1 :]
                 if block.language == "python" and after and after[0].title == PRINTS:
                     assert printed == after[0].text, str(block)

@@ -1,0 +1,3 @@
+from deltalake import DeltaTable
+
+answer = DeltaTable("orders").history()

@@ -1,0 +1,3 @@
+import lakeward as lw
+
+answer = lw.open("lake").table("orders").history()

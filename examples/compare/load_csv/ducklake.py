@@ -1,0 +1,3 @@
+import duckdb
+
+duckdb.connect("ducklake:lake.ducklake").execute("INSERT INTO orders FROM 'new.csv'")

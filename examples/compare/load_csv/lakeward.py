@@ -1,0 +1,3 @@
+import lakeward as lw
+
+lw.open("lake").table("orders").append("new.csv")

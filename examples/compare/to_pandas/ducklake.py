@@ -1,0 +1,3 @@
+import duckdb
+
+answer = duckdb.connect("ducklake:lake.ducklake").sql("FROM orders").df()

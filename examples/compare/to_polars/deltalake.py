@@ -1,0 +1,3 @@
+import polars as pl
+
+answer = pl.read_delta("orders")

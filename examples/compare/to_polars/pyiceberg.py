@@ -1,0 +1,4 @@
+from pyiceberg.catalog.sql import SqlCatalog
+
+orders = SqlCatalog("lake", uri="sqlite:///catalog.db").load_table("sales.orders")
+answer = orders.scan().to_polars()
