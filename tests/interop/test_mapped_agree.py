@@ -15,7 +15,14 @@ import lakeward as lw
 from lakeward.errors import ConstraintViolation, SchemaMismatch
 from tests.behaviour.lakes import append, unchanged
 from tests.interop.readers import DeltaRs, DuckDb, Reader
-from tests.support.mapped_table import FIRST_ROWS, IDS, SCHEMA, mapped_table, stored_name
+from tests.support.mapped_table import (
+    FIRST_ROWS,
+    IDS,
+    MAX_ID,
+    SCHEMA,
+    mapped_table,
+    stored_name,
+)
 
 Row = dict[str, Any]
 _SETTINGS: Final = {
@@ -28,6 +35,9 @@ _NEW: Final[list[Row]] = [
     {"id": 12, "note": None, "p": "v/w", "part": None, "list": [], "map": None},
     {"id": 13, "note": "é", "p": None, "part": {"x": None}, "list": [{"k": None}], "map": []},
 ]
+
+
+_OWN: Final[Row] = {"id": 30, "remark": "own", "p": "u", "list": []}
 
 
 @pytest.fixture(params=["name", "id"])
@@ -195,6 +205,50 @@ def test_a_file_is_added_by_the_names_and_ids_in_files(
     else:
         _add(own_lake, name, "p=u/unnumbered.parquet")
         assert table.to_arrow(columns=["id"], where="id = 6")["id"].to_pylist() == [6]
+
+
+def test_a_mapped_table_is_altered_and_read_alike(
+    own_lake: lw.Lake, name: str, tmp_path: Path, mode: str
+) -> None:
+    where = mapped_table(tmp_path / "t", mode)
+    table = own_lake.adopt(name, where)
+    with own_lake.transaction() as tx:
+        change = tx.alter(name).add_column("extra", "int64").add_column("part.y", "string")
+        change.rename_column("note", "remark").rename_column("part.x", "z").drop_column("map")
+        tx.append(name, [{**_OWN, "extra": 5, "part": {"z": 6, "y": "seven"}}])
+    with own_lake.transaction() as tx:
+        tx.alter(name).add_column("note", "int64")
+        tx.update(name, set={"extra": "id"}, where="part.z = 1")
+
+    wanted = {
+        1: ("a", {"z": 1, "y": None}, 1),
+        2: (None, None, None),
+        3: ("c", {"z": None, "y": None}, None),
+        30: ("own", {"z": 6, "y": "seven"}, 5),
+    }
+    for found in (table.to_arrow(), DeltaRs().rows(table.location)):
+        assert set(found.column_names) == {"id", "remark", "p", "part", "list", "extra", "note"}
+        rows = {r["id"]: (r["remark"], r["part"], r["extra"]) for r in found.to_pylist()}
+        assert rows == wanted
+        assert found["note"].null_count == len(found)
+    assert table.at(version=0).schema.names == SCHEMA.names
+    assert table.at(version=0).to_arrow()["note"].to_pylist() == ["a", None, "c"]
+    last = [a["metaData"] for a in _actions(where) if "metaData" in a][-1]
+    numbers = _mapped_ids(json.loads(last["schemaString"]))
+    assert len(set(numbers)) == len(numbers)
+    assert sorted(numbers)[-3:] == [MAX_ID + 1, MAX_ID + 2, MAX_ID + 3]
+    assert last["configuration"]["delta.columnMapping.maxColumnId"] == str(MAX_ID + 3)
+
+
+def _mapped_ids(source: Any) -> list[int]:
+    """The ids of column mapping at every depth of a schema's JSON."""
+    if isinstance(source, list):
+        return [i for part in source for i in _mapped_ids(part)]
+    if not isinstance(source, dict):
+        return []
+    own = (source.get("metadata") or {}).get("delta.columnMapping.id")
+    below = _mapped_ids([v for k, v in source.items() if k != "metadata"])
+    return below if own is None else [own, *below]
 
 
 def _add(lake: lw.Lake, name: str, path: str) -> None:

@@ -14,8 +14,10 @@ from tests.support.delta_log import Log, add, column
 
 FEATURES: Final = ["columnMapping", "deletionVectors"]
 _WRITER: Final = [*FEATURES, "changeDataFeed", "checkConstraints", "invariants"]
-IDS: Final = {"id": 7, "note": 3, "p": 5, "part": 9, "part.x": 2, "list": 4, "list.k": 1, "map": 8}
+IDS: Final = {"id": 12, "note": 3, "p": 5, "part": 9, "part.x": 2, "list": 4, "list.k": 1, "map": 8}
 """The ids in files, which are others than the lake's own."""
+MAX_ID: Final = 20
+"""The highest id that the table ever used: columns were dropped."""
 FIRST_ROWS: Final[list[dict[str, Any]]] = [
     {"id": 1, "note": "a", "p": "u", "part": {"x": 1}, "list": [{"k": "1"}], "map": [("m", 1)]},
     {"id": 2, "note": None, "p": "u", "part": None, "list": None, "map": None},
@@ -48,7 +50,7 @@ def mapped_table(
     log = Log(where)
     rows = _stored_rows(odd_names=odd_names)
     pq.write_table(rows, where / "first.parquet")
-    mapping = {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "9"}
+    mapping = {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": str(MAX_ID)}
     stats = {
         "numRecords": 3,
         "minValues": {stored_name("id"): 1},

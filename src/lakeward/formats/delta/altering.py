@@ -42,7 +42,7 @@ from lakeward.model.evolution.apply import applied
 from lakeward.model.evolution.fit import Misfit, misfits
 from lakeward.model.evolution.paths import Place, each_field, find, parts_of, with_field
 from lakeward.model.schema import Schema
-from lakeward.model.types import Field, Struct
+from lakeward.model.types import Field, Ids, Struct
 
 PHYSICAL: Final = f"{SETTINGS}physicalName"
 _MAX_ID: Final = f"{SETTINGS}maxColumnId"
@@ -111,14 +111,18 @@ def _with_new_names(definition: Definition) -> Definition:
     if definition.properties.get(MODE, "none") == "none":
         return definition
 
+    # A table that was adopted has ids of its own, also of columns that it has no more.
+    given = [int(f.metadata.get(MAPPED_ID, 0)) for f in definition.schema.walk()]
+    ids = Ids(max([int(definition.properties.get(_MAX_ID, 0)), *given]))
+
     def named(field: Field) -> Field:
         if PHYSICAL in field.metadata:
             return field
-        names = {MAPPED_ID: field.id, PHYSICAL: f"col-{uuid.uuid4()}"}
+        names = {MAPPED_ID: ids.next(), PHYSICAL: f"col-{uuid.uuid4()}"}
         return replace(field, metadata={**field.metadata, **names})
 
     schema = _each_named(definition.schema, named)
-    properties = {**definition.properties, _MAX_ID: str(schema.last_id)}
+    properties = {**definition.properties, _MAX_ID: str(ids.last)}
     return replace(definition, schema=schema, properties=properties)
 
 
