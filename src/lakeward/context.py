@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
@@ -28,7 +29,6 @@ class LakeContext:
         database: The log.
         storage: The files.
         actor: The user name that every commit and audit entry records.
-        engine: The program name that every commit records.
         merge_memory: Bytes that the data of a merge may take in memory.
         bound: The warehouse that the store recorded when the lake was opened.
         counters: Counts of what this lake object did so far.
@@ -38,7 +38,6 @@ class LakeContext:
     database: Database
     storage: Storage
     actor: str
-    engine: str
     merge_memory: int
     bound: Binding | None = None
     counters: Counters = field(default_factory=Counters)
@@ -46,6 +45,11 @@ class LakeContext:
     _definitions: dict[tuple[int, int], Definition] = field(default_factory=dict, repr=False)
     _caches: dict[object, Any] = field(default_factory=dict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
+
+    @property
+    def engine(self) -> str:
+        """The program name that every commit records."""
+        return _program()
 
     def cache(self, make: Callable[[], _T]) -> _T:
         """Return this lake's one object of `make`, calling it the first time."""
@@ -69,6 +73,16 @@ class LakeContext:
         if found is None:
             found = self._definitions[key] = definitions.get(session, *key)
         return found
+
+
+@cache
+def _program() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return f"Lakeward/{version('lakeward')}"
+    except PackageNotFoundError:
+        return "Lakeward"
 
 
 class HasContext(Protocol):

@@ -28,6 +28,31 @@ def test_the_help_loads_nothing_heavy() -> None:
     assert program("--help").returncode == 0
 
 
+_ASKING = ("tables", "show", "history", "versions", "diff", "transactions", "locks", "runs")
+
+
+@pytest.mark.parametrize("command", [*_ASKING, "snapshot"])
+def test_a_command_that_only_asks_the_log_loads_no_engine(shop: Path, command: str) -> None:
+    """Start-up is mostly imports: a second of CPU with pandas, which comes with datasets."""
+    unneeded = (
+        *("pandas", "pyarrow.dataset", "pyarrow.compute", "pyarrow.parquet", "pyarrow.fs"),
+        *("pydantic", "sqlalchemy", "sqlglot", "tenacity", "rich.progress"),
+        *("lakeward.engines.arrow.scan", "lakeward.write.transaction.lifecycle"),
+        *("lakeward.stream.sink", "lakeward.maintain.doctor", "lakeward.maintain.rebuild"),
+    )
+    table = ["sales.orders"] if command in ("show", "history", "versions", "diff") else []
+    code = f"""
+import sys
+from lakeward.cli.main import app
+ended = app({[command, *table, "--lake", str(shop)]!r}, standalone_mode=False)
+print(ended, [m for m in {unneeded!r} if m in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240
+    )
+    assert done.stdout.splitlines()[-1] == "0 []"
+
+
 def test_the_installed_program_is_the_same() -> None:
     script = Path(sys.executable).with_name("lakeward")
     result = subprocess.run(

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import io
 import sys
-from importlib import metadata
 from typing import Annotated
 
 import typer
@@ -84,6 +83,8 @@ def _root(
     cli: Cli = ctx.obj
     cli.take(lake=lake, warehouse=warehouse, json=json)
     if version:
+        from importlib import metadata
+
         number = metadata.version("lakeward")
         cli.say(f"lakeward {number}", {"version": number})
         raise typer.Exit

@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
 from typing import Annotated, Any, Final
 
 import typer
@@ -78,6 +78,7 @@ class Program(TyperGroup):
     ) -> Any:
         """Run a command; ends the process with its exit code unless `standalone_mode` is off."""
         arguments = list(sys.argv[1:] if args is None else args)
+        _convert_plainly(self)
         cli = Cli()
 
         def run() -> Any:
@@ -95,6 +96,38 @@ class Program(TyperGroup):
         if standalone_mode:
             sys.exit(code)
         return code
+
+
+def _convert_plainly(command: Any) -> None:
+    """Keep typer from loading pydantic, 80 ms of CPU, for values that need no conversion."""
+    params_of = command.get_params
+
+    def get_params(ctx: Any) -> Any:
+        found = params_of(ctx)
+        for parameter in found:
+            if "process_value" not in vars(parameter):
+                parameter.process_value = partial(_processed, parameter, parameter.process_value)
+        return found
+
+    command.get_params = get_params
+    for below in getattr(command, "commands", {}).values():
+        _convert_plainly(below)
+
+
+def _processed(parameter: Any, process: Callable[..., Any], ctx: Any, value: Any) -> Any:
+    kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+    is_single = not parameter.multiple and parameter.nargs == 1
+    if kind is int and isinstance(value, str) and value.isascii() and value.isdecimal():
+        low, high = getattr(parameter, "min", None), getattr(parameter, "max", None)
+        number = int(value)
+        if (low is None or number >= low) and (high is None or number <= high) and is_single:
+            return number
+    is_text = kind is str and isinstance(value, str) and is_single
+    is_default = isinstance(value, bool | int | float) and value == parameter.default
+    if is_text or is_default or (value is None and not parameter.required):
+        plain = () if value is None and not is_single else value
+        return plain if parameter.callback is None else parameter.callback(ctx, parameter, plain)
+    return process(ctx, value)
 
 
 def command(

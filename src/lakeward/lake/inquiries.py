@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from lakeward.context import LakeContext
 from lakeward.lake.snapshot import LakeSnapshot
@@ -15,8 +16,10 @@ from lakeward.read import runs, violations
 from lakeward.read.history import Stats, TransactionRecord, record, records, stats
 from lakeward.read.runs import RunRecord
 from lakeward.read.violations import ViolationRecord
-from lakeward.write.commit.outcome import Outcome, outcome
 from lakeward.write.transaction.registration import LeaseKeeper
+
+if TYPE_CHECKING:
+    from lakeward.write.commit.outcome import Outcome
 
 
 class Inquiries:
@@ -40,6 +43,8 @@ class Inquiries:
 
     def outcome(self, transaction_id: str) -> Outcome:
         """What became of a transaction, by its id."""
+        from lakeward.write.commit.outcome import outcome
+
         return outcome(self._context, arguments.text(transaction_id, "transaction_id"))
 
     def transactions(

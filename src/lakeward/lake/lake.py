@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from lakeward.errors import LakewardError
 from lakeward.formats.background import BackgroundWorker
@@ -16,17 +16,17 @@ from lakeward.lake.tables import Tables
 from lakeward.lake.transactions import Transactions
 from lakeward.lake.upkeep import Upkeep
 from lakeward.model.closing import Closing
+from lakeward.model.locks import PATIENCE_SECONDS
 from lakeward.model.shown import Shown, html_table
-from lakeward.stream.opening import opened_sink
-from lakeward.stream.queue import Limits
-from lakeward.stream.sink import Sink, SinkGroup
-from lakeward.write.plan.retry import Retry
 from lakeward.write.transaction.hooks import Hooks
-from lakeward.write.transaction.lifecycle import CommitResult
-from lakeward.write.transaction.locking import PATIENCE_SECONDS
 from lakeward.write.transaction.registration import LeaseKeeper
-from lakeward.write.transaction.strategy import OnConflict
-from lakeward.write.transaction.transaction import Transaction
+
+if TYPE_CHECKING:
+    from lakeward.stream.sink import Sink, SinkGroup
+    from lakeward.write.plan.retry import Retry
+    from lakeward.write.transaction.lifecycle import CommitResult
+    from lakeward.write.transaction.strategy import OnConflict
+    from lakeward.write.transaction.transaction import Transaction
 
 F = TypeVar("F", bound=Callable[[Any], object])
 T = TypeVar("T")
@@ -258,6 +258,9 @@ class Lake(Tables, Inquiries, Upkeep, Closing, Shown):
             SchemaMismatch: The table has other columns than the schema given.
             InvalidInput: An argument is wrong. Nothing was made.
         """
+        from lakeward.stream.opening import opened_sink
+        from lakeward.stream.queue import Limits
+
         given: dict[str, Any] = {} if format is None else {"format": format}
         return opened_sink(
             self._context,
@@ -288,6 +291,8 @@ class Lake(Tables, Inquiries, Upkeep, Closing, Shown):
         Args:
             sinks: As `sink` opened them, not written to yet. Tables of both formats may be mixed.
         """
+        from lakeward.stream.sink import SinkGroup
+
         return SinkGroup(list(sinks))
 
     @overload

@@ -7,7 +7,6 @@ import os
 import socket
 from collections.abc import Mapping
 from contextlib import closing
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from lakeward.storage.attach import attach
 from lakeward.storage.base import Storage
 from lakeward.write.branch.directory import sweep
 from lakeward.write.commit.publications import recover
-from lakeward.write.plan.merge_source import memory_allowed
+from lakeward.write.plan.memory import memory_allowed
 
 
 def opened(
@@ -59,7 +58,7 @@ def opened(
     )
     with database.read() as session:
         bound = binding.read(session)
-    return LakeContext(database, storage, actor or _actor(), _engine(), memory, bound)
+    return LakeContext(database, storage, actor or _actor(), memory, bound)
 
 
 def unchecked(
@@ -76,7 +75,7 @@ def unchecked(
     except BaseException:
         database.close()
         raise
-    return LakeContext(database, storage, _actor(), _engine(), memory_allowed(None))
+    return LakeContext(database, storage, _actor(), memory_allowed(None))
 
 
 def table_names(target: str) -> list[str]:
@@ -190,10 +189,3 @@ def _actor() -> str:
     except (KeyError, OSError):
         user = f"uid {os.getuid()}"
     return f"{user}@{socket.gethostname()}"
-
-
-def _engine() -> str:
-    try:
-        return f"Lakeward/{version('lakeward')}"
-    except PackageNotFoundError:
-        return "Lakeward"

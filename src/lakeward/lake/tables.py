@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakeward.context import LakeContext
-from lakeward.lake.branch import Branch, branch_of, branches_of
 from lakeward.lake.table import Table
 from lakeward.lake.transactions import Transactions
 from lakeward.log import heads
 from lakeward.model import arguments
 from lakeward.model.constraints import Constraint
 from lakeward.model.names import TableName
-from lakeward.write.tables import create as tables
-from lakeward.write.tables.adopt import adopt
-from lakeward.write.tables.clone import clone
+
+if TYPE_CHECKING:
+    from lakeward.lake.branch import Branch
 
 
 class Tables:
@@ -68,6 +67,8 @@ class Tables:
             AlreadyExists: The name is taken, or there is a table at the new location.
             MissingExtra: Iceberg tables need `lakeward[iceberg]`.
         """
+        from lakeward.write.tables import create as tables
+
         self._context.database.check_writable()
         parsed = TableName.parse(name)
         tables.create(
@@ -118,6 +119,8 @@ class Tables:
             CorruptTable: Its log or metadata cannot be understood. Nothing was changed.
             UnsupportedFeature: It has what the lake cannot read. Nothing was changed.
         """
+        from lakeward.write.tables.adopt import adopt
+
         self._context.database.check_writable()
         parsed = TableName.parse(name)
         place = arguments.place(location, "location")
@@ -158,6 +161,8 @@ class Tables:
             TableNotFound: There is no such table.
             Locked: A transaction holds it.
         """
+        from lakeward.write.tables import create as tables
+
         self._context.database.check_writable()
         tables.drop(self._context, TableName.parse(name))
 
@@ -186,6 +191,8 @@ class Tables:
             AlreadyExists: The name is taken.
             UnsupportedFeature: The source uses what a clone could not keep right.
         """
+        from lakeward.write.tables.clone import clone
+
         self._context.database.check_writable()
         chosen = TableName.parse(name)
         found = self.table(source).at(version=version, timestamp=timestamp)
@@ -204,10 +211,14 @@ class Tables:
             AlreadyExists: There is one, and tables were given.
             UnsupportedFeature: One of the tables cannot be branched.
         """
+        from lakeward.lake.branch import branch_of
+
         if tables is not None:
             self._context.database.check_writable()
         return branch_of(self._context, self._transactions.begin, name, tables)
 
     def branches(self) -> list[Branch]:
         """The named branches, by name."""
+        from lakeward.lake.branch import branches_of
+
         return branches_of(self._context, self._transactions.begin)

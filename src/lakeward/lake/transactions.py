@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
 from lakeward.formats.background import BackgroundWorker
-from lakeward.write.plan.retry import Retry
+from lakeward.model.locks import PATIENCE_SECONDS
 from lakeward.write.transaction.hooks import Hooks
-from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle
-from lakeward.write.transaction.locking import PATIENCE_SECONDS
 from lakeward.write.transaction.registration import LeaseKeeper, checked_isolation
-from lakeward.write.transaction.resolve import reruns as attempts_of
-from lakeward.write.transaction.strategy import OnConflict, Strategies
-from lakeward.write.transaction.transaction import Transaction
+
+if TYPE_CHECKING:
+    from lakeward.write.plan.retry import Retry
+    from lakeward.write.transaction.lifecycle import CommitResult
+    from lakeward.write.transaction.strategy import OnConflict
+    from lakeward.write.transaction.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,9 @@ class Transactions:
 
         `attempts` counts how often its function was begun; with `reruns` it can be run again.
         """
+        from lakeward.write.transaction.lifecycle import Lifecycle
+        from lakeward.write.transaction.transaction import Transaction
+
         lifecycle = Lifecycle(
             self.context,
             self.keeper,
@@ -79,6 +83,9 @@ class Transactions:
         **options: Any,
     ) -> CommitResult:
         """Run a function in a new transaction and commit; on a conflict, run it again."""
+        from lakeward.write.transaction.resolve import reruns as attempts_of
+        from lakeward.write.transaction.strategy import Strategies
+
         if not callable(fn):
             what = f"`fn` must be a function of a transaction, not {type(fn).__name__}."
             raise InvalidInput(what, hint="Write lake.run(lambda tx: ...).")

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lakeward.context import LakeContext
 from lakeward.formats.background import BackgroundWorker
-from lakeward.maintain import backup
-from lakeward.maintain.backup import StoreCopy
-from lakeward.maintain.doctor import Report, examine, mend
-from lakeward.maintain.rebuild import Rebuilt, rebuild
 from lakeward.model import arguments
 from lakeward.write.commit.publications import publish_owed
+
+if TYPE_CHECKING:
+    from lakeward.maintain.backup import StoreCopy
+    from lakeward.maintain.doctor import Report
+    from lakeward.maintain.rebuild import Rebuilt
 
 
 class Upkeep:
@@ -36,20 +38,28 @@ class Upkeep:
 
     def backup(self, target: str | Path) -> StoreCopy:
         """Copy the store while others go on writing; a file that exists is left alone."""
+        from lakeward.maintain import backup
+
         return backup.backup(self._context.database, _path(target, "target"))
 
     def export_store(self, target: str | Path) -> StoreCopy:
         """Export the store as a zip of Parquet files, for either database."""
+        from lakeward.maintain import backup
+
         return backup.export(self._context.database, _path(target, "target"))
 
     def import_store(self, source: str | Path) -> StoreCopy:
         """Fill this lake's empty store from an export."""
+        from lakeward.maintain import backup
+
         context = self._context
         context.database.check_writable()
         return backup.import_into(context.database, context.storage, _path(source, "source"))
 
     def rebuild(self) -> Rebuilt:
         """Fill this lake's empty store from what is published in its warehouse."""
+        from lakeward.maintain.rebuild import rebuild
+
         self._context.database.check_writable()
         return rebuild(self._context)
 
@@ -74,6 +84,8 @@ class Upkeep:
         Raises:
             TableNotFound: A name is unknown.
         """
+        from lakeward.maintain.doctor import examine, mend
+
         if fix:
             self._context.database.check_writable()
         report = examine(self._context, tables=tables, progress=progress)

@@ -12,10 +12,14 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
+from typing import Final
 
 from lakeward.errors import InvalidInput
 from lakeward.model.clock import to_datetime
 from lakeward.model.records import HIDDEN, in_json
+
+PATIENCE_SECONDS: Final = 30.0
+"""How long a transaction waits for a lock, unless it says otherwise."""
 
 
 class LockMode(StrEnum):

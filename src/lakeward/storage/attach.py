@@ -10,15 +10,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.errors import InvalidInput, StorageError, UnsupportedFeature
 from lakeward.storage.base import Storage
 from lakeward.storage.local import LocalStorage
-from lakeward.storage.object_store.options import resolve
 from lakeward.storage.object_store.places import AZURE, PROVIDERS, ObjectPlace
-from lakeward.storage.object_store.storage import ObjectStorage
-from lakeward.storage.read_only import ReadOnlyLocalStorage, ReadOnlyObjectStorage
+
+if TYPE_CHECKING:
+    from lakeward.storage.object_store.storage import ObjectStorage
 
 PROBE: Final = ".lakeward/put-if-absent"
 """Below a hidden directory, which readers of tables ignore."""
@@ -43,16 +43,25 @@ def attach(
         if given:
             what = "A warehouse in a directory takes no storage options."
             raise InvalidInput(what)
-        local = ReadOnlyLocalStorage if read_only else LocalStorage
-        return local(Path(place.removeprefix("file://")).expanduser())
+        directory = Path(place.removeprefix("file://")).expanduser()
+        if not read_only:
+            return LocalStorage(directory)
+        from lakeward.storage.read_only import ReadOnlyLocalStorage
+
+        return ReadOnlyLocalStorage(directory)
     if scheme.lower() not in PROVIDERS:
         what = f"A warehouse on {scheme}:// is not built."
         raise UnsupportedFeature(what, hint="Use a directory, s3://, az://, abfss:// or gs://.")
+    from lakeward.storage.object_store.options import resolve
+    from lakeward.storage.object_store.storage import ObjectStorage
+
     root = ObjectPlace.parse(place)
     options = resolve(root.provider, given, os.environ if environment is None else environment)
     if root.provider == AZURE and root.account is None and not options.flag("use_emulator"):
         root = ObjectPlace(root.provider, root.container, root.key, options.get("account_name"))
     if read_only:
+        from lakeward.storage.read_only import ReadOnlyObjectStorage
+
         return ReadOnlyObjectStorage(root, options)
     storage = ObjectStorage(root, options)
     known = f"{storage.root} {options.get('endpoint') or options.get('base_url')}"

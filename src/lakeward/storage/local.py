@@ -8,10 +8,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
-
-import pyarrow as pa
-import pyarrow.fs
+from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.errors import CorruptTable, InvalidInput, LakewardError, UnsupportedFeature
 from lakeward.model.steps import reach
@@ -27,6 +24,9 @@ from lakeward.storage.syncing import (
     write_nameless,
     write_new,
 )
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_TMPFILE: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL)
@@ -228,9 +228,11 @@ class LocalStorage(Storage):
         inside = path.is_relative_to(root)
         return path.relative_to(root).as_posix().removeprefix(".") if inside else str(path)
 
-    def arrow_filesystem(self) -> tuple[pa.fs.FileSystem, str]:
+    def arrow_filesystem(self) -> tuple[FileSystem, str]:
         """The local filesystem."""
-        return pa.fs.LocalFileSystem(), self._root
+        from pyarrow.fs import LocalFileSystem
+
+        return LocalFileSystem(), self._root
 
     def _put(self, path: str, data: bytes, *, synced: bool) -> None:
         target = self._full(path)

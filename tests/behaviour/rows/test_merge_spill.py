@@ -17,7 +17,7 @@ import pytest
 
 import lakeward as lw
 from lakeward.errors import ConstraintViolation, InvalidInput, SchemaMismatch, StorageError
-from lakeward.write.plan.merge_source import VARIABLE
+from lakeward.write.plan.memory import VARIABLE
 from tests.support.inside import context_of
 
 pytestmark = pytest.mark.local

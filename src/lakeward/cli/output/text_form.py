@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 from rich.text import Text
 
 from lakeward.cli.output.base import Advance, Failure, Output, View
@@ -63,15 +62,12 @@ class TextOutput(Output):
     @contextmanager
     def working(self, what: str) -> Generator[Advance]:
         """A bar on standard error, once a second has passed and only on a terminal."""
-        progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            console=self._err,
-            transient=True,
-            disable=not self._err.is_terminal,
-        )
+        if not self._err.is_terminal:
+            yield lambda _done, _total: None
+            return
+        from lakeward.cli.output.progress import bar
+
+        progress = bar(self._err)
         task = progress.add_task(printable(what), total=None)
         patience = threading.Timer(PATIENCE_SECONDS, progress.start)
         patience.daemon = True

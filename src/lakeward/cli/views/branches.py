@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from lakeward.cli.output import words
-from lakeward.lake.records import BranchDiff, BranchInfo
+
+if TYPE_CHECKING:
+    from lakeward.lake.records import BranchDiff, BranchInfo
 
 
 def branch(found: BranchInfo) -> Iterator[RenderableType]:

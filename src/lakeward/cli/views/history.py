@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from lakeward.cli.output import words
-from lakeward.lake.records import Diff, FileInfo, SchemaChange, Version
+
+if TYPE_CHECKING:
+    from lakeward.lake.records import Diff, FileInfo, SchemaChange, Version
 
 
 def versions(

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from lakeward.cli.output import words
-from lakeward.lake.records import (
-    Cut,
-    LockWait,
-    Outcome,
-    Rebuilt,
-    TableInfo,
-    TableLock,
-    TransactionRecord,
-)
+
+if TYPE_CHECKING:
+    from lakeward.lake.records import (
+        Cut,
+        LockWait,
+        Outcome,
+        Rebuilt,
+        TableInfo,
+        TableLock,
+        TransactionRecord,
+    )
 
 _LOCK_COLUMNS: Final = ("table", "", "mode", "transaction", "actor", "process", "since", "lease")
 

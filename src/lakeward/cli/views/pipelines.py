@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from lakeward.cli.output import words
-from lakeward.lake.records import RunRecord
-from lakeward.pipeline import RunResult
-from lakeward.pipeline.preview import PipelinePlan
+
+if TYPE_CHECKING:
+    from lakeward.lake.records import RunRecord
+    from lakeward.pipeline import RunResult
+    from lakeward.pipeline.preview import PipelinePlan
 
 
 def plan(found: PipelinePlan) -> Iterator[RenderableType]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from rich.console import RenderableType
 from rich.text import Text
 
 from lakeward.cli.output import words
-from lakeward.lake.records import Page, TableDetails
+
+if TYPE_CHECKING:
+    from lakeward.lake.records import Page, TableDetails
 
 
 def table(found: TableDetails) -> Iterator[RenderableType]:

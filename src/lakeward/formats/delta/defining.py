@@ -11,7 +11,6 @@ from typing import ClassVar, Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
-from lakeward.formats.delta.branch import absolute, branch_definition, check_branchable
 from lakeward.formats.delta.generated import derived_of, generated_field, without_marks
 from lakeward.formats.delta.protocol import (
     ICT,
@@ -141,6 +140,8 @@ class DeltaDefinitions:
         files: Sequence[LoggedFile],
     ) -> tuple[Definition, list[DataFile]]:
         """Return a guarded definition and the files by their full addresses."""
+        from lakeward.formats.delta.branch import absolute, branch_definition, check_branchable
+
         check_branchable(definition, str(source.name))
         plain = branch_definition(definition)
         properties = {**plain.properties, ICT_PROPERTY: "true"}

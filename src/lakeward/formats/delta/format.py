@@ -26,16 +26,7 @@ from lakeward.formats.background import BackgroundWorker, with_pauses
 from lakeward.formats.base import Adoption, Format, Ratified, TakeOver
 from lakeward.formats.delta import mapping, protocol
 from lakeward.formats.delta.altering import DeltaAlterations
-from lakeward.formats.delta.checkpoint import (
-    Checkpoint,
-    checkpoint_path,
-    last_checkpoint_bytes,
-    last_checkpoint_path,
-    removes_of,
-)
-from lakeward.formats.delta.columns import adds_of
 from lakeward.formats.delta.defining import DeltaDefinitions
-from lakeward.formats.delta.history import read_commit, read_history
 from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_bytes, commit_path
 from lakeward.formats.delta.values import vector_id
 from lakeward.formats.properties import CHANGE_FEED, CHECKPOINT_INTERVAL
@@ -178,6 +169,9 @@ class DeltaFormat(DeltaDefinitions, DeltaAlterations, Format):
         self, context: LakeContext, head: Head, version: int, definition: Definition
     ) -> None:
         """Write a checkpoint if the lake knows all features that a reader needs; point to it."""
+        from lakeward.formats.delta import checkpoint as writing
+        from lakeward.formats.delta.columns import adds_of
+
         if not protocol.is_writable(definition):
             return
         storage = context.storage
@@ -190,18 +184,18 @@ class DeltaFormat(DeltaDefinitions, DeltaAlterations, Format):
             live = list(files.lines_at(session, head.table_id, version, _AT_ONCE))
             applications = commits.app_transactions_at(session, head.table_id, version)
         # Rendered after the session, which would keep the store's own log from being truncated.
-        removes = removes_of(tombstones, definition.schema)
-        made = Checkpoint(head, definition, removes, applications)
+        removes = writing.removes_of(tombstones, definition.schema)
+        made = writing.Checkpoint(head, definition, removes, applications)
         for lines in with_pauses(live):
             made.take(adds_of(lines, definition.schema))
         data, actions = made.finish()
         del live, made, removes
         # Arrow keeps what it was given, and this thread may never come back for it.
         pa.default_memory_pool().release_unused()
-        storage.put(checkpoint_path(head.location, version), data)
+        storage.put(writing.checkpoint_path(head.location, version), data)
         reach("checkpoint.written")
-        pointer = last_checkpoint_path(head.location)
-        storage.put(pointer, last_checkpoint_bytes(version, actions, len(data)))
+        pointer = writing.last_checkpoint_path(head.location)
+        storage.put(pointer, writing.last_checkpoint_bytes(version, actions, len(data)))
         _note_published(context, head, version)
         reach("checkpoint.done")
 
@@ -259,6 +253,8 @@ class DeltaFormat(DeltaDefinitions, DeltaAlterations, Format):
         self, context: LakeContext, name: TableName, source: str, *, take_over: bool
     ) -> Adoption:
         """Read the log's newest checkpoint and all commits that are still there."""
+        from lakeward.formats.delta.history import read_history
+
         history = read_history(context.storage, source)
         is_guarded = self.is_guarded(history.definitions[-1][1])
         if is_guarded and not take_over:
@@ -341,6 +337,8 @@ def _next(
     context: LakeContext, session: Session, head: Head, definition: Definition
 ) -> ForeignActions | None:
     """Return the published commit that follows a head, if it may be taken over."""
+    from lakeward.formats.delta.history import read_commit
+
     try:
         found = read_commit(
             context.storage,

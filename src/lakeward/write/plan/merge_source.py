@@ -8,12 +8,10 @@ by the keys of each block, so data in the order of its keys reads little.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -26,14 +24,10 @@ from lakeward.engines.arrow.input import tables_of
 from lakeward.engines.arrow.keys import Pairs, Positions
 from lakeward.engines.arrow.spill import Spill, SpilledNumbers
 from lakeward.errors import InvalidInput, SchemaMismatch
-from lakeward.model import arguments
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import LoggedFile
 from lakeward.model.schema import Schema
 
-VARIABLE: Final = "LAKEWARD_MERGE_MEMORY"
-_SHARE: Final = 4
-_CONTROL_GROUP: Final = Path("/sys/fs/cgroup/memory.max")
 _INDEX_BYTES: Final = 200
 """What an index takes for each row, measured: it and the tables by which files are asked for it."""
 
@@ -53,19 +47,6 @@ class MergeData:
     extra: tuple[str, ...]
     block_rows: int | None = None
     spill: Spill | None = None
-
-
-def memory_allowed(given: int | None) -> int:
-    """Return how many bytes may be used: as given, as in the environment, or a quarter of all."""
-    if given is not None:
-        return arguments.whole(given, "merge_memory", least=1)
-    named = os.environ.get(VARIABLE)
-    if named is None:
-        return _machine() // _SHARE
-    if not named.isdecimal() or not int(named):
-        what = f"{VARIABLE} is {named!r}, which is no number of bytes."
-        raise InvalidInput(what, hint="Write 2147483648 for 2 GiB.", parameter="merge_memory")
-    return int(named)
 
 
 def source_of(data: Any, schema: Schema, table: str, memory: int) -> MergeData:
@@ -211,12 +192,3 @@ def _plain(data: Any) -> Iterator[tuple[Any, Sequence[Any]]]:
     elif isinstance(data, list) and data and all(isinstance(row, Mapping) for row in data):
         names = dict.fromkeys(name for row in data for name in row)
         yield from ((name, [row.get(name) for row in data]) for name in names)
-
-
-def _machine() -> int:
-    """Bytes of memory of the machine, or of the container."""
-    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with suppress(OSError, ValueError):
-        # The word `max` where there is no limit.
-        found = min(found, int(_CONTROL_GROUP.read_text()))
-    return found

@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lakeward.errors import InvalidInput, Refused
 from lakeward.model.commit import Isolation
 from lakeward.model.definition import Definition
-from lakeward.model.expressions.where import parse
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.names import TableName
-from lakeward.read.plan import file_may_match
-from lakeward.read.scan import check_columns, read_files
-from lakeward.write.plan.change import metrics, summary
-from lakeward.write.transaction.member import Member
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakeward.write.transaction.member import Member
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +59,10 @@ class StagedTable:
             columns: Names, in the order wanted; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
         """
+        from lakeward.model.expressions.where import parse
+        from lakeward.read.plan import file_may_match
+        from lakeward.read.scan import check_columns, read_files
+
         check_columns(columns, self.definition, self.name)
         scope = None if where is None else parse(where, self.definition.schema)
         files = [
@@ -176,6 +178,8 @@ def staged_commit(
 
 
 def _table(member: Member) -> StagedTable:
+    from lakeward.write.plan.change import metrics, summary
+
     change = member.change
     operation = summary(change)
     return StagedTable(

@@ -30,7 +30,7 @@ from lakeward.model import arguments
 from lakeward.model.clock import to_datetime
 from lakeward.model.commit import Isolation, TransactionState
 from lakeward.model.events import CommitEvent
-from lakeward.model.locks import LockMode
+from lakeward.model.locks import PATIENCE_SECONDS, LockMode
 from lakeward.model.names import TableName
 from lakeward.model.records import HIDDEN
 from lakeward.model.shown import html_table
@@ -44,7 +44,7 @@ from lakeward.write.keys.reactions import Checked, check_keys
 from lakeward.write.stage.stager import stored_paths
 from lakeward.write.transaction.executor import EmbeddedExecutor, Executor, NothingDone
 from lakeward.write.transaction.hooks import Hooks, staged_commit
-from lakeward.write.transaction.locking import PATIENCE_SECONDS, TableLocks
+from lakeward.write.transaction.locking import TableLocks
 from lakeward.write.transaction.member import Member
 from lakeward.write.transaction.quarantine import quarantine, recording
 from lakeward.write.transaction.registration import (

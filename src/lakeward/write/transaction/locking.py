@@ -27,7 +27,6 @@ from lakeward.model.names import TableName
 from lakeward.write.commit.conflict import locked
 from lakeward.write.commit.outcome import patiently
 
-PATIENCE_SECONDS: Final = 30.0
 _SHORTEST_PAUSE: Final = 0.005
 _LONGEST_PAUSE: Final = 0.1
 # Pauses grow with what was waited so far. Who is next looks more often than who is far behind, so

@@ -16,7 +16,6 @@ from lakeward.log import locks, pins, transactions
 from lakeward.log.database import Database, Session
 from lakeward.model.commit import Isolation, TransactionState, new_transaction_id
 from lakeward.model.steps import reach
-from lakeward.write.commit.outcome import patiently
 
 T = TypeVar("T")
 
@@ -114,6 +113,8 @@ class Registered:
         if self.is_registered:
             with self._context.database.read() as session:
                 return question(session)
+        from lakeward.write.commit.outcome import patiently
+
         found = patiently(self._context, lambda: self._register(question))
         self.is_registered = True
         self._keeper.hold_transaction(self._transaction_id)

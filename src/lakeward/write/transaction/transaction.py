@@ -14,7 +14,7 @@ from lakeward.model.commit import AppTransaction, Head
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.alterations import Alteration
 from lakeward.model.expressions.when import Actions, Clauses, NewValue, new_values
-from lakeward.model.locks import LockMode
+from lakeward.model.locks import PATIENCE_SECONDS, LockMode
 from lakeward.model.names import TableName
 from lakeward.write.alter.alter import depends_on_rows
 from lakeward.write.alter.builder import Alter
@@ -22,7 +22,6 @@ from lakeward.write.commit.ratify import OnRatify
 from lakeward.write.plan.change import Change, RowChanges, progress_operation
 from lakeward.write.transaction.executor import SqlExecutor
 from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle, Operating
-from lakeward.write.transaction.locking import PATIENCE_SECONDS
 from lakeward.write.transaction.member import Member
 from lakeward.write.transaction.staging import Staging
 from lakeward.write.transaction.standing import Standing
