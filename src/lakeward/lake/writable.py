@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakeward.lake.transactions import Transactions
 from lakeward.model.expressions.when import Actions
 from lakeward.model.names import TableName
-from lakeward.write.transaction.lifecycle import CommitResult
-from lakeward.write.transaction.transaction import Transaction
+
+if TYPE_CHECKING:
+    from lakeward.write.transaction.lifecycle import CommitResult
+    from lakeward.write.transaction.transaction import Transaction
 
 
 class Writable:
