@@ -127,9 +127,6 @@ class TableSnapshot(Readable):
             known = self.totals().rows
             if known is not None:
                 return known
-        from lakeward.model.expressions.nodes import columns as columns_in
-        from lakeward.read.plan import file_always_matches
-        from lakeward.read.scan import read_files
 
         condition, counted = self._parsed(where), 0
         unsure: list[LoggedFile] = []
