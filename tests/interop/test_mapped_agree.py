@@ -240,6 +240,26 @@ def test_a_mapped_table_is_altered_and_read_alike(
     assert last["configuration"]["delta.columnMapping.maxColumnId"] == str(MAX_ID + 3)
 
 
+def test_a_new_table_has_mapped_columns_if_it_asks_for_them(
+    own_lake: lw.Lake, name: str, mode: str, honest: Reader
+) -> None:
+    properties = {"delta.columnMapping.mode": mode, "delta.enableTypeWidening": "false"}
+    columns = pa.schema([("id", pa.int64()), ("part", pa.struct([("x", pa.int64())]))])
+    table = own_lake.create(name, columns, properties=properties)
+    append(own_lake, name, [{"id": 1, "part": {"x": 2}}])
+    with own_lake.transaction() as tx:
+        tx.alter(name).rename_column("part.x", "y").add_column("x", "int64")
+        tx.append(name, [{"id": 3, "part": {"y": 4}, "x": 5}])
+
+    wanted = [
+        {"id": 1, "part": {"y": 2}, "x": None},
+        {"id": 3, "part": {"y": 4}, "x": 5},
+    ]
+    assert table.to_arrow().sort_by("id").to_pylist() == wanted
+    assert honest.rows(table.location).sort_by("id").to_pylist() == wanted
+    assert table.at(version=0).details().properties["delta.columnMapping.mode"] == mode
+
+
 def _mapped_ids(source: Any) -> list[int]:
     """The ids of column mapping at every depth of a schema's JSON."""
     if isinstance(source, list):

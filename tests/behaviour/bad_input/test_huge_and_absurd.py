@@ -97,7 +97,9 @@ def test_types_that_no_format_holds_are_refused_with_the_column(
     [
         {"delta.feature.deletionVectors": "supported"},
         {"delta.constraints.x": "id > 0"},
-        {"delta.columnMapping.mode": "name"},
+        {"delta.columnMapping.mode": "names"},
+        {"delta.columnMapping.maxColumnId": "7"},
+        {"delta.enableTypeWidening": "maybe"},
         {"delta.enableDeletionVectors": "perhaps"},
         {"delta.enableRowTracking": "true"},
         {"delta.checkpointPolicy": "v2"},

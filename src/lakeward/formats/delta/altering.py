@@ -22,6 +22,7 @@ from lakeward.formats.properties import (
     APPEND_ONLY,
     CHANGE_FEED,
     MERGE_ON_READ,
+    TYPE_WIDENING,
     check_known,
     foreign_property,
 )
@@ -46,7 +47,7 @@ from lakeward.model.types import Field, Ids, Struct
 
 PHYSICAL: Final = f"{SETTINGS}physicalName"
 _MAX_ID: Final = f"{SETTINGS}maxColumnId"
-_WIDENING: Final = "delta.enableTypeWidening"
+_WIDENING: Final = TYPE_WIDENING
 _TYPE_CHANGES: Final = "delta.typeChanges"
 _BY_PROPERTY: Final = {
     "change_data_feed": CHANGE_FEED,
@@ -104,6 +105,17 @@ def mapped(definition: Definition) -> Definition:
     schema = _each_named(definition.schema, named)
     properties = {**definition.properties, MODE: "name", _MAX_ID: str(schema.last_id)}
     return _finished(replace(definition, schema=schema, properties=properties))
+
+
+def as_asked(definition: Definition) -> Definition:
+    """A new table's definition, with the mapping and the widening that its properties ask for."""
+    mode = definition.properties.get(MODE, "none")
+    if mode != "none":
+        found = mapped(replace(definition, properties={**definition.properties, MODE: "none"}))
+        definition = _finished(replace(found, properties={**found.properties, MODE: mode}))
+    if definition.properties.get(_WIDENING) == "true":
+        definition = _finished(definition, "typeWidening")
+    return definition
 
 
 def _with_new_names(definition: Definition) -> Definition:

@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
+from lakeward.formats.delta.altering import as_asked
 from lakeward.formats.delta.generated import derived_of, generated_field, without_marks
 from lakeward.formats.delta.protocol import (
     ICT,
@@ -104,7 +105,7 @@ class DeltaDefinitions:
         )
         protocol = new_protocol(definition, guard=guard)
         derived = {**parts.derived, **derived_of(parts.schema, protocol)}
-        return replace(definition, protocol=protocol, derived=derived)
+        return as_asked(replace(definition, protocol=protocol, derived=derived))
 
     def guarded(self, definition: Definition, version: int, timestamp_ms: int) -> Definition:
         """Return a definition that keeps other writers out from a version on."""

@@ -22,7 +22,7 @@ SETTINGS: Final = "delta.columnMapping."
 """How the names of all settings of column mapping begin, of tables and of fields."""
 MODE: Final = f"{SETTINGS}mode"
 MAPPED_ID: Final = f"{SETTINGS}id"
-_MODES: Final = ("name", "id")
+MODES: Final = ("none", "name", "id")
 
 
 def is_by_id(definition: Definition) -> bool:
@@ -32,8 +32,8 @@ def is_by_id(definition: Definition) -> bool:
 
 def physical(definition: Definition) -> Definition:
     """The definition with the names and ids that columns have in files; itself if not mapped."""
-    mode = definition.properties.get(MODE)
-    return known(definition, _physical) if mode in _MODES else definition
+    mode = definition.properties.get(MODE, "none")
+    return definition if mode == "none" else known(definition, _physical)
 
 
 def in_files(

@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from lakeward.errors import InvalidInput
+from lakeward.formats.delta.mapping import MODE, MODES, SETTINGS
 from lakeward.formats.properties import (
     APPEND_ONLY,
     CHANGE_FEED,
@@ -18,6 +19,7 @@ from lakeward.formats.properties import (
     ICEBERG_TARGET_FILE_SIZE,
     MERGE_ON_READ,
     TARGET_FILE_SIZE,
+    TYPE_WIDENING,
     size_bytes,
     vector_fraction,
 )
@@ -44,7 +46,8 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
             raise InvalidInput(what, property=key)
         out[key] = str(value).lower() if isinstance(value, bool) else str(value)
     for key in out:
-        if key.startswith(("delta.feature.", "delta.constraints.", *PREFIXES)):
+        is_kept = key.startswith(SETTINGS) and key != MODE
+        if is_kept or key.startswith(("delta.feature.", "delta.constraints.", *PREFIXES)):
             what = f"Property {key} is not set by hand."
             hint = "Use `constraints=`; features follow from what the table uses."
             raise InvalidInput(what, hint=hint, property=key)
@@ -76,14 +79,13 @@ def _check_flags(properties: Mapping[str, str]) -> None:
         CHANGE_FEED,
         MERGE_ON_READ,
         APPEND_ONLY,
+        TYPE_WIDENING,
     ):
         if properties.get(key, "false") not in ("true", "false"):
             what = f"Property {key} is {properties[key]!r}."
             raise InvalidInput(what, hint="Use true or false.", property=key)
     refused = {
-        "delta.columnMapping.mode",
         "delta.enableRowTracking",
-        "delta.enableTypeWidening",
         "delta.universalFormat.enabledFormats",
         "delta.checkpointPolicy",
     }
@@ -91,3 +93,7 @@ def _check_flags(properties: Mapping[str, str]) -> None:
         if properties[key] not in ("false", "none", "classic"):
             what = f"Property {key}={properties[key]} needs an engine that can write it."
             raise InvalidInput(what, hint="The embedded engine cannot yet.", property=key)
+    mode = properties.get(MODE, "none")
+    if mode not in MODES:
+        what = f"Property {MODE} is {mode!r}."
+        raise InvalidInput(what, hint=f"Use one of {', '.join(MODES)}.", property=MODE)
