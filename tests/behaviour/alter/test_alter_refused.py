@@ -61,7 +61,12 @@ _REFUSED: list[tuple[str, Ask, str, str]] = [
     ("drop absent", lambda a: a.drop_column("notes"), "no column 'notes'", "Did you mean 'note'"),
     ("drop only part", lambda a: a.drop_column("address.street"), "the only one", "Add another"),
     ("drop element", lambda a: a.drop_column("tags.element"), "of a collection", "Change tags"),
-    ("rename checked", lambda a: a.rename_column("price", "cost"), "check cheap", "Drop the check"),
+    (
+        "rename checked",
+        lambda a: a.rename_column("price", "cost"),
+        "check cheap",
+        "Drop the constraint",
+    ),
     (
         "rename taken",
         lambda a: a.rename_column("note", "part"),
@@ -95,7 +100,7 @@ _REFUSED: list[tuple[str, Ask, str, str]] = [
     ("check", lambda a: a.add_constraint("noted", "note <> ''"), "1 row violates", "Nothing was"),
     ("check taken", lambda a: a.add_constraint("Cheap", "id > 0"), "already", "Drop it first"),
     ("check unparsable", lambda a: a.add_constraint("x", "nope > 0"), "nope", ""),
-    ("check absent", lambda a: a.drop_constraint("dear"), "no check 'dear'", "It has cheap"),
+    ("check absent", lambda a: a.drop_constraint("dear"), "no constraint 'dear'", "It has cheap"),
     ("property", lambda a: a.set_property("lakeward.retry.attempt", "1"), "no table", "attempts?"),
     ("value", lambda a: a.set_property("lakeward.retry.attempts", "x"), "attempts", ""),
     ("unset", lambda a: a.unset_property("owner"), "no property 'owner'", ""),
@@ -210,3 +215,42 @@ def test_a_table_whose_last_writer_wins_is_not_altered_meanwhile(
         shared_lake.transaction(on_conflict=lw.LastWriterWins(key="id")) as tx,
     ):
         tx.alter(table.name).add_column("x", "int64")
+
+
+def test_keys_follow_a_rename_and_hold_their_columns(
+    shared_lake: lw.Lake, new_name: Callable[[], str], table_format: str
+) -> None:
+    parent, child = new_name(), new_name()
+    table_of(id="int64", name="string").options(
+        constraints={"own": lw.Unique("id"), "named": lw.Unique("name")}
+    ).make(shared_lake, parent, format=table_format)
+    made = (
+        table_of(ref="int64", n="int32")
+        .options(constraints={"up": lw.ForeignKey("ref", references=parent, key="id")})
+        .make(shared_lake, child, format=table_format)
+    )
+    above = shared_lake.table(parent)
+    asked: list[Ask] = [
+        lambda a: a.drop_column("id"),
+        lambda a: a.rename_column("id", "key"),
+        lambda a: a.drop_constraint("own"),
+        lambda a: a.drop_column("name"),
+        lambda a: a.unset_property("lakeward.unique.own"),
+    ]
+    for ask in asked:
+        with pytest.raises(InvalidInput):
+            ask(above.alter()).commit()
+    with pytest.raises(InvalidInput, match="in the key up"):
+        made.alter().drop_column("ref").commit()
+    above.alter().rename_column("name", "label").commit()
+    made.alter().rename_column("ref", "parent").commit()
+    with shared_lake.transaction() as tx:
+        tx.append(parent, [{"id": 1, "label": "a"}])
+        tx.append(child, [{"parent": 1, "n": 1}])
+    with pytest.raises(ConstraintViolation):
+        shared_lake.table(parent).append([{"id": 2, "label": "a"}])
+    with pytest.raises(ConstraintViolation):
+        made.append([{"parent": 2, "n": 1}])
+    made.alter().drop_constraint("up").drop_column("parent").commit()
+    above.alter().drop_constraint("own").drop_column("id").commit()
+    assert above.schema.names == ["label"]

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from lakeward.errors import InvalidInput, InvalidName, UnsupportedFeature
+from lakeward.model.constraints import PREFIXES, declared
 from lakeward.model.definition import Definition
 from lakeward.model.evolution import columns
 from lakeward.model.evolution.alterations import (
@@ -66,8 +67,7 @@ def applied(definition: Definition, change: Alteration) -> Definition:
         case AddConstraint():
             return _with_check(definition, change)
         case DropConstraint(name):
-            left = _without(definition.constraints, name.lower(), "check")
-            return replace(definition, constraints=left)
+            return _without_constraint(definition, name)
         case AddPartitionField() | DropPartitionField() | EnableFeature():
             what = f"Tables of this format have no `{change}`."
             raise UnsupportedFeature(what)
@@ -80,12 +80,24 @@ def _with_check(definition: Definition, change: AddConstraint) -> Definition:
     if not name.replace("_", "a").isalnum() or not name.isascii():
         what = f"{name!r} is not a constraint name."
         raise InvalidName(what, hint="Use letters, digits and '_'.", name=name)
-    if name.lower() in definition.constraints:
-        what = f"The table has a check {name!r} already: {definition.constraints[name.lower()]}."
+    if name.lower() in {k.lower() for k in declared(definition)}:
+        what = f"The table has a constraint {name!r} already."
         raise InvalidInput(what, hint="Drop it first, or choose another name.", constraint=name)
     parse(change.expression, definition.schema)
     added = {**definition.constraints, name.lower(): change.expression}
     return replace(definition, constraints=added)
+
+
+def _without_constraint(definition: Definition, name: str) -> Definition:
+    known = declared(definition)
+    if name not in known and name.lower() not in known:
+        what = f"The table has no constraint {name!r}."
+        raise InvalidInput(what, hint=_known(list(known)))
+    own = name if name in known else name.lower()
+    checks = {k: v for k, v in definition.constraints.items() if k != own}
+    gone = {f"{prefix}{own}" for prefix in PREFIXES}
+    properties = {k: v for k, v in definition.properties.items() if k not in gone}
+    return replace(definition, constraints=checks, properties=properties)
 
 
 def _without(source: Mapping[str, str], key: str, kind: str) -> dict[str, str]:

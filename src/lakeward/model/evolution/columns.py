@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from lakeward.errors import InvalidExpression, InvalidInput
+from lakeward.model.constraints import renamed as with_renamed_keys
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.alterations import (
     AddColumn,
@@ -33,6 +34,7 @@ from lakeward.model.evolution.uses import (
     uses,
     uses_in_checks,
     uses_in_generated,
+    uses_in_keys,
     uses_in_partitions,
 )
 from lakeward.model.evolution.widening import same_order, widens, wider
@@ -97,7 +99,11 @@ def renamed(definition: Definition, change: RenameColumn) -> Definition:
     if not place.parents:
         _check_partition_names(change.name, definition, but=place.field.id)
     new = replace(place.field, name=change.name)
-    return replace(definition, schema=with_field(definition.schema, new))
+    after = replace(definition, schema=with_field(definition.schema, new))
+    if place.parents:
+        return after
+    keys = with_renamed_keys(definition.properties, place.field.name, change.name)
+    return replace(after, properties=keys)
 
 
 def dropped(definition: Definition, change: DropColumn) -> Definition:
@@ -142,6 +148,7 @@ def retyped(definition: Definition, change: ChangeType) -> Definition:
         _refuse_type(place, str(new), wider(old))
     refuse_used("changed", place, uses_in_partitions(definition, place))
     refuse_used("changed", place, uses_in_generated(definition, place))
+    refuse_used("changed", place, uses_in_keys(definition, place))
     indexed = place.field.indexed and same_order(old, new)
     changed = replace(place.field, type=new, indexed=indexed)
     if changed.default is not None:

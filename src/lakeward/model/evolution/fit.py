@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lakeward.model.constraints import PREFIXES
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.paths import parts_of
 from lakeward.model.evolution.widening import widens
@@ -43,6 +44,9 @@ def misfits(old: Definition, new: Definition, *, looked: bool = False) -> Iterat
     for name, text in () if looked else new.constraints.items():
         if old.constraints.get(name) != text:
             yield Misfit(f"added the check {name} ({text})")
+    for key, text in () if looked else new.properties.items():
+        if key.startswith(PREFIXES) and old.properties.get(key) != text:
+            yield Misfit(f"changed the constraint {key.rpartition('.')[2]}")
 
 
 def _fields(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakeward.errors import InvalidInput
+from lakeward.model.constraints import named_columns, tolerant_checks
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.paths import Place
 from lakeward.model.expressions.nodes import columns_in
@@ -32,6 +33,14 @@ def uses(definition: Definition, place: Place) -> Iterator[Use]:
     yield from uses_in_partitions(definition, place)
     yield from uses_in_generated(definition, place)
     yield from uses_in_checks(definition, place)
+    yield from uses_in_keys(definition, place)
+
+
+def uses_in_keys(definition: Definition, place: Place) -> Iterator[Use]:
+    """The unique and foreign keys that a column is in."""
+    found = () if place.parents else named_columns(definition).get(place.field.name, ())
+    for name in found:
+        yield Use(f"it is in the key {name}", _without(name))
 
 
 def uses_in_partitions(definition: Definition, place: Place) -> Iterator[Use]:
@@ -64,13 +73,11 @@ def uses_in_generated(definition: Definition, place: Place) -> Iterator[Use]:
 def uses_in_checks(definition: Definition, place: Place) -> Iterator[Use]:
     """The checks that look at a column."""
     ids = fields_below(place.field)
-    for name, text in definition.constraints.items():
+    tolerant = {n: c.expression for n, c in tolerant_checks(definition).items()}
+    for name, text in (*definition.constraints.items(), *tolerant.items()):
         found = columns_in(parse(text, definition.schema))
         if any(c.leaf.id in ids or _is_around(c.leaf, place) for c in found):
-            yield Use(
-                f"check {name} ({text}) looks at it",
-                f"Drop the check first, in the same transaction: drop_constraint({name!r}).",
-            )
+            yield Use(f"check {name} ({text}) looks at it", _without(name))
 
 
 def refuse_used(what: str, place: Place, found: Iterator[Use]) -> None:
@@ -79,6 +86,10 @@ def refuse_used(what: str, place: Place, found: Iterator[Use]) -> None:
     if use is not None:
         text = f"Column {place.path} cannot be {what}: {use.what}."
         raise InvalidInput(text, hint=use.instead, column=place.path, reason=use.what)
+
+
+def _without(name: str) -> str:
+    return f"Drop the constraint first, in the same transaction: drop_constraint({name!r})."
 
 
 def _is_around(leaf: Field, place: Place) -> bool:

@@ -9,17 +9,26 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
+from lakeward.context import LakeContext
 from lakeward.engines.arrow.conform import check_required
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.formats.properties import APPEND_ONLY, VECTOR_FRACTION
 from lakeward.formats.registry import format_of
+from lakeward.log import foreign_keys, heads
+from lakeward.model.constraints import PREFIXES, named_columns, unique_keys
+from lakeward.model.constraints import foreign_keys as keys_of
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.alterations import (
     AddColumn,
     AddConstraint,
     Alteration,
+    ChangeType,
+    DropColumn,
+    DropConstraint,
+    RenameColumn,
     SetNullable,
     SetProperty,
+    UnsetProperty,
 )
 from lakeward.model.evolution.fit import Misfit
 from lakeward.model.evolution.paths import find
@@ -49,15 +58,16 @@ class Altered:
     looked: bool
 
 
-def altered(change: Change, asked: Alteration, rows: Rows) -> Altered:
+def altered(context: LakeContext, change: Change, asked: Alteration, rows: Rows) -> Altered:
     """The definition after a change, once the rows that the transaction sees allow it.
 
     Raises `InvalidInput` or one of its kinds; then nothing was done.
     """
     check_writable(change)
     before, name = change.definition, str(change.head.name)
-    if isinstance(asked, SetProperty):
+    if isinstance(asked, SetProperty | UnsetProperty):
         _check_property(asked)
+    _check_references(context, change, asked)
     kind = format_of(change.head)
     after = kind.alter(before, asked)
     if after != before:
@@ -133,7 +143,38 @@ def _staged_before(change: Change, found: Misfit) -> UnsupportedFeature:
     return UnsupportedFeature(what, hint=hint, table=name, column=found.column)
 
 
-def _check_property(asked: SetProperty) -> None:
+def _check_references(context: LakeContext, change: Change, asked: Alteration) -> None:
+    """Refuse to change a key that foreign keys refer to."""
+    match asked:
+        case RenameColumn(path=path) | DropColumn(path=path) | ChangeType(path=path):
+            used = {path}
+        case DropConstraint(name=name):
+            key = unique_keys(change.definition).get(name)
+            used = set() if key is None else set(key.columns)
+        case _:
+            return
+    if not used & named_columns(change.definition).keys():
+        return
+    table = change.head.name
+    with context.database.read() as session:
+        for table_id, constraint in foreign_keys.referring_to(session, table):
+            head = heads.by_id(session, table_id)
+            if head is None:
+                continue
+            key_of = keys_of(context.definition(session, head))[constraint]
+            if used & set(key_of.key):
+                what = f"`{asked}`: foreign key {constraint} of {head.name} refers to this key."
+                hint = f"Drop the foreign key of {head.name} first."
+                facts = {"table": str(table), "constraint": constraint, "column": sorted(used)[0]}
+                raise InvalidInput(what, hint=hint, **facts)
+
+
+def _check_property(asked: SetProperty | UnsetProperty) -> None:
+    if asked.key.startswith(PREFIXES):
+        what = f"Property {asked.key} is not set by hand."
+        raise InvalidInput(what, hint="Use drop_constraint.", property=asked.key)
+    if isinstance(asked, UnsetProperty):
+        return
     check_properties({asked.key: asked.value})
     if asked.key.startswith("lakeward.") and asked.key not in _OWN:
         near = difflib.get_close_matches(asked.key, _OWN, 1)

@@ -140,7 +140,7 @@ class Member:
             what = f"Table {change.head.name} is altered, and its last writer shall win."
             hint = "Begin the transaction without on_conflict for the table."
             raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
-        found = altered(change, asked, self._rows)
+        found = altered(self.context, change, asked, self._rows)
         if found.definition == change.definition:
             return
         if found.looked:
