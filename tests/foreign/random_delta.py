@@ -203,7 +203,7 @@ def random_delta(place: Path, seed: int) -> Subject:
     for _ in range(pick.randint(0, 4)):
         _change(writer, pick, parts, mapped=mapping is not None)
     # With deletion vectors deltalake enables the type variant, too.
-    writable = mapping is None and "delta.enableDeletionVectors" not in configuration
+    writable = "delta.enableDeletionVectors" not in configuration
     return writer.subject(f"random delta, seed {seed}", writable=writable)
 
 
