@@ -99,7 +99,7 @@ class LakeSnapshot(Shown):
         found = self._tables.get(wanted)
         if found is None:
             what = f"The snapshot has no table {name}: the lake had none of this name then."
-            hint = hint_for_unknown(wanted, self._tables)
+            hint = hint_for_unknown(wanted, self._tables) if self._tables else None
             raise TableNotFound(what, hint=hint, table=name)
         return found
 

@@ -31,7 +31,8 @@ def optional_text(value: object, parameter: str) -> str | None:
 def whole(value: object, parameter: str, *, least: int = 0) -> int:
     """A whole number of at most 64 bits."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST:
-        raise _wrong(value, parameter, f"must be a whole number from {least} on")
+        limit = "" if least < 0 else f" from {least} on"
+        raise _wrong(value, parameter, f"must be a whole number{limit}")
     return value
 
 
@@ -63,7 +64,7 @@ def mapping(value: object, parameter: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
-        raise _wrong(value, parameter, "must be a mapping with text for keys")
+        raise _wrong(value, parameter, "must be a dict with text for keys")
     return dict(value)
 
 
@@ -83,7 +84,9 @@ def place(value: object, parameter: str) -> str:
     """A path or an address."""
     if isinstance(value, Path):
         value = str(value)
-    return text(value, parameter)
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise _wrong(value, parameter, "must be a path or an address")
+    return value
 
 
 def _wrong(value: object, parameter: str, rule: str, hint: str | None = None) -> InvalidInput:

@@ -257,7 +257,8 @@ def named_type(kind: Any) -> pa.DataType:
         return parse_type(kind)
     if isinstance(kind, type) and kind in _PYTHON:
         return PRIMITIVES[_PYTHON[kind]]
-    what = f"{kind!r} is not a column type."
+    shown = f"The Python type {kind.__name__}" if isinstance(kind, type) else repr(kind)
+    what = f"{shown} is not a column type."
     raise InvalidInput(what, hint=f"Use one of {', '.join(PRIMITIVES)}.")
 
 
@@ -265,5 +266,6 @@ def _arrow_schema(source: Iterable[Any]) -> pa.Schema:
     try:
         return pa.schema(list(source))
     except (TypeError, ValueError, pa.ArrowException) as error:
-        what = "The columns given are not Arrow fields."
-        raise InvalidInput(what, hint="Give a pyarrow.Schema.") from error
+        what = "The columns are given without types."
+        hint = "Write them as text, `id int64, name string`, or give a pyarrow.Schema."
+        raise InvalidInput(what, hint=hint) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -89,7 +90,9 @@ def check_columns(columns: Sequence[str] | None, definition: Definition, table: 
     unknown = [c for c in names if c not in definition.schema.by_name]
     if unknown:
         what = f"Table {table} has no column {unknown[0]!r}."
+        near = difflib.get_close_matches(unknown[0], definition.schema.names, 1)
         hint = f"It has {', '.join(definition.schema.names)}."
+        hint = f"Did you mean {near[0]!r}? {hint}" if near else hint
         raise InvalidInput(what, hint=hint, table=table, column=unknown[0])
     twice = next((c for c in names if names.count(c) > 1), None)
     if twice is not None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from lakeward.engines.arrow.files import check_lines
 from lakeward.engines.arrow.json_lines import JsonLines
 from lakeward.engines.arrow.text import blocks
 from lakeward.errors import InvalidInput, StorageError
@@ -38,6 +39,8 @@ class JsonFiles(Files):
                 with path.open("rb") as file:
                     file.seek(begun)
                     for block in blocks(file, _BLOCK):
+                        if not self._taken.get(name):
+                            check_lines(block, path)
                         rows = self._table(block, name)
                         self._taken[name] = self._taken.get(name, 0) + len(block)
                         yield Portion(rows, rows.num_rows, {"files": dict(self._taken)})

@@ -91,7 +91,7 @@ def _check_mode(head: Head, definition: Definition, mode: Mode, key: object) -> 
     names = _key(key)
     if mode is Mode.UPSERT and not names:
         what = f"Changes of {head.name} are merged by key, and there is none."
-        raise InvalidInput(what, hint="Give key=[...].", table=str(head.name))
+        raise InvalidInput(what, hint="Give key=[...], or --key.", table=str(head.name))
     if mode is not Mode.UPSERT and names:
         what = f"Only mode='upsert' has a key; this one is {mode.value}."
         raise InvalidInput(what, table=str(head.name))

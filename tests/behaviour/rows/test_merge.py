@@ -226,8 +226,8 @@ def test_several_tables_are_merged_as_one(shared_lake: lw.Lake, name: str) -> No
         (pa.table({"id": [0.5]}), {"on": "id"}, SchemaMismatch, "is int64"),
         ({"id": [1]}, {"on": "target.id > source.id"}, InvalidExpression, "equals one of"),
         ({"id": [1]}, {"on": "id = 1"}, InvalidExpression, "in the table and in the data"),
-        ({"id": [1]}, {"on": "id", "matched": "insert"}, InvalidInput, "nothing that matched="),
-        ({"id": [1]}, {"on": "id", "matched": {}}, InvalidInput, "nothing that matched="),
+        ({"id": [1]}, {"on": "id", "matched": "insert"}, InvalidInput, "matched= has no action"),
+        ({"id": [1]}, {"on": "id", "matched": {}}, InvalidInput, "matched= has no action"),
         ({"id": [1]}, {"on": "id", "not_matched": "update"}, InvalidInput, "not_matched="),
         (
             {"id": [1]},

@@ -73,8 +73,13 @@ def create(
     guard: GuardOption = True,
 ) -> None:
     """Make an empty table."""
+    from lakeward.errors import InvalidInput
     from lakeward.model.columns import parse_columns
 
+    if (columns is None) == (like is None):
+        what = "A new table needs its columns, either as text or by --like."
+        hint = f"Write lakeward create {table} 'id int64, name string', or give --like FILE."
+        raise InvalidInput(what, hint=hint)
     schema = None if columns is None else parse_columns(columns)
     with cli.lake() as lake:
         made = lake.create(
@@ -273,7 +278,8 @@ def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
         if not equals or not name.strip() or not value.strip():
             # Properties of a catalog may be secret.
             given_as = f"A value of {option}" if option == "--catalog" else f"{option} {text!r}"
-            what = f"{given_as} is no pair."
-            raise InvalidInput(what, hint=f"Write {option} name=value.")
+            what = f"{given_as} has no name, or no value."
+            example = "'positive=amount > 0'" if option == "--check" else "name=value"
+            raise InvalidInput(what, hint=f"Write {option} {example}.")
         out[name.strip()] = value.strip()
     return out

@@ -98,7 +98,7 @@ def _check_names(given: pa.Schema, schema: Schema, table: str) -> None:
     duplicates = sorted({n for n in given.names if given.names.count(n) > 1})
     if duplicates:
         what = f"The data for {table} has the column {duplicates[0]!r} more than once."
-        raise SchemaMismatch(what, table=table, columns=duplicates)
+        raise SchemaMismatch(what, hint="Rename one of them.", table=table, columns=duplicates)
     extra = [n for n in given.names if n not in schema.by_name]
     given_names = set(given.names)
     missing = [f.name for f in schema if f.name not in given_names and not may_lack(f)]
@@ -110,7 +110,12 @@ def _check_names(given: pa.Schema, schema: Schema, table: str) -> None:
     if extra:
         parts.append(f"has {_names(extra)}, which the table does not have")
     hint = f"The table's columns are {', '.join(schema.names)}."
-    near = difflib.get_close_matches(extra[0], missing, 1) if extra and missing else []
+    lowered = {name.lower(): name for name in missing}
+    near = (
+        [lowered[n] for n in difflib.get_close_matches(extra[0].lower(), lowered, 1)]
+        if extra
+        else []
+    )
     if near:
         hint = f"Did you mean {near[0]!r} by {extra[0]!r}? {hint}"
     what = f"The data for {table} {' and '.join(parts)}."

@@ -30,12 +30,14 @@ _FALSE: Final = pa.array(["false", "f", "no", "0"])
 
 def csv_rows(path: Path, schema: pa.Schema, table: str) -> Iterator[pa.Table]:
     """The rows of a file, in parts of a few megabytes, as the types of a schema."""
+    names = _names(path)
+    _check_first_line(names, schema, table, path)
     with opened_text(path) as file:
         reader = pv.open_csv(
             file,
             pv.ReadOptions(block_size=_BLOCK, use_threads=False),
             _parsing(path),
-            _as_text(_names(path)),
+            _as_text(names),
         )
         parts = (pa.Table.from_batches([b]) for b in _or_empty(reader))
         for part in _placed(parts, path):
@@ -176,6 +178,16 @@ def _names(path: Path) -> list[str]:
                 raise
     what = f"{path} is empty."
     raise InvalidInput(what, hint="The first line of a CSV file names its columns.", path=str(path))
+
+
+def _check_first_line(names: list[str], schema: pa.Schema, table: str, path: Path) -> None:
+    """Refuse a file whose first line has no name of a column of the table."""
+    if any(name in schema.names for name in names):
+        return
+    what = f"The first line of {path} names no column of {table}: {','.join(names)[:_SHOWN]}."
+    expected = ",".join(schema.names)
+    hint = f"Begin the file with a line of names, separated by commas: {expected}."
+    raise SchemaMismatch(what, hint=hint, table=table, path=str(path), missing=schema.names)
 
 
 def _parsing(path: Path) -> pv.ParseOptions:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -36,6 +37,7 @@ FORMATS: Final = {
 }
 """The format of files by how their names end."""
 _COMPRESSED: Final = (".gz", ".bz2", ".zst", ".lz4")
+_SHOWN: Final = 80
 _ROWS: Final = 65_536
 _MAGIC: Final = b"ARROW1"
 _KINDS: Final = "Names end in .parquet, .csv, .tsv, .jsonl, .ndjson, .json, .arrow or .feather."
@@ -100,6 +102,12 @@ def file_rows(path: Path, schema: pa.Schema, table: str, form: str | None = None
         what = f"There is no file {path}."
         raise NotFound(what, path=str(path)) from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowSerializationError) as error:
+        ragged = re.search(r"Expected (\d+) columns, got (\d+): ?(.*)", str(error))
+        if ragged is not None:
+            many = "1 column" if ragged[1] == "1" else f"{ragged[1]} columns"
+            what = f"A line of {path} has {ragged[2]} fields; the first line names {many}."
+            hint = f"The line is {ragged[3][:_SHOWN]!r}. Fields are separated by commas."
+            raise InvalidInput(what, hint=hint, path=str(path)) from error
         what = f"{path} cannot be read as {format_of(path)}: {_reason(error)}."
         raise InvalidInput(
             what, hint="Is it complete, and named for what it is?", path=str(path)
@@ -157,7 +165,7 @@ def _json(path: Path, schema: pa.Schema, table: str) -> Batches:
     with opened_text(path) as file:
         for block in blocks(file):
             if not done:
-                _check_lines(block, path)
+                check_lines(block, path)
             rows = lines.table(block, path=str(path), before=done)
             yield placed(rows, path, done + 1, "line")
             done += block.count(b"\n")
@@ -165,7 +173,8 @@ def _json(path: Path, schema: pa.Schema, table: str) -> Batches:
         yield schema.empty_table()
 
 
-def _check_lines(block: bytes, path: Path) -> None:
+def check_lines(block: bytes, path: Path) -> None:
+    """Refuse a file of JSON that has no lines of objects."""
     if block.lstrip().startswith(b"["):
         what = f"{path} holds one JSON array; lines of objects are read."
         hint = "Write an object a line, with `jq -c '.[]'`, or give json.load(file) as rows."
@@ -190,7 +199,7 @@ def _json_schema(path: Path, schema: pa.Schema, table: str) -> Batches:
 
     with opened_text(path) as file:
         block = next(blocks(file), b"")
-    _check_lines(block, path)
+    check_lines(block, path)
     if not block.strip():
         what = f"{path} is empty, so its columns are not known."
         raise InvalidInput(what, hint="Give the columns instead.", path=str(path))

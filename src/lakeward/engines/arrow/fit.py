@@ -35,6 +35,7 @@ _TESTS: Final = {
     "date": (pa.types.is_date,),
 }
 _WHOLE: Final = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+_GIVE: Final = {"string": "text", "boolean": "True or False", "binary": "bytes"}
 _EXACT: Final = 2**53
 _SHOWN: Final = 80
 
@@ -243,13 +244,18 @@ def _rule(kind: Type) -> str:
         case Primitive("float"):
             return "float has 7 digits; convert the data to it first if rounding is fine."
         case Primitive("date"):
-            return "A date has no time of day and no zone."
+            return "Give a date, without a time of day."
         case Primitive(name) if name.startswith("timestamp"):
             unit = "milliseconds" if "_ms" in name else "microseconds"
-            zone = " and no zone" if name.endswith("ntz") else ""
-            return f"{name} has {unit}{zone}."
+            if name.endswith("ntz"):
+                return f"Give a datetime without a zone, of {unit} at most."
+            return f"Give a datetime, of {unit} at most; without a zone it is UTC."
         case Decimal(precision, scale):
             return f"{kind} has {precision - scale} digits before the point and {scale} after it."
+        case Primitive(name) if name in _GIVE:
+            return f"Give {_GIVE[name]}."
+        case ListOf(element):
+            return f"Give a list whose parts are of type {element.type}."
         case _:
             return "Convert the values first."
 

@@ -199,7 +199,11 @@ def _refuse(values: Any, kind: pa.DataType, column: str, table: str, error: Exce
 
 def _lossy(value: Any, kind: pa.DataType, column: str, table: str, row: int) -> SchemaMismatch:
     shown = str(value) if isinstance(value, Decimal | date) else repr(value)
-    return misfit(shown[:_SHOWN], neutral(kind), column, table, (f"row {row}", {"row": row}))
+    rule = None
+    if isinstance(value, float) and pa.types.is_decimal(kind):
+        rule = f"Floats are not exact: give Decimal('{value}')."
+    where = (f"row {row}", {"row": row})
+    return misfit(shown[:_SHOWN], neutral(kind), column, table, where, rule)
 
 
 def neutral(kind: pa.DataType) -> Type:

@@ -153,6 +153,8 @@ def _clause(parameter: str, given: object) -> Clause:
         return Clause(does, condition, new_values(given, parameter))
     if isinstance(given, str) and given in words:
         return Clause(Does(given), condition)
-    what = f"{given!r} is nothing that {parameter}= does."
-    hint = f"Use {', '.join(map(repr, map(str, words)))}, or columns with expressions."
+    what = f"{parameter}= has no action {given!r}."
+    hint = (
+        f"Use {', '.join(map(repr, map(str, words)))}, or a dict of columns and their new values."
+    )
     raise InvalidInput(what, hint=hint)

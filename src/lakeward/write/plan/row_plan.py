@@ -174,7 +174,8 @@ def _bound_value(text: str, sides: Sides, field: Field) -> Expression:
     try:
         return parse_value(text, sides.resolve, field)
     except InvalidExpression as error:
-        if str(field.type) != "string" or text.startswith("'"):
+        ambiguous = "is in the table and in the data" in error.what
+        if str(field.type) != "string" or text.startswith("'") or ambiguous:
             raise
         quoted = "'" + text.replace("'", "''") + "'"
         what = f"Column {field.name} cannot be set to {text}: {error.what}"

@@ -40,6 +40,8 @@ from lakeward.model.schema import Schema
 from lakeward.write.plan.change import Change
 
 SAMPLE: Final = 5
+OVERWRITE: Final = "overwrite where"
+"""The name of the check that new rows satisfy the condition of an overwrite; no other has it."""
 
 
 @dataclass
@@ -94,9 +96,12 @@ class Checks:
         more = f" Also violated: {', '.join(others)}." if others else ""
         rows = "1 row violates" if count == 1 else f"{count} rows violate"
         what = f"Check {name} ({text}) of {self.table}: {rows} it.{more}"
+        if name == OVERWRITE:
+            rows = "1 new row does" if count == 1 else f"{count} new rows do"
+            what = f"{rows} not satisfy where= ({text}) of the overwrite of {self.table}.{more}"
         raise ConstraintViolation(
             what,
-            hint=f"Nothing was committed. First of them: {self._samples[name][0]}",
+            hint=f"Nothing was committed. First of them: {_shown(self._samples[name][0])}",
             table=self.table,
             constraint=name,
             expression=text,
@@ -104,6 +109,12 @@ class Checks:
             counts=dict(self._counts),
             sample=self._samples[name],
         )
+
+
+def _shown(row: Mapping[str, Any]) -> str:
+    """A row as people write it: no types of Python around numbers and dates."""
+    values = {n: repr(v) if isinstance(v, str | bytes) else str(v) for n, v in row.items()}
+    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 def check_writable(change: Change) -> None:

@@ -156,11 +156,10 @@ class Lifecycle:
         """Pass while the transaction can be changed."""
         if self.is_open:
             return
-        state = self.state.value.replace("_", " ")
-        what = f"Transaction {self.transaction_id} is {state}."
-        raise TransactionClosed(
-            what, hint="Begin a new one.", transaction_id=self.transaction_id, state=self.state
-        )
+        done = "rolled back" if self.result is None else "committed"
+        what = f"This transaction was {done} before, and takes no more changes."
+        hint, own_id = "Begin another one with lake.transaction().", self.transaction_id
+        raise TransactionClosed(what, hint=hint, transaction_id=own_id, state=self.state)
 
     def is_replay(self) -> bool:
         """Whether a transaction of this id, which the user chose, was ratified before.

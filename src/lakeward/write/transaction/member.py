@@ -37,7 +37,7 @@ from lakeward.write.rows import feed
 from lakeward.write.rows.apply import Done, carried_out
 from lakeward.write.rows.work import RowWork
 from lakeward.write.stage import added_files
-from lakeward.write.stage.checks import Checks, check_deletable, check_writable
+from lakeward.write.stage.checks import OVERWRITE, Checks, check_deletable, check_writable
 from lakeward.write.stage.stager import Stager, parquet_options
 
 
@@ -90,8 +90,7 @@ class Member:
         scope = None if where is None else parse(where, change.definition.schema)
         checks = Checks.of(change.definition, str(change.head.name))
         if scope is not None and where is not None:
-            # No check of the table can have this name.
-            checks.add("overwrite where", where, scope)
+            checks.add(OVERWRITE, where, scope)
         staged, files = self.stage(data, checks), self.file_count()
         done = self.remove_rows(scope)
         self.add(staged)
