@@ -117,9 +117,9 @@ _WRONG: dict[str, tuple[str, str, type[Exception], str]] = {
     "lines in text": ("x.csv", 'id\n"1\n"\nx\n', SchemaMismatch, "'x' in row 1 of "),
     "broken json": ("x.jsonl", '{"id": 1}\n{"id"\n', InvalidInput, "Line 2 of "),
     "array": ("x.json", '[{"id": 1}]', InvalidInput, "one JSON array"),
-    "fields": ("x.csv", "id\n1,2\n", InvalidInput, "Expected 1 columns, got 2"),
+    "fields": ("x.csv", "id\n1,2\n", InvalidInput, "has 2 fields; the first line names 1 column"),
     "empty": ("x.csv", "", InvalidInput, "is empty"),
-    "header": ("x.csv", "1\n2\n", SchemaMismatch, "lacks column 'id'"),
+    "header": ("x.csv", "1\n2\n", SchemaMismatch, "names no column of"),
     "unknown field": ("x.jsonl", '{"idd": 1}\n', SchemaMismatch, "no column 'idd'"),
     "no parquet": ("x.parquet", "id", InvalidInput, "cannot be read as parquet"),
     "no arrow": ("x.feather", "id", InvalidInput, "cannot be read as arrow"),
@@ -139,8 +139,7 @@ def test_what_is_wrong_with_a_file_is_named(
         append(shared_lake, name, tmp_path / file)
 
     assert message in str(caught.value)
-    if "column 'id'" not in message:
-        assert file in str(caught.value)
+    assert file in str(caught.value)
 
 
 @pytest.mark.parametrize(
