@@ -49,8 +49,8 @@ class Safeguard:
 
 _UNLOCKED = Edit(
     "log/heads.py",
-    '_LOCK = Statement(_SELECT.where(*equal(head, "table_id")).with_for_update())',
-    '_LOCK = Statement(_SELECT.where(*equal(head, "table_id")))',
+    '_LOCK = Statement(f"{_SELECT} AND table_id = :table_id FOR UPDATE")',
+    '_LOCK = Statement(f"{_SELECT} AND table_id = :table_id")',
 )
 
 _UNFENCED = Edit(
@@ -571,6 +571,30 @@ SAFEGUARDS: Final = (
         ),
         "../spark/test_spark_property.py",
         "exactly_once",
+    ),
+    Safeguard(
+        "T6: keys that others committed since the check are compared at ratification",
+        (
+            Edit(
+                "write/commit/ratify.py",
+                "        check_guards(session, intent.guards, locked)\n",
+                "",
+            ),
+        ),
+        "test_key_races.py",
+        "eight and sqlite",
+    ),
+    Safeguard(
+        "T6: a row that others removed since the check is no row to refer to",
+        (
+            Edit(
+                "write/keys/guards.py",
+                "return not files.removed_between(",
+                "return True or files.removed_between(",
+            ),
+        ),
+        "test_key_races.py",
+        "child and sqlite",
     ),
     Safeguard(
         "R6: a store is probed when it is attached",

@@ -12,6 +12,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from lakeward.model.constraints import Constraint, ForeignKey, Unique
+
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
@@ -152,8 +154,27 @@ class AddConstraint:
 
 
 @dataclass(frozen=True, slots=True)
+class AddRule:
+    """A unique key, a foreign key, or a check whose violation does not end a transaction."""
+
+    name: str
+    rule: Constraint
+
+    def __str__(self) -> str:
+        match self.rule:
+            case Unique(columns):
+                what = f"unique ({', '.join(columns)})"
+            case ForeignKey(columns, references, key):
+                target = f"{references} ({', '.join(key)})"
+                what = f"foreign key ({', '.join(columns)}) references {target}"
+            case _:
+                what = f"check ({self.rule.expression})"
+        return f"add constraint {self.name} {what}"
+
+
+@dataclass(frozen=True, slots=True)
 class DropConstraint:
-    """A check that goes."""
+    """A constraint that goes."""
 
     name: str
 
@@ -203,6 +224,7 @@ Alteration: TypeAlias = (
     | SetProperty
     | UnsetProperty
     | AddConstraint
+    | AddRule
     | DropConstraint
     | AddPartitionField
     | DropPartitionField

@@ -11,13 +11,14 @@ from dataclasses import replace
 from typing import assert_never
 
 from lakeward.errors import InvalidInput, InvalidName, UnsupportedFeature
-from lakeward.model.constraints import PREFIXES, declared
+from lakeward.model.constraints import PREFIXES, Check, declared, key_fields, property_of
 from lakeward.model.definition import Definition
 from lakeward.model.evolution import columns
 from lakeward.model.evolution.alterations import (
     AddColumn,
     AddConstraint,
     AddPartitionField,
+    AddRule,
     Alteration,
     ChangeType,
     DropColumn,
@@ -66,6 +67,8 @@ def applied(definition: Definition, change: Alteration) -> Definition:
             return replace(definition, properties=_without(definition.properties, key, "property"))
         case AddConstraint():
             return _with_check(definition, change)
+        case AddRule():
+            return _with_rule(definition, change)
         case DropConstraint(name):
             return _without_constraint(definition, name)
         case AddPartitionField() | DropPartitionField() | EnableFeature():
@@ -76,16 +79,30 @@ def applied(definition: Definition, change: Alteration) -> Definition:
 
 
 def _with_check(definition: Definition, change: AddConstraint) -> Definition:
-    name = change.name
+    _check_new(definition, change.name)
+    parse(change.expression, definition.schema)
+    added = {**definition.constraints, change.name.lower(): change.expression}
+    return replace(definition, constraints=added)
+
+
+def _with_rule(definition: Definition, change: AddRule) -> Definition:
+    name, rule = change.name.lower(), change.rule
+    _check_new(definition, name)
+    if isinstance(rule, Check):
+        parse(rule.expression, definition.schema)
+    else:
+        key_fields(definition.schema, rule.columns, name)
+    key, text = property_of(name, rule)
+    return replace(definition, properties={**definition.properties, key: text})
+
+
+def _check_new(definition: Definition, name: str) -> None:
     if not name.replace("_", "a").isalnum() or not name.isascii():
         what = f"{name!r} is not a constraint name."
         raise InvalidName(what, hint="Use letters, digits and '_'.", name=name)
     if name.lower() in {k.lower() for k in declared(definition)}:
         what = f"The table has a constraint {name!r} already."
         raise InvalidInput(what, hint="Drop it first, or choose another name.", constraint=name)
-    parse(change.expression, definition.schema)
-    added = {**definition.constraints, name.lower(): change.expression}
-    return replace(definition, constraints=added)
 
 
 def _without_constraint(definition: Definition, name: str) -> Definition:

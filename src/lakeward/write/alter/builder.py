@@ -7,10 +7,12 @@ from typing import Any, Self
 
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments
+from lakeward.model.constraints import Check, Constraint, ForeignKey, OnViolation, Unique
 from lakeward.model.evolution.alterations import (
     AddColumn,
     AddConstraint,
     AddPartitionField,
+    AddRule,
     Alteration,
     ChangeType,
     DropColumn,
@@ -149,17 +151,28 @@ class Alter:
         """Remove a table property."""
         return self._then(UnsetProperty(arguments.text(key, "key")))
 
-    def add_constraint(self, name: str, expression: str) -> Self:
-        """Add a check that every row must satisfy, after a look at the rows that are there.
+    def add_constraint(self, name: str, expression: str | Constraint) -> Self:
+        """Add a constraint that every row must satisfy, after a look at the rows that are there.
+
+        For a unique key, a foreign key and a check that does not refuse rows, that look is part of
+        the commit.
+
+        Args:
+            name: By which it is dropped, and named in errors.
+            expression: A check as SQL, or a `lw.Check`, `lw.Unique` or `lw.ForeignKey`.
 
         Raises:
             ConstraintViolation: A row does not satisfy it.
         """
-        text = arguments.text(expression, "expression")
-        return self._then(AddConstraint(arguments.text(name, "name"), text))
+        own = arguments.text(name, "name")
+        if isinstance(expression, Check) and expression.on_violation == OnViolation.FAIL:
+            expression = expression.expression
+        if isinstance(expression, Check | Unique | ForeignKey):
+            return self._then(AddRule(own, expression))
+        return self._then(AddConstraint(own, arguments.text(expression, "expression")))
 
     def drop_constraint(self, name: str) -> Self:
-        """Remove a check."""
+        """Remove a constraint."""
         return self._then(DropConstraint(arguments.text(name, "name")))
 
     def add_partition_field(self, transform: str) -> Self:

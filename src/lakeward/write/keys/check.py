@@ -30,7 +30,7 @@ from lakeward.model.constraints import (
     Constraint,
     ForeignKey,
     Unique,
-    has_late_checks,
+    declared,
     key_fields,
     tolerant_checks,
     unique_keys,
@@ -38,17 +38,18 @@ from lakeward.model.constraints import (
 from lakeward.model.constraints import foreign_keys as foreign_keys_of
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression, Or
-from lakeward.model.expressions.when import Does
 from lakeward.model.expressions.where import parse
 from lakeward.model.file import LoggedFile
 from lakeward.model.keys import between, file_bounds
 from lakeward.model.names import TableName
 from lakeward.model.types import Field, Primitive
 from lakeward.read.plan import to_prune_by
+from lakeward.write.keys.changes import adds_rows, marked_files, movable_files, new_files
+from lakeward.write.keys.declare import check_references, check_still_referable
 from lakeward.write.keys.guards import Guard, NoNewKeys, NothingRemoved, SameReferences
 from lakeward.write.keys.index import KeyIndex, key_index
 from lakeward.write.keys.reading import PATH, KeyReader, logged
-from lakeward.write.plan.change import Added, Change, RowsChanged
+from lakeward.write.plan.change import Change
 from lakeward.write.stage.checks import violates
 
 SAMPLE: Final = 5
@@ -93,13 +94,16 @@ class KeyCheck:
         """Check every change."""
         for change in self.changes.values():
             definition = change.new_definition or change.definition
-            if adds_rows(change):
-                for name, condition in tolerant_checks(definition).items():
-                    self._satisfies(change, definition, name, condition)
-                for name, key in unique_keys(definition).items():
-                    self._unique(change, definition, name, key)
-                for name, foreign in foreign_keys_of(definition).items():
-                    self._refers(change, definition, name, foreign)
+            if change.new_definition is not None:
+                table, guarded = change.head.name, change.head.guarded
+                check_references(self.context, self.session, table, definition, guarded=guarded)
+                check_still_referable(self.session, table, definition)
+            for name, condition in tolerant_checks(definition).items():
+                self._satisfies(change, definition, name, condition)
+            for name, key in unique_keys(definition).items():
+                self._unique(change, definition, name, key)
+            for name, foreign in foreign_keys_of(definition).items():
+                self._refers(change, definition, name, foreign)
             if change.removed and unique_keys(definition):
                 known = foreign_keys.referring_to(self.session, change.head.name)
                 self.guards.append(SameReferences(change.head, tuple(known)))
@@ -114,7 +118,7 @@ class KeyCheck:
         reader = KeyReader(self.context, change.head, definition, names)
         predicate = violates(parse(condition.expression, definition.schema))
         what = f"Check {name} ({condition.expression}) of {change.head.name}"
-        bad = reader.matching(new_files(change), predicate, what)
+        bad = reader.matching(self._to_look_at(change, name), predicate, what)
         if bad.num_rows:
             reason = f"{condition.expression} is not true"
             self._offend(change, name, str(change.head.name), condition, reason, bad)
@@ -125,16 +129,23 @@ class KeyCheck:
         reader = KeyReader(self.context, change.head, definition, key.columns)
         # Of rows with the same key the one stays that cannot be moved elsewhere.
         movable = movable_files(change)
-        new = sorted(new_files(change), key=lambda f: f.path in movable)
+        new = sorted(self._to_look_at(change, name), key=lambda f: f.path in movable)
+        if not new:
+            return
         index = key_index(self.context, head, fields)
         given = {f.path: _hashes(index, reader, f) for f in new}
         every = np.concatenate([*given.values(), np.empty(0, dtype=np.uint64)])
         wanted, counts = np.unique(every, return_counts=True)
-        self.guards.append(NoNewKeys(self.context, head, at_head, key.columns, wanted))
-        others = KeyReader(self.context, head, at_head, key.columns)
-        where = to_prune_by(_span(new, dict(zip(fields, fields, strict=True))), at_head)
-        hits = self._find(index, head, wanted, where, others)
-        staying = self._staying(head, hits, change)
+        # Files that are there are read as the change would have them, if it alters the table.
+        after = at_head if change.new_definition is None else definition
+        self.guards.append(NoNewKeys(self.context, head, after, key.columns, wanted))
+        others = KeyReader(self.context, head, after, key.columns)
+        hits: dict[str, Hashes] = {}
+        staying: dict[str, LoggedFile] = {}
+        if not self._is_new(change, name):
+            where = to_prune_by(_span(new, dict(zip(fields, fields, strict=True))), after)
+            hits = self._find(index, head, wanted, where, others)
+            staying = self._staying(head, hits, change)
         doubtful = wanted[counts > 1]
         for path in staying:
             doubtful = np.union1d(doubtful, hits[path])
@@ -154,7 +165,7 @@ class KeyCheck:
         parent, at_parent = self._table(key, name)
         fields = key_fields(at_parent.schema, key.key, name)
         reader = KeyReader(self.context, change.head, definition, key.columns)
-        new = new_files(change)
+        new = self._to_look_at(change, name)
         parts = [reader.hashes(f) for f in new]
         wanted = np.unique(np.concatenate([*parts, np.empty(0, dtype=np.uint64)]))
         if not len(wanted):
@@ -228,6 +239,28 @@ class KeyCheck:
             reason = f"rows of {found.name} refer to keys that {change.head.name} would lose"
             self._offend(change, name, str(found.name), key, reason, bad, own_rows=False)
 
+    def _is_new(self, change: Change, name: str) -> bool:
+        """Whether a change adds a constraint to its table, so that all rows must be looked at."""
+        if change.new_definition is None:
+            return False
+        _, before = self._newest(change)
+        return declared(before).get(name) != declared(change.new_definition).get(name)
+
+    def _to_look_at(self, change: Change, name: str) -> list[LoggedFile]:
+        """The files whose rows must be checked: those that are new, or all for a new constraint."""
+        new = new_files(change) if adds_rows(change) else []
+        if not self._is_new(change, name):
+            return new
+        head, _ = self._newest(change)
+        known = {f.path for f in new}
+        marked = {} if change.fixed else marked_files(change)
+        there = [
+            marked.get(f.path, f)
+            for f in files.at(self.session, head.table_id, head.version)
+            if (f.added, f.ordinal) not in change.removed or f.path in marked
+        ]
+        return [*(f for f in there if f.path not in known), *new]
+
     def _find(
         self,
         index: KeyIndex,
@@ -245,7 +278,7 @@ class KeyCheck:
     ) -> dict[str, LoggedFile]:
         """The files among those with hits that the table has after the change, by path."""
         out: dict[str, LoggedFile] = {}
-        marked = {} if change is None or change.fixed else _marked(change)
+        marked = {} if change is None or change.fixed else marked_files(change)
         for path in hits:
             if path in marked:
                 out[path] = marked[path]
@@ -287,47 +320,6 @@ class KeyCheck:
         shown = python_rows(bad.drop_columns([PATH, POSITION]).slice(0, SAMPLE))
         found = Offence(change, name, table, constraint, reason, bad.num_rows, list(shown), places)
         self.offences.append(found)
-
-
-def concerns(change: Change) -> bool:
-    """Whether a change may violate a key of its table, or a foreign key to it."""
-    definition = change.new_definition or change.definition
-    return has_late_checks(definition) and bool(change.added or change.removed)
-
-
-def adds_rows(change: Change) -> bool:
-    """Whether a change may bring rows, or keys, that its table did not have."""
-    if change.fixed or not change.steps:
-        return bool(change.added)
-    return any(not isinstance(s, RowsChanged) or _writes(s) for s in change.steps)
-
-
-def movable_files(change: Change) -> set[str]:
-    """The paths of files that a change adds and all of whose rows are new."""
-    added = {f.path for f in change.added}
-    if change.fixed:
-        return set() if change.removed else added
-    steps = (s.files for s in change.steps if isinstance(s, Added))
-    return added & {f.path for files in steps for f in files}
-
-
-def new_files(change: Change) -> list[LoggedFile]:
-    """The files of a change with rows that are new or were moved; files marked in place are not."""
-    marked = {} if change.fixed else _marked(change)
-    new = logged(change.added, change.head.version + 1)
-    return [f for f in new if f.path not in marked]
-
-
-def _marked(change: Change) -> dict[str, LoggedFile]:
-    """The files of which rows were deleted in place, as they are after the change."""
-    gone = {f.path for f in change.removed.values()}
-    new = logged(change.added, change.head.version + 1)
-    return {f.path: f for f in new if f.path in gone}
-
-
-def _writes(step: RowsChanged) -> bool:
-    clauses = (*step.plan.matched, *step.plan.not_matched, *step.plan.unmatched_target)
-    return any(clause.does is not Does.DELETE for clause in clauses)
 
 
 def _hashes(index: KeyIndex, reader: KeyReader, file: LoggedFile) -> Hashes:

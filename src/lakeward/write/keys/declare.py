@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput, UnsupportedFeature
-from lakeward.log import foreign_keys, heads
+from lakeward.log import definitions, foreign_keys, heads
 from lakeward.log.database import Session
 from lakeward.model.constraints import ForeignKey, key_fields, unique_keys
 from lakeward.model.constraints import foreign_keys as foreign_keys_of
@@ -47,6 +47,17 @@ def check_not_referred(session: Session, name: TableName, doing: str) -> None:
             )
             hint = f"Drop {head.name} or its foreign key first."
             raise InvalidInput(what, hint=hint, table=str(name), constraint=constraint)
+
+
+def check_still_referable(session: Session, name: TableName, new: Definition) -> None:
+    """Raise `InvalidInput` if a foreign key of another table has nothing to refer to any more."""
+    for table_id, constraint in foreign_keys.referring_to(session, name):
+        head = heads.by_id(session, table_id)
+        if head is not None and head.name != name:
+            _, own = definitions.at(session, table_id, head.version)
+            _check_target(
+                own, new, f"{constraint} of {head.name}", foreign_keys_of(own)[constraint]
+            )
 
 
 def _check_target(own: Definition, target: Definition, name: str, key: ForeignKey) -> None:

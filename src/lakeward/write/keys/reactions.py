@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from lakeward.context import LakeContext
 from lakeward.errors import ConstraintViolation
 from lakeward.model.constraints import ForeignKey, OnViolation, Unique
-from lakeward.write.keys.check import KeyCheck, Offence, concerns, movable_files
+from lakeward.write.keys.changes import concerns, movable_files
+from lakeward.write.keys.check import KeyCheck, Offence
 from lakeward.write.keys.guards import Guard
 from lakeward.write.plan.change import Change
 
