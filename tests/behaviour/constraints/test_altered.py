@@ -44,9 +44,11 @@ def test_a_key_that_rows_violate_is_not_added(
 
 
 def test_rows_of_the_same_transaction_count(shared_lake: lw.Lake, table: lw.Table) -> None:
-    with pytest.raises(ConstraintViolation), shared_lake.transaction() as tx:
-        tx.append(table.name, {"id": [1], "note": ["x"]})
-        tx.alter(table.name).add_constraint("key", lw.Unique("id"))
+    tx = shared_lake.transaction()
+    tx.append(table.name, {"id": [1], "note": ["x"]})
+    tx.alter(table.name).add_constraint("key", lw.Unique("id"))
+    with pytest.raises(ConstraintViolation):
+        tx.commit()
     with shared_lake.transaction() as tx:
         tx.delete(table.name, where="id = 1")
         tx.append(table.name, {"id": [1], "note": ["x"]})
