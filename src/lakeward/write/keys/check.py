@@ -45,7 +45,7 @@ from lakeward.model.names import TableName
 from lakeward.model.types import Field, Primitive
 from lakeward.read.plan import to_prune_by
 from lakeward.write.keys.changes import adds_rows, marked_files, movable_files, new_files
-from lakeward.write.keys.declare import check_references, check_still_referable
+from lakeward.write.keys.declare import check_references, check_still_referable, check_target
 from lakeward.write.keys.guards import Guard, NoNewKeys, NothingRemoved, SameReferences
 from lakeward.write.keys.index import KeyIndex, key_index
 from lakeward.write.keys.reading import PATH, KeyReader, logged
@@ -98,6 +98,8 @@ class KeyCheck:
                 table, guarded = change.head.name, change.head.guarded
                 check_references(self.context, self.session, table, definition, guarded=guarded)
                 check_still_referable(self.session, table, definition)
+                known = foreign_keys.referring_to(self.session, table)
+                self.guards.append(SameReferences(change.head, tuple(known)))
             for name, condition in tolerant_checks(definition).items():
                 self._satisfies(change, definition, name, condition)
             for name, key in unique_keys(definition).items():
@@ -163,6 +165,7 @@ class KeyCheck:
         """Every key that new rows refer to is in the other table after the transaction."""
         key_fields(definition.schema, key.columns, name)
         parent, at_parent = self._table(key, name)
+        check_target(definition, at_parent, name, key)
         fields = key_fields(at_parent.schema, key.key, name)
         reader = KeyReader(self.context, change.head, definition, key.columns)
         new = self._to_look_at(change, name)

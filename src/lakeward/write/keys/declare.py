@@ -34,7 +34,7 @@ def check_references(
             what = f"Foreign key {constraint} of {name} needs guarded tables on both sides."
             hint = "An open table cannot commit together with others. Guard it first."
             raise UnsupportedFeature(what, hint=hint, constraint=constraint)
-        _check_target(new, target, constraint, key)
+        check_target(new, target, constraint, key)
 
 
 def check_not_referred(session: Session, name: TableName, doing: str) -> None:
@@ -55,12 +55,11 @@ def check_still_referable(session: Session, name: TableName, new: Definition) ->
         head = heads.by_id(session, table_id)
         if head is not None and head.name != name:
             _, own = definitions.at(session, table_id, head.version)
-            _check_target(
-                own, new, f"{constraint} of {head.name}", foreign_keys_of(own)[constraint]
-            )
+            check_target(own, new, f"{constraint} of {head.name}", foreign_keys_of(own)[constraint])
 
 
-def _check_target(own: Definition, target: Definition, name: str, key: ForeignKey) -> None:
+def check_target(own: Definition, target: Definition, name: str, key: ForeignKey) -> None:
+    """Raise `InvalidInput` if a foreign key refers to no unique key of the same types."""
     mine = key_fields(own.schema, key.columns, name)
     theirs = key_fields(target.schema, key.key, name)
     for a, b in zip(mine, theirs, strict=True):
