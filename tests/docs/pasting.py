@@ -141,7 +141,7 @@ def follow(
 ) -> Iterator[tuple[Block, str]]:
     """Paste the blocks of a page, in order, in a directory; gives each and what it prints.
 
-    `in_shell` runs the lines of a shell block there. Console blocks are left to the caller.
+    `in_shell` runs the lines of a shell block there.
     """
     python.begin(directory)
     for block in page.blocks:
@@ -149,8 +149,6 @@ def follow(
             (directory / block.title).write_text(block.text)
         elif block.language == "python":
             yield block, python.paste(block)
-        elif block.language == "console":
-            yield block, ""
         elif block.language == "sh" and not installs(block):
             yield block, in_shell(block.text)
 

@@ -26,11 +26,11 @@ from tests.docs.pasting import (
     shell,
     started,
 )
-from tests.docs.test_command_lines import alike, check, commands, run_line
+from tests.docs.test_command_lines import alike, is_plain, run_line
 from tests.support.s3 import S3Server
 from tests.support.sparks import PROGRAM
 
-RUNS = ("python", "console", "sh")
+RUNS = ("python", "sh")
 PAGES = [p for p in pages() if any(b.language in RUNS and not installs(b) for b in p.blocks)]
 
 
@@ -95,8 +95,10 @@ def test_every_example_is_shown(name: str) -> None:
     assert any(b.title == f"examples/{name}" for b in blocks("python"))
 
 
-def test_every_block_has_a_language() -> None:
-    assert not [str(b) for page in pages() for b in page.blocks if not b.language]
+def test_blocks_are_programs_lines_of_a_shell_or_text() -> None:
+    """A block of a console has prompts and answers among its lines, so it cannot be pasted."""
+    known = ("python", "sh", "text", "sql")
+    assert not [str(b) for page in pages() for b in page.blocks if b.language not in known]
 
 
 @pytest.mark.parametrize("block", [b for b in blocks("sh") if "make " in b.text], ids=str)
@@ -129,18 +131,16 @@ def compare(
     after = {a.line: b for a, b in zip(page.blocks, page.blocks[1:], strict=False)}
 
     def in_shell(text: str) -> str:
-        if set(text) & set("|&;<>$(`"):
+        lines = text.splitlines()
+        if not all(is_plain(line) for line in lines):
             return shell(text, directory, around)
         # Without a process for each, which would take most of the time of this test.
-        return "".join(run_line(line)[1] for line in text.splitlines())
+        return "".join(map(run_line, lines))
 
     for block, printed in follow(page, directory, python, in_shell):
         following = after.get(block.line)
         shown = following.text if following is not None and following.title == PRINTS else ""
-        if block.language == "console":
-            for command, below in commands(block):
-                check(command, below)
-        elif block.language == "python":
+        if block.language == "python":
             assert printed == shown, f"{block} does not print what the page shows"
         elif shown:
             assert alike(printed) == alike(shown), str(block)
