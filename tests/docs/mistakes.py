@@ -192,9 +192,9 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         'tx.commit()\ntx.append("sales.orders", [row])',
         'tx.rollback()\ntx.append("sales.orders", [row])',
         "tx.rollback()\ntx.commit()",
-        "with tx:\n    pass\nwith tx:\n    tx.append('sales.orders', [row])",
+        'with tx:\n    pass\nwith tx:\n    tx.append("sales.orders", [row])',
         (
-            "with tx:\n    try:\n        tx.append('sales.orders', [{'id': 'x'}])\n"
+            'with tx:\n    try:\n        tx.append("sales.orders", [{"id": "x"}])\n'
             "    except ValueError:\n        pass"
         ),
         'lake.transaction(isolation="repeatable")',
