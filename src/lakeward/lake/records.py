@@ -14,11 +14,13 @@ from lakeward.maintain.relocate import Relocated as Relocated
 from lakeward.model.events import CommitEvent as CommitEvent
 from lakeward.model.locks import LockWait as LockWait
 from lakeward.model.locks import TableLock as TableLock
+from lakeward.model.row_counts import RowCounts as RowCounts
 from lakeward.read.describe import Page as Page
 from lakeward.read.describe import TableDetails as TableDetails
 from lakeward.read.describe import TableInfo as TableInfo
 from lakeward.read.diff import Diff as Diff
 from lakeward.read.diff import FileInfo as FileInfo
+from lakeward.read.diff import PartitionChange as PartitionChange
 from lakeward.read.diff import SchemaChange as SchemaChange
 from lakeward.read.history import Stats as Stats
 from lakeward.read.history import TransactionRecord as TransactionRecord

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from lakeward.log import files
+from lakeward.log import commits, files
+from lakeward.log.database import Session
 from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
 from lakeward.model.records import HIDDEN, in_json, shown_as
+from lakeward.model.row_counts import NO_ROWS, RowCounts, row_counts
 from lakeward.model.schema import Schema
 from lakeward.model.transform import value_text
 from lakeward.model.types import Type
@@ -65,6 +67,8 @@ class Diff:
         properties: Old and new value of each property that differs; constraints are among them.
         before: Totals of `from_version`.
         after: Totals of `to_version`.
+        changed: Rows that the commits in between inserted, updated and deleted, without those that
+            they only wrote again; None where a commit does not tell.
         old: The definition at `from_version`.
         new: The definition at `to_version`.
     """
@@ -78,6 +82,7 @@ class Diff:
     properties: Mapping[str, PropertyChange]
     before: Totals
     after: Totals
+    changed: RowCounts | None
     old: Definition = field(metadata=HIDDEN, repr=False)
     new: Definition = field(metadata=HIDDEN, repr=False)
 
@@ -132,6 +137,7 @@ def diff(first: TableSnapshot, second: TableSnapshot) -> Diff:
         table_id = low.log_head.table_id
         came = tuple(files.at(session, table_id, high.version, after=low.version))
         went = tuple(files.removed_since(session, table_id, low.version, high.version))
+        changed = _changed(session, table_id, low.version, high.version)
     came = tuple(sorted(came, key=lambda f: (f.added, f.ordinal)))
     forward = first.version <= second.version
     return Diff(
@@ -144,9 +150,37 @@ def diff(first: TableSnapshot, second: TableSnapshot) -> Diff:
         properties=_properties(first.definition, second.definition),
         before=first.totals(),
         after=second.totals(),
+        changed=changed if forward or changed is None else _undone(changed),
         old=first.definition,
         new=second.definition,
     )
+
+
+def _changed(session: Session, table_id: int, after: int, version: int) -> RowCounts | None:
+    """The rows that the commits of a range changed; None where one of them does not tell."""
+    total = NO_ROWS
+    found = commits.history(
+        session, table_id, low=after + 1, high=version, limit=max(1, version - after)
+    )
+    for commit in found:
+        counts = row_counts(commit.info) or _by_files(session, table_id, commit.version)
+        if counts is None:
+            return None
+        total = total.plus(counts)
+    return total
+
+
+def _by_files(session: Session, table_id: int, version: int) -> RowCounts | None:
+    """The rows of a commit that only adds files or only removes some."""
+    came = [f.file.live_rows for f in files.added_at(session, table_id, version)]
+    went = [f.file.live_rows for f in files.removed_at(session, table_id, version)]
+    if (came and went) or None in came or None in went:
+        return None
+    return RowCounts(sum(n or 0 for n in came), 0, sum(n or 0 for n in went))
+
+
+def _undone(changed: RowCounts) -> RowCounts:
+    return RowCounts(changed.deleted, changed.updated, changed.inserted)
 
 
 def _schema_changes(before: Schema, after: Schema) -> list[SchemaChange]:

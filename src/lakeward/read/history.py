@@ -18,6 +18,7 @@ from lakeward.model.commit import Head, TransactionState
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
 from lakeward.model.records import in_json
+from lakeward.model.row_counts import RowCounts, row_counts
 from lakeward.model.schema import Schema
 from lakeward.model.values import Value
 
@@ -27,6 +28,7 @@ class Version:
     """A version in a table's history.
 
     Attributes:
+        changed: Rows that the commit inserted, updated and deleted; None where it does not tell.
         snapshot_id: The Iceberg snapshot that the commit made; None where it made none, and on
             tables of other formats.
     """
@@ -43,6 +45,7 @@ class Version:
     members: int
     attempts: int
     adopted: bool
+    changed: RowCounts | None = None
     snapshot_id: int | None = None
 
 
@@ -62,6 +65,7 @@ def version_of(source: LoggedCommit) -> Version:
         members=info.members,
         attempts=info.attempts,
         adopted=info.adopted,
+        changed=row_counts(info),
         snapshot_id=(info.extra or {}).get(SNAPSHOT_ID),
     )
 

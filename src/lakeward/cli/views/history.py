@@ -11,7 +11,14 @@ from rich.text import Text
 from lakeward.cli.output import words
 
 if TYPE_CHECKING:
-    from lakeward.lake.records import Diff, FileInfo, SchemaChange, Version
+    from lakeward.lake.records import (
+        Diff,
+        FileInfo,
+        PartitionChange,
+        RowCounts,
+        SchemaChange,
+        Version,
+    )
 
 
 def versions(
@@ -73,28 +80,35 @@ def diff(found: Diff, *, listed: int) -> Iterator[RenderableType]:
         ),
         right=("before", "after"),
     )
+    yield _line("rows", _changed(found.changed))
     for change in found.schema_changes:
         yield _line("column", f"{change.column}: {_change(change)}")
     for name, (old, new) in found.properties.items():
         yield _line("property", f"{name}: {_value(old)} → {_value(new)}")
     partitions = found.partitions
     if any(p.partition for p in partitions):
-        counts = ("files added", "files removed", "rows added", "rows removed")
+        counts = ["files added", "files removed", "rows added", "rows removed"]
+        # Files that are written again have rows that did not change.
+        shown = 2 if found.added_files and found.removed_files else 4
         yield words.grid(
-            ["partition", *counts],
-            ((p.partition, *map(words.number, p[1:])) for p in partitions[:listed]),
+            ["partition", *counts[:shown]],
+            ((p.partition, *_counts(p)[:shown]) for p in partitions[:listed]),
             right=counts,
         )
         yield from _rest(len(partitions) - listed, "partition")
-    yield from _files("+", "green", found.files_added, listed)
-    yield from _files("-", "red", found.files_removed, listed)
+    is_rewrite = bool(found.added_files and found.removed_files)
+    for sign, style, files in (
+        ("+", "green", found.files_added),
+        ("-", "red", found.files_removed),
+    ):
+        yield from _files(sign, style, files, listed, with_rows=not is_rewrite)
 
 
 def _files(
-    sign: str, style: str, files: Sequence[FileInfo], listed: int
+    sign: str, style: str, files: Sequence[FileInfo], listed: int, *, with_rows: bool
 ) -> Iterator[RenderableType]:
     for f in files[:listed]:
-        rows = "" if f.rows is None else f", {words.counted(f.rows, 'row')}"
+        rows = "" if f.rows is None or not with_rows else f", {words.counted(f.rows, 'row')}"
         yield words.line(f"{sign} {f.path} ({words.size(f.bytes)}{rows})", style)
     yield from _rest(len(files) - listed, "file")
 
@@ -110,8 +124,22 @@ def _operation(version: Version) -> str:
 
 
 def _rows(version: Version) -> str:
+    if version.changed is not None:
+        return words.number(sum(version.changed))
     written = version.metrics.get("numOutputRows")
-    return "" if written is None else words.number(int(written))
+    return "" if written is None else f"≤ {words.number(int(written))}"
+
+
+def _counts(change: PartitionChange) -> list[str]:
+    counts = (change.files_added, change.files_removed, change.rows_added, change.rows_removed)
+    return [words.number(count) for count in counts]
+
+
+def _changed(counts: RowCounts | None) -> str:
+    if counts is None:
+        return "changed: not recorded; files that were written again hold unchanged rows too"
+    pairs = zip(("inserted", "updated", "deleted"), counts, strict=True)
+    return ", ".join(f"{words.number(count)} {what}" for what, count in pairs)
 
 
 def _change(change: SchemaChange) -> str:

@@ -14,6 +14,7 @@ from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.when import Clause, Clauses
 from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.row_counts import DELETED, INSERTED, UPDATED, whole_numbers
 from lakeward.write.plan.row_plan import RowPlan
 
 ALTER: Final = "ALTER TABLE"
@@ -177,11 +178,12 @@ def metrics(change: Change) -> dict[str, Any]:
     if change.operations and all(o.name == "DELETE" for o in change.operations):
         out.update(_deleted(change, new))
     if len(change.operations) == 1:
-        return out | dict(change.operations[0].metrics)
+        (only,) = change.operations
+        return out | _replaced(change, only) | dict(only.metrics)
     counts: Counter[str] = Counter()
     for operation in change.operations:
         counts.update({n: v for n, v in operation.metrics.items() if isinstance(v, int)})
-    return {**counts, **out}
+    return {**counts, **out, **_of_several(change)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +247,43 @@ def merge_parameters(on: str | Sequence[str], clauses: Clauses) -> dict[str, Any
 def _clause_record(clause: Clause) -> dict[str, str]:
     condition = {} if clause.condition is None else {"predicate": clause.condition}
     return {**condition, "actionType": clause.does.value}
+
+
+def _replaced(change: Change, only: Operation) -> dict[str, int]:
+    """Rows that an overwrite of whole files deleted."""
+    is_overwrite = only.name == "WRITE" and only.parameters.get("mode") == "Overwrite"
+    if not is_overwrite or "predicate" in only.parameters:
+        return {}
+    before = [f.file.live_rows for f in change.removed.values()]
+    return {} if None in before else {DELETED: sum(n or 0 for n in before)}
+
+
+def _of_several(change: Change) -> dict[str, int]:
+    """Rows that several operations changed together, where each says what it did.
+
+    The rows that a file keeps are no change, so the difference of the rows before and after is that
+    of the inserted and the deleted ones.
+    """
+    known = {"UPDATE": (UPDATED,), "MERGE": ("numTargetRowsUpdated", "numTargetRowsDeleted")}
+    added_only = ("WRITE", "ADD FILES", ALTER)
+    updated = deleted = 0
+    for operation in change.operations:
+        counts = whole_numbers(operation.metrics)
+        wanted = known.get(operation.name)
+        if wanted is None:
+            if operation.name not in added_only or operation.parameters.get("mode") == "Overwrite":
+                return {}
+        elif any(name not in counts for name in wanted):
+            return {}
+        else:
+            updated += counts[wanted[0]]
+            deleted += counts[wanted[1]] if len(wanted) > 1 else 0
+    before = [f.file.live_rows for f in change.removed.values()]
+    after = [f.live_rows for f in change.added]
+    if None in before or None in after:
+        return {}
+    difference = sum(n or 0 for n in after) - sum(n or 0 for n in before)
+    return {INSERTED: difference + deleted, UPDATED: updated, DELETED: deleted}
 
 
 def _deleted(change: Change, new: Sequence[DataFile]) -> dict[str, int]:
