@@ -54,8 +54,6 @@ def row_counts(info: CommitInfo) -> RowCounts | None:
         return None
     if not any(known.get(name) for name in _REWRITING):
         return RowCounts(known["numOutputRows"], 0, 0)
-    if info.operation == "WRITE" and DELETED in known:
-        return RowCounts(known["numOutputRows"], 0, known[DELETED])
     return None
 
 

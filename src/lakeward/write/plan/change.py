@@ -179,11 +179,12 @@ def metrics(change: Change) -> dict[str, Any]:
         out.update(_deleted(change, new))
     if len(change.operations) == 1:
         (only,) = change.operations
-        return out | _replaced(change, only) | dict(only.metrics)
+        counts_of = _counted(change) if only.parameters.get("mode") == "Overwrite" else {}
+        return out | counts_of | dict(only.metrics)
     counts: Counter[str] = Counter()
     for operation in change.operations:
         counts.update({n: v for n, v in operation.metrics.items() if isinstance(v, int)})
-    return {**counts, **out, **_of_several(change)}
+    return {**counts, **out, **_counted(change)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,41 +250,31 @@ def _clause_record(clause: Clause) -> dict[str, str]:
     return {**condition, "actionType": clause.does.value}
 
 
-def _replaced(change: Change, only: Operation) -> dict[str, int]:
-    """Rows that an overwrite of whole files deleted."""
-    is_overwrite = only.name == "WRITE" and only.parameters.get("mode") == "Overwrite"
-    if not is_overwrite or "predicate" in only.parameters:
-        return {}
-    before = [f.file.live_rows for f in change.removed.values()]
-    return {} if None in before else {DELETED: sum(n or 0 for n in before)}
+def _counted(change: Change) -> dict[str, int]:
+    """Rows inserted, updated and deleted by operations that write files again; none if unknown.
 
-
-def _of_several(change: Change) -> dict[str, int]:
-    """Rows that several operations changed together, where each says what it did.
-
-    The rows that a file keeps are no change, so the difference of the rows before and after is that
-    of the inserted and the deleted ones.
+    Rows that a file keeps are no change: the rows after less the rows before are the inserted less
+    the deleted ones.
     """
-    known = {"UPDATE": (UPDATED,), "MERGE": ("numTargetRowsUpdated", "numTargetRowsDeleted")}
-    added_only = ("WRITE", "ADD FILES", ALTER)
-    updated = deleted = 0
-    for operation in change.operations:
-        counts = whole_numbers(operation.metrics)
-        wanted = known.get(operation.name)
-        if wanted is None:
-            if operation.name not in added_only or operation.parameters.get("mode") == "Overwrite":
-                return {}
-        elif any(name not in counts for name in wanted):
-            return {}
-        else:
-            updated += counts[wanted[0]]
-            deleted += counts[wanted[1]] if len(wanted) > 1 else 0
     before = [f.file.live_rows for f in change.removed.values()]
     after = [f.live_rows for f in change.added]
-    if None in before or None in after:
+    if not change.steps or None in before or None in after:
         return {}
+    given = (f for step in change.steps if isinstance(step, Added) for f in step.files)
+    inserted, updated = sum(f.logged_rows for f in given), 0
+    for operation in change.operations:
+        counts = whole_numbers(operation.metrics)
+        if operation.name == "MERGE":
+            if "numTargetRowsUpdated" not in counts or "numTargetRowsInserted" not in counts:
+                return {}
+            inserted += counts["numTargetRowsInserted"]
+            updated += counts["numTargetRowsUpdated"]
+        elif operation.name == "UPDATE":
+            if UPDATED not in counts:
+                return {}
+            updated += counts[UPDATED]
     difference = sum(n or 0 for n in after) - sum(n or 0 for n in before)
-    return {INSERTED: difference + deleted, UPDATED: updated, DELETED: deleted}
+    return {INSERTED: inserted, UPDATED: updated, DELETED: inserted - difference}
 
 
 def _deleted(change: Change, new: Sequence[DataFile]) -> dict[str, int]:
