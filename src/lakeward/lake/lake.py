@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 from lakeward.errors import LakewardError
 from lakeward.formats.background import BackgroundWorker
 from lakeward.lake import opening
+from lakeward.lake.aio import AsyncLake
 from lakeward.lake.inquiries import Inquiries
 from lakeward.lake.tables import Tables
 from lakeward.lake.transactions import Transactions
@@ -205,6 +206,13 @@ class Lake(Tables, Inquiries, Upkeep, Closing, Shown):
             locks=locks,
             lock_timeout=lock_timeout,
         )
+
+    def aio(self) -> AsyncLake:
+        """The lake for an event loop: `await lake.aio().run(fn)` with an asynchronous function.
+
+        `async with lake.transaction()` and `table.aio()` need it not.
+        """
+        return AsyncLake(self._transactions)
 
     def sink(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -137,6 +138,7 @@ class Lifecycle:
         self.view = View(context, own, level, self.registered)
         self.strategies = Strategies.of(on_conflict, level, reruns=reruns, engine=executor.engine)
         self.locks: TableLocks | None = None
+        self.abandoned = threading.Event()
         self.on_ratify: list[OnRatify] = []
         self.state = TransactionState.OPEN
         self.result: CommitResult | None = None
@@ -375,7 +377,8 @@ class Lifecycle:
     def _table_locks(self) -> TableLocks:
         """The transaction's locks, from the first on that it asks for."""
         if self.locks is None:
-            self.locks = TableLocks(self.context, self.transaction_id, self.registered.ensure)
+            own = self.transaction_id
+            self.locks = TableLocks(self.context, own, self.registered.ensure, self.abandoned)
         return self.locks
 
     def _looked_at(self, members: Mapping[TableName, Member]) -> dict[TableName, Member]:

@@ -9,6 +9,7 @@ the same cycle and choose the same victim, the youngest: that one alone ends, wi
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -39,8 +40,13 @@ class TableLocks:
     """The locks that one transaction holds."""
 
     def __init__(
-        self, context: LakeContext, transaction_id: str, register: Callable[[], None]
+        self,
+        context: LakeContext,
+        transaction_id: str,
+        register: Callable[[], None],
+        abandoned: threading.Event,
     ) -> None:
+        self._abandoned = abandoned
         self._context = context
         self._transaction_id = transaction_id
         self._register = register
@@ -79,7 +85,8 @@ class TableLocks:
         looking = tenacity.Retrying(
             retry=tenacity.retry_if_result(lambda answer: answer.head is None),
             wait=_pause,
-            stop=tenacity.stop_after_delay(timeout),
+            stop=tenacity.stop_after_delay(timeout) | tenacity.stop_when_event_set(self._abandoned),
+            sleep=tenacity.sleep_using_event(self._abandoned),
             retry_error_callback=lambda state: state.outcome and state.outcome.result(),
         )
         try:

@@ -20,6 +20,7 @@ from lakeward.write.alter.alter import depends_on_rows
 from lakeward.write.alter.builder import Alter
 from lakeward.write.commit.ratify import OnRatify
 from lakeward.write.plan.change import Change, RowChanges, progress_operation
+from lakeward.write.transaction.aio import AsyncBlock
 from lakeward.write.transaction.executor import SqlExecutor
 from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle, Operating
 from lakeward.write.transaction.member import Member
@@ -27,11 +28,12 @@ from lakeward.write.transaction.staging import Staging
 from lakeward.write.transaction.standing import Standing
 
 
-class Transaction(Standing):
+class Transaction(Standing, AsyncBlock):
     """Changes to tables that nobody sees until `commit`, and then everybody sees at once.
 
     Used as a context manager it commits at the end of the block and rolls back on an error. A
-    violation or any other failure of an operation ends the transaction.
+    violation or any other failure of an operation ends the transaction. `async with` gives an
+    `AsyncTransaction`, whose operations are awaited.
 
     In a transaction on Spark, `lake.transaction(spark=…)`, Spark reads and writes the rows: data
     may be its frames, rows that are read are one, and conditions and values are its expressions.

@@ -1,0 +1,100 @@
+"""A lake in an event loop: functions that are run in transactions until they commit."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from lakeward.errors import InvalidInput
+from lakeward.lake.transactions import Transactions
+from lakeward.model.awaiting import awaited
+from lakeward.model.shown import Shown
+from lakeward.write.transaction.aio import AsyncTransaction
+from lakeward.write.transaction.lifecycle import CommitResult
+from lakeward.write.transaction.transaction import Transaction
+
+
+class AsyncLake(Shown):
+    """What a lake does for an event loop beside `async with lake.transaction()`."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    async def run(
+        self, fn: Callable[[AsyncTransaction], Awaitable[Any]], **options: Any
+    ) -> CommitResult:
+        """Run `await fn(transaction)` and commit; on a conflict, run it again.
+
+        A task that is cancelled cancels `fn`, and waits until its transaction is rolled back; a
+        commit that has begun is waited for.
+
+        Args:
+            fn: An asynchronous function, called with a fresh transaction each time; it should have
+                no other effects. What it returned is the result's `value`.
+            **options: As in `Lake.run`.
+
+        Raises:
+            Conflict: Every attempt conflicted, or `on_conflict` forbids to run it again.
+        """
+        attempts = _Attempts(fn, asyncio.get_running_loop())
+        given = {"retry": None, "on_conflict": None, "isolation": "snapshot", "message": None}
+        call = partial(self._transactions.run, attempts.run, **{**given, **options})
+        return await awaited(call, stop=attempts.cancel)
+
+
+class _Attempts:
+    """Runs an asynchronous function in the loop for a thread, which waits for its end.
+
+    All but `run` is called in the loop's own thread.
+    """
+
+    def __init__(
+        self, fn: Callable[[AsyncTransaction], Awaitable[Any]], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._fn: Callable[[AsyncTransaction], Any] = fn
+        self._loop = loop
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelled = False
+
+    def run(self, tx: Transaction) -> Any:
+        """Run the function once; its answer, when it has ended."""
+        done: Future[Any] = Future()
+        self._loop.call_soon_threadsafe(self._start, tx, done)
+        return done.result()
+
+    def cancel(self) -> None:
+        """Cancel the function that runs, and run it no more."""
+        self._cancelled = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def _start(self, tx: Transaction, done: Future[Any]) -> None:
+        if self._cancelled:
+            done.set_exception(asyncio.CancelledError())
+            return
+        self._task = self._loop.create_task(self._call(tx))
+        self._task.add_done_callback(partial(_pass_on, done))
+
+    async def _call(self, tx: Transaction) -> Any:
+        view = AsyncTransaction(tx, tx._lifecycle)
+        try:
+            answer = self._fn(view)
+            if not inspect.isawaitable(answer):
+                what = "`fn` must be an asynchronous function of a transaction."
+                raise InvalidInput(what, hint="Write async def, or use lake.run in a thread.")
+            return await answer
+        finally:
+            view._release()
+
+
+def _pass_on(done: Future[Any], task: asyncio.Task[Any]) -> None:
+    """Give the end of a task to the thread that waits for it."""
+    error = asyncio.CancelledError() if task.cancelled() else task.exception()
+    if error is not None:
+        done.set_exception(error)
+    else:
+        done.set_result(task.result())

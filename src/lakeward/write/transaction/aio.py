@@ -1,0 +1,217 @@
+"""Transactions in an event loop: the same operations, each awaited, in one thread of their own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from types import TracebackType
+from typing import Any, TypeVar
+
+from lakeward.model.awaiting import awaited, uninterrupted, worker
+from lakeward.model.expressions.when import Actions
+from lakeward.model.shown import Shown
+from lakeward.write.commit.outcome import Outcome
+from lakeward.write.plan.change import RowChanges
+from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle
+from lakeward.write.transaction.locking import PATIENCE_SECONDS
+
+T = TypeVar("T")
+
+
+class AsyncTransaction(Shown):
+    """A `Transaction` whose operations are awaited: `async with lake.transaction() as tx`.
+
+    Operations run one after the other in a thread of the transaction. Data that is computed as it
+    is read, such as a generator, is computed in that thread. The block commits at its end, and
+    rolls back when an error or a cancellation leaves it.
+
+    A task that is cancelled waits until the running operation has ended, and then the transaction
+    is rolled back: no row, no file, no lock is left. Only a commit that has begun is not undone:
+    it ends as it would have, the task is cancelled after that, and `result` or `outcome()` tells.
+
+    Attributes:
+        transaction: The transaction itself, for what needs no waiting: `transaction_id`, `bases`.
+    """
+
+    def __init__(self, transaction: Any, lifecycle: Lifecycle) -> None:
+        self.transaction = transaction
+        self._lifecycle = lifecycle
+        self._thread: Executor | None = worker()
+
+    def __repr__(self) -> str:
+        return f"Async{self.transaction!r}"
+
+    @property
+    def transaction_id(self) -> str:
+        """By which `lake.outcome` and history know it."""
+        return self._lifecycle.transaction_id
+
+    @property
+    def result(self) -> CommitResult | None:
+        """What it committed, after its block or `commit`; None before, and rolled back."""
+        return self._lifecycle.result
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still be changed."""
+        return self._lifecycle.is_open
+
+    async def append(self, name: str, data: Any) -> RowChanges:
+        """Add rows; see `Transaction.append`."""
+        return await self._change(partial(self.transaction.append, name, data))
+
+    async def overwrite(self, name: str, data: Any, *, where: str | None = None) -> RowChanges:
+        """Replace rows; see `Transaction.overwrite`."""
+        return await self._change(partial(self.transaction.overwrite, name, data, where=where))
+
+    async def delete(self, name: str, *, where: str) -> RowChanges:
+        """Delete rows; see `Transaction.delete`."""
+        return await self._change(partial(self.transaction.delete, name, where=where))
+
+    async def update(
+        self,
+        name: str,
+        *,
+        set: Mapping[str, Any],  # noqa: A002  SQL's own word
+        where: str | None = None,
+    ) -> RowChanges:
+        """Give rows new values; see `Transaction.update`."""
+        return await self._change(partial(self.transaction.update, name, set=set, where=where))
+
+    async def merge(
+        self,
+        name: str,
+        data: Any,
+        *,
+        on: str | Sequence[str],
+        matched: Actions = "update",
+        not_matched: Actions = "insert",
+        not_matched_by_source: Actions = None,
+    ) -> RowChanges:
+        """Bring rows together with those of a table; see `Transaction.merge`."""
+        return await self._change(
+            partial(
+                self.transaction.merge,
+                name,
+                data,
+                on=on,
+                matched=matched,
+                not_matched=not_matched,
+                not_matched_by_source=not_matched_by_source,
+            )
+        )
+
+    async def alter(self, name: str, change: Callable[[Any], object]) -> None:
+        """Change a table's definition; see `Transaction.alter`.
+
+        Args:
+            name: The table.
+            change: Called with what `Transaction.alter` returns:
+                `lambda alter: alter.add_column("note", "string")`.
+        """
+        await self._change(lambda: change(self.transaction.alter(name)))
+
+    async def add_files(self, name: str, paths: Sequence[str]) -> None:
+        """Add Parquet files that lie below the table's location; see `Transaction.add_files`."""
+        await self._change(partial(self.transaction.add_files, name, paths))
+
+    async def remove_files(self, name: str, paths: Sequence[str]) -> None:
+        """Remove files from the table by their paths; see `Transaction.remove_files`."""
+        await self._change(partial(self.transaction.remove_files, name, paths))
+
+    async def record(self, name: str, app_id: str, version: int) -> None:
+        """Record an application's own progress; see `Transaction.record`."""
+        await self._change(partial(self.transaction.record, name, app_id, version))
+
+    async def read(
+        self, name: str, *, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> Any:
+        """The rows as this transaction sees them; see `Transaction.read`."""
+        call = partial(self.transaction.read, name, columns=columns, where=where)
+        return await awaited(call, pool=self._thread)
+
+    async def sql(
+        self, text: str, /, args: Mapping[str, Any] | Sequence[Any] | None = None, **values: Any
+    ) -> Any:
+        """Run a statement of Spark SQL; see `Transaction.sql`."""
+        return await self._change(partial(self.transaction.sql, text, args, **values))
+
+    async def lock(
+        self, name: str, *, mode: str = "write", timeout: float = PATIENCE_SECONDS
+    ) -> None:
+        """Keep others from changing a table; see `Transaction.lock`."""
+        await self._change(partial(self.transaction.lock, name, mode=mode, timeout=timeout))
+
+    async def lock_all(self, locks: Mapping[str, str]) -> None:
+        """Lock several tables; see `Transaction.lock_all`."""
+        await self._change(partial(self.transaction.lock_all, locks))
+
+    async def commit(self) -> CommitResult:
+        """Make every change true at once, and publish it; see `Transaction.commit`."""
+        return await self._change(self.transaction.commit)
+
+    async def rollback(self) -> None:
+        """Undo everything; see `Transaction.rollback`."""
+        await self._change(self.transaction.rollback)
+
+    async def outcome(self) -> Outcome:
+        """What became of it, asked of the store."""
+        return await awaited(self.transaction.outcome)
+
+    async def _change(self, call: Callable[[], T]) -> T:
+        """Run an operation; a cancellation ends the transaction, as an error of it would."""
+        try:
+            return await awaited(call, pool=self._thread, stop=self._lifecycle.abandoned.set)
+        except asyncio.CancelledError as error:
+            await uninterrupted(partial(self._give_up, error), pool=self._thread)
+            raise
+
+    def _give_up(self, reason: BaseException) -> None:
+        if self._lifecycle.is_open:
+            self._lifecycle.rollback()
+            self._lifecycle.failure = reason
+
+    async def _end(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the block: commit, or roll back."""
+        try:
+            end = partial(self.transaction.__exit__, kind, error, trace)
+            await awaited(end, pool=self._thread, stop=self._lifecycle.abandoned.set)
+        except asyncio.CancelledError:
+            # Nothing where it has ended.
+            await uninterrupted(self.transaction.rollback, pool=self._thread)
+            raise
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        """Let the thread end; what is called from now on has one of its own."""
+        if self._thread is not None:
+            self._thread.shutdown(wait=False)
+            self._thread = None
+
+
+class AsyncBlock:
+    """The part of a transaction that begins and ends an `async with` block."""
+
+    _lifecycle: Lifecycle
+    _async: AsyncTransaction | None = None
+
+    async def __aenter__(self) -> AsyncTransaction:
+        self._async = AsyncTransaction(self, self._lifecycle)
+        return self._async
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._async is not None:
+            await self._async._end(kind, error, trace)
