@@ -162,6 +162,20 @@ def test_properties_keep_the_contract(owner: type, names: list[str]) -> None:
         assert hasattr(owner, name), name
 
 
+@pytest.mark.parametrize(
+    "name",
+    [n for n, m in vars(lw.AsyncTransaction).items() if inspect.iscoroutinefunction(m)],
+)
+def test_what_is_awaited_takes_what_the_transaction_takes(name: str) -> None:
+    if name.startswith("_") or name == "alter":
+        return
+    own = inspect.signature(getattr(lw.AsyncTransaction, name)).parameters.values()
+    theirs = inspect.signature(getattr(lw.Transaction, name)).parameters.values()
+    assert [(p.name, p.kind, p.default) for p in own] == [
+        (p.name, p.kind, p.default) for p in theirs
+    ]
+
+
 def test_completion_offers_only_what_the_documentation_has(tmp_path: Any) -> None:
     page = PAGE.read_text()
     with lw.open(tmp_path) as lake, lake.transaction() as tx, lake.snapshot() as cut:

@@ -31,12 +31,14 @@ if TYPE_CHECKING:
     from lakeward.model.expressions.when import When
     from lakeward.write.plan.change import RowChanges
     from lakeward.write.plan.retry import Retry
+    from lakeward.write.transaction.aio import AsyncTransaction
     from lakeward.write.transaction.hooks import StagedCommit
     from lakeward.write.transaction.lifecycle import CommitResult
     from lakeward.write.transaction.strategy import Collision, LastWriterWins, Replace
     from lakeward.write.transaction.transaction import Transaction
 
 __all__ = [
+    "AsyncTransaction",
     "Check",
     "Collision",
     "CommitEvent",
@@ -58,6 +60,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AsyncTransaction": "lakeward.write.transaction.aio",
     "Check": "lakeward.model.constraints",
     "Collision": "lakeward.write.transaction.strategy",
     "CommitEvent": "lakeward.model.events",

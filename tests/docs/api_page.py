@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import lakeward as lw
+from lakeward.lake.aio import AsyncLake
 from lakeward.lake.altering import TableAlter
 from lakeward.lake.branch import Branch, BranchInfo, BranchTable, BranchTableInfo
 from lakeward.lake.snapshot import Cut, CutTable, LakeSnapshot
@@ -23,6 +24,7 @@ from lakeward.model.file import LoggedFile
 from lakeward.model.locks import LockMode, LockWait, TableLock
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field
+from lakeward.read.aio import AsyncRows
 from lakeward.read.describe import ColumnInfo, Page, PageColumn, TableDetails, TableInfo
 from lakeward.read.diff import Diff, FileInfo, PartitionChange, PropertyChange, SchemaChange
 from lakeward.read.history import Stats, TransactionRecord, Version
@@ -50,6 +52,7 @@ own. This page is made from the code by `python -m tests.docs.api_page`, and a t
 _PARTS: Final[dict[str, tuple[Any, ...]]] = {
     "What you begin with": (lw.Lake, lw.Table, lw.Transaction, lw.CommitResult, lw.Retry),
     "Altering tables": (Alter, TableAlter, SchemaVersion),
+    "In an event loop": (lw.AsyncTransaction, AsyncRows, AsyncLake),
     "Branches": (Branch, BranchTable, BranchDiff, BranchInfo, BranchTableInfo),
     "Streams": (Sink, SinkGroup, AsyncSink, AsyncSinkGroup, EpochResult, SinkMetrics, Consumed),
     "Conflicts, hooks and events": (
@@ -104,6 +107,9 @@ _PARTS: Final[dict[str, tuple[Any, ...]]] = {
 _SECTION: Final = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):$")
 # How a class is used, where it is not by calling it.
 _GIVEN: Final = (
+    lw.AsyncTransaction,
+    AsyncLake,
+    AsyncRows,
     lw.Lake,
     lw.Table,
     lw.Transaction,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 from lakeward.errors import LakewardError
 from lakeward.formats.background import BackgroundWorker
 from lakeward.lake import opening
-from lakeward.lake.aio import AsyncLake
 from lakeward.lake.inquiries import Inquiries
 from lakeward.lake.tables import Tables
 from lakeward.lake.transactions import Transactions
@@ -23,6 +22,7 @@ from lakeward.write.transaction.hooks import Hooks
 from lakeward.write.transaction.registration import LeaseKeeper
 
 if TYPE_CHECKING:
+    from lakeward.lake.aio import AsyncLake
     from lakeward.stream.sink import Sink, SinkGroup
     from lakeward.write.plan.retry import Retry
     from lakeward.write.transaction.lifecycle import CommitResult
@@ -212,6 +212,8 @@ class Lake(Tables, Inquiries, Upkeep, Closing, Shown):
 
         `async with lake.transaction()` and `table.aio()` need it not.
         """
+        from lakeward.lake.aio import AsyncLake
+
         return AsyncLake(self._transactions)
 
     def sink(

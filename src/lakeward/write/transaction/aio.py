@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 from lakeward.model.awaiting import awaited, uninterrupted, worker
 from lakeward.model.expressions.when import Actions
+from lakeward.model.locks import PATIENCE_SECONDS
 from lakeward.model.shown import Shown
 from lakeward.write.commit.outcome import Outcome
 from lakeward.write.plan.change import RowChanges
 from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle
-from lakeward.write.transaction.locking import PATIENCE_SECONDS
 
 T = TypeVar("T")
 
@@ -195,23 +195,3 @@ class AsyncTransaction(Shown):
         if self._thread is not None:
             self._thread.shutdown(wait=False)
             self._thread = None
-
-
-class AsyncBlock:
-    """The part of a transaction that begins and ends an `async with` block."""
-
-    _lifecycle: Lifecycle
-    _async: AsyncTransaction | None = None
-
-    async def __aenter__(self) -> AsyncTransaction:
-        self._async = AsyncTransaction(self, self._lifecycle)
-        return self._async
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._async is not None:
-            await self._async._end(kind, error, trace)

@@ -1,10 +1,19 @@
-"""What a transaction tells of itself: its id, what it looks at, and how it ended."""
+"""What a transaction tells of itself: its id, what it looks at, and how it ended.
+
+An `async with` block gives its form for an event loop, which loads asyncio only then.
+"""
 
 from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING
 
 from lakeward.model.shown import Shown, html_table
 from lakeward.write.commit.outcome import Outcome, outcome
 from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle
+
+if TYPE_CHECKING:
+    from lakeward.write.transaction.aio import AsyncTransaction
 
 
 class Standing(Shown):
@@ -16,6 +25,7 @@ class Standing(Shown):
         self.transaction_id = lifecycle.transaction_id
         self.isolation = lifecycle.isolation
         self.message = lifecycle.message
+        self._async: AsyncTransaction | None = None
 
     def __repr__(self) -> str:
         state = "open" if self.is_open else self._lifecycle.state.value.replace("_", " ")
@@ -53,3 +63,18 @@ class Standing(Shown):
     def outcome(self) -> Outcome:
         """What became of it, asked of the store."""
         return outcome(self._view.context, self.transaction_id)
+
+    async def __aenter__(self) -> AsyncTransaction:
+        from lakeward.write.transaction.aio import AsyncTransaction
+
+        self._async = AsyncTransaction(self, self._lifecycle)
+        return self._async
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._async is not None:
+            await self._async._end(kind, error, trace)

@@ -20,7 +20,6 @@ from lakeward.write.alter.alter import depends_on_rows
 from lakeward.write.alter.builder import Alter
 from lakeward.write.commit.ratify import OnRatify
 from lakeward.write.plan.change import Change, RowChanges, progress_operation
-from lakeward.write.transaction.aio import AsyncBlock
 from lakeward.write.transaction.executor import SqlExecutor
 from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle, Operating
 from lakeward.write.transaction.member import Member
@@ -28,7 +27,7 @@ from lakeward.write.transaction.staging import Staging
 from lakeward.write.transaction.standing import Standing
 
 
-class Transaction(Standing, AsyncBlock):
+class Transaction(Standing):
     """Changes to tables that nobody sees until `commit`, and then everybody sees at once.
 
     Used as a context manager it commits at the end of the block and rolls back on an error. A
