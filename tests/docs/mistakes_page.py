@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +25,7 @@ from typer.testing import CliRunner
 
 import lakeward as lw
 from lakeward.cli.main import app
+from lakeward.engines.spark.statement import read_statement
 from tests.docs.mistakes import FILES, SECTIONS
 from tests.docs.pages import ROOT
 
@@ -69,7 +71,9 @@ def render() -> str:
         for title, mistakes in SECTIONS.items():
             parts.append(f"\n## {title}\n")
             for written in mistakes:
-                said = _plain(_made(written, lake, directory), directory)
+                said = _plain(
+                    _made(written, lake, directory, on_spark="on Spark" in title), directory
+                )
                 prompt = written if written.startswith("$") else _prompted(written)
                 language = "text" if written.startswith("$") else "pycon"
                 parts.append(f"\n```{language}\n{prompt}\n{said}\n```\n")
@@ -101,7 +105,7 @@ def _fill(lake: lw.Lake) -> None:
         tx.append("sales.orders", [_ROW, {**_ROW, "id": 2}])
 
 
-def _made(written: str, lake: lw.Lake, directory: Path) -> str:
+def _made(written: str, lake: lw.Lake, directory: Path, *, on_spark: bool) -> str:
     """What a mistake prints."""
     if written.startswith("$"):
         return _told(written, directory)
@@ -121,6 +125,9 @@ def _made(written: str, lake: lw.Lake, directory: Path) -> str:
         "frame": pd.DataFrame([_ROW, {**_ROW, "id": 2}]),
     }
     try:
+        if on_spark:
+            # What refuses these needs no Spark.
+            names["tx"] = SimpleNamespace(sql=read_statement)
         exec(written, names)
     except Exception as error:  # noqa: BLE001  whatever a mistake raises is shown
         kind = type(error)

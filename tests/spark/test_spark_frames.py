@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from datetime import UTC, datetime
 from pathlib import Path
 
+import polars as pl
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lakeward as lw
+from lakeward.errors import SchemaMismatch
 
 COLUMNS = {"id": "int64", "v": "int64"}
 TABLES = {
@@ -73,3 +76,24 @@ def test_a_frame_of_an_empty_table_stays_empty(spark: SparkSession, lake: lw.Lak
         for table_format in ("delta", "iceberg"):
             tx.sql(f"INSERT INTO empty_{table_format} VALUES (1, 1)")
         assert [ids(f) for f in frames] == [[], []]
+
+
+def test_data_of_every_form_fits_as_it_does_without_spark(
+    spark: SparkSession, lake: lw.Lake, tmp_path: Path
+) -> None:
+    lake.create("s.mixed", "id int32, name string, at timestamp")
+    noon = datetime(2026, 1, 2, 12)  # noqa: DTZ001  without a zone it is UTC
+    names = pl.Series(["a"], dtype=pl.Categorical)
+    (tmp_path / "x.csv").write_text("id,name,at\n2,b,2026-01-02 12:00:00\n")
+
+    with lake.transaction(spark=spark) as tx:
+        tx.append("s.mixed", pl.DataFrame({"id": [1], "name": names, "at": [noon]}))
+        tx.append("s.mixed", tmp_path / "x.csv")
+
+    moment = noon.replace(tzinfo=UTC)
+    assert lake.table("s.mixed").to_arrow().sort_by("id").to_pylist() == [
+        {"id": 1, "name": "a", "at": moment},
+        {"id": 2, "name": "b", "at": moment},
+    ]
+    with pytest.raises(SchemaMismatch, match="2147483648 in row 0"):
+        lake.transaction(spark=spark).append("s.mixed", [{"id": 2**31}])

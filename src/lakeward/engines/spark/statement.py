@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeGuard
 from lakeward.engines.spark import scopes
 from lakeward.engines.spark.optimize import Optimize, read_optimize
 from lakeward.errors import InvalidInput, UnsupportedFeature
+from lakeward.model.expressions.where import reason
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -28,7 +29,7 @@ _FUNCTIONS: Final = frozenset(
 )
 """Functions that make tables of their arguments alone."""
 _REASONS: Final = {
-    "Alter": "It would change the table at once and for everybody.",
+    "Alter": "It would change the table at once and for everybody; use tx.alter.",
     "Drop": "A table that is dropped is gone at once and for everybody; use lake.drop.",
     "Use": "Tables go by their own names in a transaction.",
     "Copy": "Read the files with spark.read and append the frame.",
@@ -203,9 +204,12 @@ def _tree(text: str) -> exp.Expr:
     try:
         found = [t for t in sqlglot.parse(text, dialect=DIALECT) if _says(t)]
     except (SqlglotError, RecursionError) as error:
-        said = str(error).splitlines()[0] if str(error) else "it is nested too deeply"
-        what = f"The statement cannot be understood: {said}"
-        raise InvalidInput(what, hint=f"It begins: {text.strip()[:_SHOWN]}") from error
+        nested = isinstance(error, RecursionError)
+        said = "it is nested too deeply" if nested else reason(error)
+        what = f"The statement cannot be understood: {said}."
+        raise InvalidInput(
+            what, hint=f"The statement begins with `{text.strip()[:_SHOWN]}`."
+        ) from error
     finally:
         quiet.setLevel(level)
     if len(found) != 1:
@@ -392,5 +396,5 @@ def query_of(text: str) -> str:
 
 def _refused(text: str, why: str) -> UnsupportedFeature:
     shown = " ".join(text.split())[:_SHOWN]
-    what = f"The statement may not run in a transaction: {shown}"
+    what = f"This may not run in a transaction: `{shown}`."
     return UnsupportedFeature(what, hint=why, statement=text)

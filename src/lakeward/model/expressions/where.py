@@ -102,7 +102,7 @@ def _tree(text: str) -> exp.Expr:
     except (InvalidExpression, RecursionError):
         raise
     except Exception as error:  # whatever a hostile text does to the parser
-        what = f"The expression is not valid SQL: {_reason(error)}."
+        what = f"The expression is not valid SQL: {reason(error)}."
         hint = "Put strings in single quotes, and names that are SQL words in backticks."
         raise InvalidExpression(what, hint=hint) from error
     trees = [tree for tree in found if tree is not None]
@@ -140,7 +140,8 @@ def _check_nesting(tokens: list[Token]) -> None:
             raise InvalidExpression(what, hint="Use IN or split it.")
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """Say what the parser did not understand, and where."""
     details = getattr(error, "errors", None)
     if details:
         first = details[0]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakeward.engines.arrow.conform import conform
 from lakeward.engines.arrow.input import tables_of
 from lakeward.engines.spark.statement import checked_expression
 from lakeward.engines.spark.types import foreign_types
@@ -29,10 +31,24 @@ def frame_of(session: SparkSession, data: Any, definition: Definition, table: st
         frame: DataFrame = data
         _check_types(frame, table)
     else:
-        given = list(tables_of(data, definition.schema.to_arrow(), table))
+        given = [
+            _fitting(rows, definition, table)
+            for rows in tables_of(data, definition.schema.to_arrow(), table)
+        ]
         frame = session.createDataFrame(pa.concat_tables(given) if given else pa.table({}))
     _check_names(frame.columns, definition, table)
     return frame
+
+
+def _fitting(rows: pa.Table, definition: Definition, table: str) -> pa.Table:
+    """Rows with the types of the table's columns; what is required is checked by Spark's reads."""
+    _check_names(rows.column_names, definition, table)
+    known = definition.schema
+    fields = tuple(
+        replace(known.by_name[n], nullable=True, default=None) for n in rows.column_names
+    )
+    found = conform(rows, Schema(fields, known.last_id), table)
+    return found.replace_schema_metadata(None)
 
 
 def _check_types(frame: DataFrame, table: str) -> None:
