@@ -142,6 +142,8 @@ def test_rows_that_are_refused_change_nothing_until_they_are_mended(
         shop().run(lake, spark, landing=str(place))
     assert caught.value.facts["count"] == 1  # type: ignore[attr-defined]
     assert versions(lake) == before
+    recorded = [(v.action, v.count, v.pipeline) for v in lake.violations()]
+    assert recorded == ([("fail", 1, "shop")] if error is ConstraintViolation else [])
 
     deliver(place, "b", [(2, 20, 1), (5, 5, 1)])
     shop().run(lake, spark, landing=str(place))

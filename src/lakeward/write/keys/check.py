@@ -165,7 +165,8 @@ class KeyCheck:
         """Every key that new rows refer to is in the other table after the transaction."""
         key_fields(definition.schema, key.columns, name)
         parent, at_parent = self._table(key, name)
-        check_target(definition, at_parent, name, key)
+        altered = self.changes.get(parent.table_id)
+        check_target(definition, (altered and altered.new_definition) or at_parent, name, key)
         fields = key_fields(at_parent.schema, key.key, name)
         reader = KeyReader(self.context, change.head, definition, key.columns)
         new = self._to_look_at(change, name)
