@@ -16,6 +16,7 @@ from benchmarks import (
     spark,
     tables,
     timestamp,
+    unique,
 )
 from benchmarks.result import Benchmark
 
@@ -31,6 +32,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "timestamp": timestamp.run,
     "scan": scan.run,
     "mapped": mapped.run,
+    "unique": unique.run,
     "spark": spark.run,
     "pipeline": pipeline.run,
 }

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 import lakeward as lw
 from lakeward.errors import ConstraintViolation, InvalidInput
@@ -175,7 +176,7 @@ def test_keys_of_every_type_are_compared_by_value(
     assert shared_lake.table(name).totals().rows == 2
 
 
-def test_a_table_is_restored_cloned_and_branched_with_its_key(
+def test_a_clone_has_the_key(
     shared_lake: lw.Lake, table: lw.Table, new_name: Callable[[], str]
 ) -> None:
     copy = shared_lake.clone(table.name, new_name())
@@ -196,6 +197,25 @@ def test_a_sink_is_refused_a_key_that_is_there(shared_lake: lw.Lake, table: lw.T
 
     assert ids(shared_lake, table.name) == [1, 2, 3, 4]
     assert [v.constraint for v in shared_lake.violations(table=table.name)] == ["key"]
+
+
+@pytest.mark.formats("delta")
+def test_a_named_branch_is_checked_when_it_is_published(
+    shared_lake: lw.Lake, table: lw.Table
+) -> None:
+    branch = shared_lake.branch("trial", tables=[table.name])
+    place = branch.table(table.name).location
+    write_deltalake(place, pa.table({"id": [4, 3], "note": ["x", "y"]}), mode="append")
+
+    with pytest.raises(ConstraintViolation):
+        branch.publish()
+    branch.drop()
+    branch = shared_lake.branch("trial", tables=[table.name])
+    place = branch.table(table.name).location
+    write_deltalake(place, pa.table({"id": [4], "note": ["x"]}), mode="append")
+    branch.publish()
+
+    assert ids(shared_lake, table.name) == [1, 2, 3, 4]
 
 
 @pytest.mark.formats("delta")

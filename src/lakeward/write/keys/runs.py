@@ -61,6 +61,8 @@ class Run:
         body = self.hashes.tobytes() + self.which.tobytes()
         facts = {**header, "paths": self.paths, "rows": len(self.hashes), "crc": zlib.crc32(body)}
         head = orjson.dumps(facts)
+        # NumPy copies an array that begins inside a word before it searches it.
+        head += b" " * (-len(head) % _LENGTH)
         return b"".join([_MAGIC, len(head).to_bytes(_LENGTH, "little"), head, body])
 
     @classmethod

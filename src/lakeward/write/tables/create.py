@@ -71,8 +71,8 @@ def create(
     name: TableName,
     schema: Any,
     *,
-    like: Any,
-    if_not_exists: bool,
+    like: Any = None,
+    if_not_exists: bool = False,
     format: str,  # noqa: A002  the name users know
     partition_by: Sequence[str],
     properties: Mapping[str, str] | None,

@@ -123,7 +123,6 @@ def _made(context: LakeContext, member: Member) -> TableName:
         context,
         name,
         schema,
-        like=None,
         if_not_exists=True,
         format=head.format,
         partition_by=(),
