@@ -17,6 +17,7 @@ customers = lake.create("sales.customers", {"id": "int64"}, format="iceberg")
 with lake.transaction() as tx:
     tx.append("sales.orders", [{"id": 1, "amount": 9.5}, {"id": 2, "amount": 3.0}])
     tx.append("sales.customers", [{"id": 7}])
+
 print(dict(tx.commit().versions))
 
 found = DeltaTable(orders.location, storage_options=lake.storage_options("delta"))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import codeop
 import os
 import re
 import shutil
@@ -90,6 +91,21 @@ def test_a_block_with_a_title_is_an_example_or_a_file_that_the_page_names(block:
         assert f"`{block.title}`" in "\n".join(above[-3:])
     else:
         assert block.text == (ROOT / block.title).read_text()
+
+
+@pytest.mark.parametrize("block", [b for b in blocks("python") if not is_file(b)], ids=str)
+def test_a_block_can_be_pasted_at_the_prompt_of_every_python(block: Block) -> None:
+    """Before Python 3.13 an empty line ends an indented block there, and nothing else does."""
+    typed: list[str] = []
+    for line in [*block.text.splitlines(), ""]:
+        typed.append(line)
+        try:
+            complete = codeop.compile_command("\n".join(typed), symbol="single")
+        except SyntaxError:
+            pytest.fail(f"{block}: no empty line inside an indented block, one after it: {line}")
+        if complete is not None:
+            typed = []
+    assert not "".join(typed)
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
