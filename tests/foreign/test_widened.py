@@ -206,6 +206,15 @@ def test_a_partition_that_was_widened_from_dates_is_read_at_every_version(tmp_pa
         table = lake.adopt("t", log.root, take_over=True)
         rows = sorted(table.to_arrow().to_pylist(), key=lambda r: r["id"])
         assert [r["p"] for r in rows] == moments
+        with lake.transaction() as tx:
+            tx.append("t", pa.table({"id": [4, 5], "p": [moments[0], moments[3]]}))
+            tx.delete("t", where="id = 4 OR p < TIMESTAMP_NTZ '1999-01-01 00:00:00'")
+            tx.update("t", set={"id": "10 + id"}, where="p IS NULL OR id = 0")
+        rows = sorted(table.to_arrow().to_pylist(), key=lambda r: r["id"])
+        found = [(r["id"], r["p"]) for r in rows]
+        assert found == [(3, moments[3]), (5, moments[3]), (10, moments[0]), (11, None)]
+        for condition in (f"p = TIMESTAMP_NTZ '{moments[0]}'", "p IS NULL"):
+            assert table.to_arrow(where=condition)["id"].to_pylist() in ([10], [11])
 
 
 def _partition_texts(place: Path) -> dict[str, str | None]:
