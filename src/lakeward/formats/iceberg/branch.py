@@ -7,7 +7,7 @@ added and files removed.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,9 +16,11 @@ import orjson
 from lakeward.errors import UnsupportedFeature
 from lakeward.formats.iceberg.definition import FORMAT_VERSION
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
+from lakeward.formats.iceberg.private import first_row_id, is_data
+from lakeward.formats.net import Net
 from lakeward.model.definition import Definition
 
-_WRITABLE: Final = 2
+_WRITABLE: Final = (2, 3)
 _SETTINGS: Final = {
     "write.delete.mode": "copy-on-write",
     "write.update.mode": "copy-on-write",
@@ -35,9 +37,11 @@ _UNCHANGED: Final = ("schemas", "current-schema-id", "partition-specs", "default
 def check_branchable(definition: Definition, table: str) -> None:
     """Raise `UnsupportedFeature` for a version of the format that the lake cannot commit."""
     version = definition.protocol[FORMAT_VERSION]
-    if version != _WRITABLE:
+    if version not in _WRITABLE:
         what = f"Table {table} has Iceberg's format version {version}."
-        hint = "Transactions write version 2; write this one through Spark's catalog lakeward."
+        hint = (
+            "Transactions write versions 2 and 3; write this one through Spark's catalog lakeward."
+        )
         raise UnsupportedFeature(what, hint=hint, table=table)
 
 
@@ -75,6 +79,31 @@ def check_same(first: Document, newest: Document, table: str) -> None:
         raise UnsupportedFeature(
             what, hint="Only rows may change here; replace rows, not the table.", table=table
         )
+
+
+def check_row_ids(
+    first: Document, newest: Document, manifests: Iterable[Any], net: Net, table: str
+) -> None:
+    """Raise `UnsupportedFeature` if rows that moved may have ids that others get, too.
+
+    `manifests` are those that the branch began with. The ids that a branch gives to rows are not
+    those that its commit gives them, so such rows must not be moved on it: there their ids are
+    written into the files.
+    """
+    if newest.next_row_id is None or not net.removed:
+        return
+    numbered = all(first_row_id(m) is not None for m in manifests if is_data(m))
+    begun = _number(first.current)
+    new = [s for n, s in newest.all_snapshots().items() if n != begun]
+    written = sum(int((s.get("summary") or {}).get("added-data-files", 0)) for s in new)
+    if numbered and written == len(net.added):
+        return
+    what = (
+        f"Rows of table {table} were added and moved to another file on one branch, or got their"
+        " first ids on it; they would share ids with others."
+    )
+    hint = "Commit what adds rows first, and change them in the next transaction."
+    raise UnsupportedFeature(what, hint=hint, table=table)
 
 
 def changes_rows(first: Document, newest: Document) -> bool:

@@ -75,7 +75,7 @@ def check_rewritable(definition: Definition, table: str) -> None:
         )
         hint = (
             "It appends rows, and replaces or removes whole files and partitions. Change single"
-            " rows through Spark's catalog lakeward."
+            " rows with Spark: lake.transaction(spark=spark)."
         )
         raise UnsupportedFeature(what, hint=hint, table=table)
 

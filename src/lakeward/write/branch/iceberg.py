@@ -17,6 +17,7 @@ from lakeward.formats.iceberg import metadata
 from lakeward.formats.iceberg.branch import (
     changes_rows,
     check_branchable,
+    check_row_ids,
     check_same,
     first_document,
 )
@@ -122,12 +123,14 @@ class IcebergBranch(Branch):
         before, after = (source.manifests(d.current) for d in (first, newest))
         added, gone = difference(source, newest, self.definition, before, after)
         removed, changed = self._logged(gone), changes_rows(first, newest)
-        return Net(
+        net = Net(
             added=tuple(added),
             removed=tuple(removed),
             data_change=changed,
             looks=bool(removed) and changed,
         )
+        check_row_ids(first, newest, before.values(), net, str(self.head.name))
+        return net
 
     def net(self, *, evolve: bool = False, differ: Differ | None = None) -> Net:  # noqa: ARG002
         """The net effect of the branch's commits; the files that it adds are synced to disk."""
