@@ -71,6 +71,10 @@ def test_killed_at_any_step_nothing_is_lost_doubled_or_half_visible(
         assert rows == dict(zip(tables, expected_rows(committed), strict=True)), (step, occurrence)
         for name in tables:
             assert transaction_ids(lake, name)[1:] == committed, (step, occurrence)
+        if committed:
+            altered = [lake.table(name).definition for name in (tables[0], tables[4])]
+            assert [d.properties["round"] for d in altered] == [committed[-1]] * 2, step
+            assert [d.schema.field("n").comment for d in altered] == [committed[-1]] * 2, step
     assert set(hits) == set(STEPS)
     assert worst < REPAIR_SECONDS
     print(
@@ -111,6 +115,8 @@ def commit_until_killed(
         pipe.send(("begun", label))
         rows = data_of(label)
         with lake.transaction(transaction_id=label) as tx:
+            for name in (plain, iced):
+                tx.alter(name).set_property("round", label).set_comment("n", label)
             tx.append(plain, rows)
             tx.append(parted, rows)
             tx.overwrite(replaced, rows)

@@ -26,6 +26,7 @@ from lakeward.read.history import Stats as Stats
 from lakeward.read.history import TransactionRecord as TransactionRecord
 from lakeward.read.history import Version as Version
 from lakeward.read.runs import RunRecord as RunRecord
+from lakeward.read.schemas import SchemaVersion as SchemaVersion
 from lakeward.read.snapshot import Totals as Totals
 from lakeward.read.violations import ViolationRecord as ViolationRecord
 from lakeward.stream.consume import Consumed as Consumed

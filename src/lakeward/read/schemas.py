@@ -43,6 +43,10 @@ class SchemaVersion:
     columns: tuple[ColumnInfo, ...]
     schema: Schema = field(repr=False, metadata=HIDDEN)
 
+    def has(self, version: int) -> bool:
+        """Whether a version has this schema."""
+        return self.since <= version and (self.until is None or version <= self.until)
+
 
 def schemas_of(session: Session, head: Head) -> list[SchemaVersion]:
     """Every schema of a table, oldest first; changes of other settings make no new one."""

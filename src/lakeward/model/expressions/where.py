@@ -96,7 +96,7 @@ def _tree(text: str) -> exp.Expr:
 
     dialect = sqlglot.Dialect.get_or_raise("databricks")
     try:
-        tokens = _with_quotes(dialect.tokenize(text), text)
+        tokens = with_quotes(dialect.tokenize(text), text)
         _check_nesting(tokens)
         found = dialect.parser().parse_into(exp.Condition, tokens, text)
     except (InvalidExpression, RecursionError):
@@ -114,7 +114,7 @@ def _tree(text: str) -> exp.Expr:
     return trees[0]
 
 
-def _with_quotes(tokens: list[Token], text: str) -> list[Token]:
+def with_quotes(tokens: list[Token], text: str) -> list[Token]:
     """The tokens with `'it''s'` as one string, as in standard SQL; the dialect has two."""
     out: list[Token] = []
     for token in tokens:

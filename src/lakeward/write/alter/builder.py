@@ -196,6 +196,20 @@ class Alter:
         """
         return self._then(EnableFeature(arguments.text(feature, "feature")))
 
+    def sql(self, clause: str) -> Self:
+        """Make the changes of a clause of ALTER TABLE, as Spark and Iceberg write it.
+
+        `table.alter().sql("ADD COLUMN currency string AFTER amount").commit()`
+
+        Raises:
+            InvalidInput: It cannot be understood; says where.
+        """
+        from lakeward.model.evolution.clauses import parse_clause
+
+        for change in parse_clause(arguments.text(clause, "clause")):
+            self._then(change)
+        return self
+
     def apply(self, change: Alteration) -> Self:
         """Make a change that is given as a value."""
         return self._then(change)
