@@ -184,3 +184,32 @@ def test_a_lazy_frame_is_computed_part_by_part(
 
     expected = [{"id": 2, "name": "b"}, {"id": 3, "name": "c"}]
     assert shared_lake.table(name).to_arrow().to_pylist() == expected
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_large_file_is_read_part_by_part(tmp_path: Path, kind: str) -> None:
+    from lakeward.engines.arrow.files import rows_of
+
+    count = 1_000_000 if kind == "csv" else 400_000
+    frame = pl.DataFrame({"id": range(count)}).with_columns(
+        name=pl.lit("x" * 40) + pl.col("id").cast(pl.String)
+    )
+    path = tmp_path / f"x.{kind}"
+    match kind:
+        case "csv":
+            frame.write_csv(path)
+        case "jsonl":
+            frame.write_ndjson(path)
+        case _:
+            frame.write_parquet(path, row_group_size=50_000)
+    del frame
+    before, most, rows, size = pa.total_allocated_bytes(), 0, 0, 0
+
+    for part in rows_of(path, pa.schema({"id": pa.int64(), "name": pa.string()}), "t"):
+        rows, size = rows + part.num_rows, size + part.nbytes
+        most = max(most, pa.total_allocated_bytes() - before)
+        del part
+
+    assert rows == count
+    # Two parts and what is read ahead; the whole would be `size` and the text beside it.
+    assert most < size

@@ -107,12 +107,12 @@ def _column(
         raise SchemaMismatch(what, hint=hint, table=table, column=name)
     try:
         return parsed_text(values, kind)
-    except (pa.ArrowException, ValueError) as error:
+    except (pa.ArrowException, ValueError):
         index = _first_wrong(values, kind)
         shown = repr(values[index].as_py())[:_SHOWN]
         own = neutral(kind)
         where = place(given, index)
-        raise misfit(shown, own, name, table, where, _spelling(kind)) from error
+        raise misfit(shown, own, name, table, where, _spelling(kind)) from None
 
 
 def _spelling(kind: pa.DataType) -> str | None:

@@ -63,7 +63,7 @@ def fitted(
             raise _wrong_type(column, field, table, given) from error
         raise misfit(
             _shown(column[index]), field.type, field.name, table, place(given, index)
-        ) from error
+        ) from None
 
 
 def fits(source: pa.DataType, kind: Type, *, inside: bool = False) -> bool:

@@ -192,7 +192,7 @@ def _refuse(values: Any, kind: pa.DataType, column: str, table: str, error: Exce
         try:
             pa.array([value], kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            raise _lossy(value, kind, column, table, row) from error
+            raise _lossy(value, kind, column, table, row) from None
     what = f"Column {column} of {table} has values that are no {kind}: {error}."
     raise SchemaMismatch(what, hint="Convert the values first.", table=table, column=column)
 
