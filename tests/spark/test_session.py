@@ -57,17 +57,13 @@ def test_the_catalog_is_the_lakes_own_on_sqlite(spark: SparkSession) -> None:
     with lake.transaction() as tx:
         tx.append("sales.customers", [{"id": 1}])
 
+    assert rows(spark, "SELECT * FROM sales.customers") == [(1,)]
     assert rows(spark, "SELECT * FROM lakeward.sales.customers") == [(1,)]
-
-    spark.sql("INSERT INTO lakeward.sales.customers VALUES (2)")
-    table = lake.table("sales.customers")
-    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2]
-    assert table.version == 2
     lake.close()
 
 
 @pytest.mark.postgres
-def test_the_catalog_is_the_lakes_own_on_postgres(
+def test_a_catalog_of_iceberg_itself_is_followed_on_postgres(
     spark: SparkSession, postgres_on_tcp: Postgres, tmp_path: Path
 ) -> None:
     with postgres_on_tcp.database() as name:
@@ -94,7 +90,7 @@ def test_what_the_user_sets_wins_and_lists_are_joined() -> None:
     found = settings(own, catalog="lakeward", store=None, warehouse="/w", jars=["a.jar"])
 
     assert found["spark.jars"] == "a.jar,mine.jar"
-    assert found["spark.sql.extensions"].endswith("IcebergSparkSessionExtensions,com.example.Mine")
+    assert found["spark.sql.extensions"].endswith("LakeExtensions,com.example.Mine")
     assert found["spark.sql.session.timeZone"] == "Europe/Berlin"
     assert not [key for key in found if key.startswith("spark.sql.catalog.lakeward")]
 

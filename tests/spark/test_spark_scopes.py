@@ -44,6 +44,7 @@ def lake(tmp_path: Path) -> Generator[lw.Lake]:
 def plain(spark: SparkSession, lake: lw.Lake) -> Generator[SparkSession]:
     """A session with tables of the same names; those of the default database have other rows."""
     session = spark.newSession()
+    session.conf.set("spark.sql.defaultCatalog", "spark_catalog")
     session.sql("CREATE DATABASE plain")
     session.sql("CREATE DATABASE s")
     for name, rows in ROWS.items():

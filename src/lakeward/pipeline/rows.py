@@ -87,7 +87,7 @@ def _fresh_iceberg(tx: Transaction, context: LakeContext, found: NewVersions) ->
         reader = spark.read.format("iceberg")
         if start is None:
             # No snapshot before: all that the table holds is new.
-            reader = reader.option("snapshot-id", str(end))
+            reader = reader.option("versionAsOf", str(end))
         else:
             reader = reader.option("start-snapshot-id", str(start))
             reader = reader.option("end-snapshot-id", str(end))

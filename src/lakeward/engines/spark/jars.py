@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from lakeward.engines.spark.cache import kept
+from lakeward.engines.spark.compiled import lake_classes
 from lakeward.engines.spark.extra import pyspark
 from lakeward.engines.spark.java import java_home
 from lakeward.engines.spark.versions import EXCLUDES, PACKAGES
@@ -117,4 +118,4 @@ class _Progress:
 
 
 if __name__ == "__main__":
-    jars(PACKAGES, {})
+    lake_classes(jars(PACKAGES, {}))

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lakeward.engines.spark.compiled import lake_classes
 from lakeward.engines.spark.extra import check, pyspark
 from lakeward.engines.spark.jars import jars
 from lakeward.engines.spark.java import java_home
@@ -36,11 +37,19 @@ def configured(
             # Otherwise it warns that it has chosen an address, which it does not listen on then.
             os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
         _set_python(wanted)
-    files = jars(_packages(warehouse), wanted)
-    found = settings(wanted, catalog=catalog, store=store, warehouse=warehouse, jars=files)
+    found = all_settings(wanted, catalog=catalog, store=store, warehouse=warehouse)
     for key, value in found.items():
         builder = builder.config(key, value)
     return builder
+
+
+def all_settings(
+    own: Mapping[str, str], *, catalog: str, store: Mapping[str, str] | None, warehouse: str
+) -> dict[str, str]:
+    """The settings of a session of the lake; jars are fetched where they are missing."""
+    files = jars(_packages(warehouse), own)
+    files = [*files, lake_classes(files)]
+    return settings(own, catalog=catalog, store=store, warehouse=warehouse, jars=files)
 
 
 def start(

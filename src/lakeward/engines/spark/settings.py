@@ -15,19 +15,24 @@ from lakeward.engines.spark.versions import (
     EXTENSIONS,
     ICEBERG_CATALOG,
     JDBC_CATALOG,
+    LAKE_CATALOG,
 )
 from lakeward.errors import UnsupportedFeature
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JOINED: Final = ("spark.jars", "spark.sql.extensions")
-"""Settings that are lists: what the user gives is added to what the lake needs."""
+_CLASS_PATH: Final = "spark.driver.extraClassPath"
+JOINED: Final = {"spark.jars": ",", "spark.sql.extensions": ",", _CLASS_PATH: ":"}
+"""Settings that are lists, with what is between their parts: the user's are added to the lake's."""
 PARAMETERS: Final = "spark.sql.legacy.parameterSubstitution.constantsOnly"
 """Binds parameters of statements when they are analysed, not when they are parsed."""
 TIME_ZONE: Final = "spark.sql.session.timeZone"
 UTC: Final = "UTC"
 LOCAL: Final = "local[*]"
+DEFAULT_CATALOG: Final = "spark.sql.defaultCatalog"
+SESSION_CATALOG: Final = "spark_catalog"
+"""Spark's own catalog."""
 _LEAST_MEGABYTES: Final = 1024
 _MOST_MEGABYTES: Final = 8192
 LOOPBACK: Final = "127.0.0.1"
@@ -48,6 +53,8 @@ def settings(
         "spark.master": master_of(own),
         "spark.app.name": "lakeward",
         "spark.jars": ",".join(jars),
+        # A Thrift server opens a client's session without the classes of `spark.jars`.
+        _CLASS_PATH: ":".join(jars),
         "spark.sql.extensions": ",".join(EXTENSIONS),
         "spark.sql.catalog.spark_catalog": DELTA_CATALOG,
         # The log and other engines keep instants in UTC; a session that does not would write
@@ -62,8 +69,12 @@ def settings(
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     }
     if store is not None:
-        wired |= iceberg_catalog(catalog, store, warehouse)
-    joined = {k: ",".join(_list(wired.get(k)) | _list(own.get(k))) for k in JOINED}
+        # Names without a catalog are those of the lake's tables.
+        wired |= {DEFAULT_CATALOG: catalog, **lake_catalog(catalog, store, warehouse)}
+    joined = {
+        k: between.join(_list(wired.get(k), between) | _list(own.get(k), between))
+        for k, between in JOINED.items()
+    }
     if is_local(own):
         wired |= _small_machine()
         joined[_DRIVER_OPTIONS] = _with_log(own.get(_DRIVER_OPTIONS, ""))
@@ -78,6 +89,13 @@ def is_local(own: Mapping[str, str]) -> bool:
 def master_of(own: Mapping[str, str]) -> str:
     """Where a session with these settings runs."""
     return own.get("spark.master", os.environ.get("SPARK_MASTER", LOCAL))
+
+
+def lake_catalog(name: str, store: Mapping[str, str], warehouse: str) -> dict[str, str]:
+    """The settings of the catalog that shows all tables of a lake, to be read."""
+    prefix = f"spark.sql.catalog.{name}"
+    options = {"warehouse": warehouse, **store}
+    return {prefix: LAKE_CATALOG, **{f"{prefix}.{key}": value for key, value in options.items()}}
 
 
 def iceberg_catalog(name: str, store: Mapping[str, str], warehouse: str) -> dict[str, str]:
@@ -101,7 +119,9 @@ def with_catalog(
     if store is None:
         what = "Spark cannot reach the store, which is behind a socket that Java cannot use."
         raise UnsupportedFeature(what, hint="Open the lake by the server's host and port.")
-    wanted = iceberg_catalog(name, store, warehouse)
+    # A session that was not configured by the lake need not have the lake's classes.
+    is_ours = EXTENSIONS[-1] in (spark.conf.get("spark.sql.extensions", "") or "")
+    wanted = (lake_catalog if is_ours else iceberg_catalog)(name, store, warehouse)
     if all(spark.conf.get(key, None) == value for key, value in wanted.items()):
         return spark
     own = spark.newSession()
@@ -138,5 +158,5 @@ def _memory_megabytes() -> int:
     return min(max(found // 4, _LEAST_MEGABYTES), _MOST_MEGABYTES)
 
 
-def _list(value: str | None) -> dict[str, None]:
-    return dict.fromkeys(part.strip() for part in (value or "").split(",") if part.strip())
+def _list(value: str | None, between: str) -> dict[str, None]:
+    return dict.fromkeys(part.strip() for part in (value or "").split(between) if part.strip())

@@ -47,7 +47,10 @@ EXCLUDES: Final = (
 EXTENSIONS: Final = (
     "io.delta.sql.DeltaSparkSessionExtension",
     "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "lakeward.spark.LakeExtensions",
 )
+LAKE_CATALOG: Final = "lakeward.spark.LakeCatalog"
+"""All tables of a lake, to be read; its source is in `scala`."""
 DELTA_CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 ICEBERG_CATALOG: Final = "org.apache.iceberg.spark.SparkCatalog"
 JDBC_CATALOG: Final = "org.apache.iceberg.jdbc.JdbcCatalog"

@@ -22,7 +22,14 @@ from typing import TYPE_CHECKING, Any, Final
 from lakeward.engines.spark import plans
 from lakeward.engines.spark.extra import check, pyspark
 from lakeward.engines.spark.failures import NotRun, analysis_error, first_line, was_not_run
-from lakeward.engines.spark.settings import PARAMETERS, TIME_ZONE, UTC, iceberg_catalog
+from lakeward.engines.spark.settings import (
+    DEFAULT_CATALOG,
+    PARAMETERS,
+    SESSION_CATALOG,
+    TIME_ZONE,
+    UTC,
+    iceberg_catalog,
+)
 from lakeward.engines.spark.types import foreign_types
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.model.quoting import identifier, literal
@@ -58,6 +65,8 @@ class Workspace:
         self._tell_zone()
         self.set_utc()
         self.session.conf.set(PARAMETERS, "true")
+        # Names of the lake's tables mean the transaction's, and never the committed ones.
+        self.session.conf.set(DEFAULT_CATALOG, SESSION_CATALOG)
         self._tag = f"txn_{sha256(transaction_id.encode()).hexdigest()[:16]}"
         self._place: str | None = None
         self._databases: set[str] = set()
