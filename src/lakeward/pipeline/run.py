@@ -74,7 +74,15 @@ def prepare(pipeline: Declaration, lake: LakeLike) -> list[str]:
     with context_of(lake).database.read() as session:
         missing = [s for s in steps if heads.find(session, s.target) is None]
     for step in missing:
-        tables.create(context_of(lake), step.target, policy=None, guard=True, **step.table)
+        tables.create(
+            context_of(lake),
+            step.target,
+            like=None,
+            if_not_exists=False,
+            policy=None,
+            guard=True,
+            **step.table,
+        )
     return [str(s.target) for s in missing]
 
 
