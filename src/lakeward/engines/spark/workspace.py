@@ -31,6 +31,7 @@ from lakeward.engines.spark.settings import (
     iceberg_catalog,
 )
 from lakeward.engines.spark.types import foreign_types
+from lakeward.engines.spark.versions import LAKE_CATALOG
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.model.quoting import identifier, literal
 
@@ -65,8 +66,7 @@ class Workspace:
         self._tell_zone()
         self.set_utc()
         self.session.conf.set(PARAMETERS, "true")
-        # Names of the lake's tables mean the transaction's, and never the committed ones.
-        self.session.conf.set(DEFAULT_CATALOG, SESSION_CATALOG)
+        self._leave_lake_catalog()
         self._tag = f"txn_{sha256(transaction_id.encode()).hexdigest()[:16]}"
         self._place: str | None = None
         self._databases: set[str] = set()
@@ -124,8 +124,8 @@ class Workspace:
         )
         self._entered.add(own)
 
-    def share(self) -> None:
-        """Let frames of the user's session write registered tables by their names here.
+    def share(self, table: str) -> str:
+        """Let frames of the user's session write a table that was entered; its name there.
 
         Spark looks a name up in the session of the frame. Databases are the same in all sessions;
         a catalog is entered into the user's, until the transaction ends.
@@ -134,6 +134,12 @@ class Workspace:
             self._shared = self._catalog()
             for key, value in self._shared.items():
                 self._own.conf.set(key, value)
+        default = self._own.conf.get(DEFAULT_CATALOG, None) or SESSION_CATALOG
+        if self._own.conf.get(f"spark.sql.catalog.{default}", None) == LAKE_CATALOG:
+            # `insertInto` takes a name with `spark_catalog` only where that is the default; the
+            # lake's catalog passes it on.
+            return table.replace(identifier(SESSION_CATALOG), identifier(default), 1)
+        return table
 
     def iceberg_name(self, namespace: str, name: str) -> str:
         """What an Iceberg table that was registered is called."""
@@ -234,6 +240,14 @@ class Workspace:
     @property
     def _java(self) -> Any:
         return self.session._jvm
+
+    def _leave_lake_catalog(self) -> None:
+        """Make Spark's catalog the current one: names of the lake mean the transaction's tables.
+
+        The setting of the default catalog stays, because Spark may look it up in another session.
+        """
+        database = str(_view_catalog(self.session).getCurrentDatabase())
+        self.session.sql(f"USE {identifier(SESSION_CATALOG, database)}")
 
     def _tell_zone(self) -> None:
         """Log, once for each zone, that statements do not run in the zone of the user's session."""

@@ -190,8 +190,7 @@ class SparkExecutor:
         with self._running(str(table)):
             known = self.tables.to_write(table, Operation("WRITE"), reads=True)
             self.tables.scope(table, None)
-            self.tables.workspace.share()
-            return known
+            return self.tables.workspace.share(known)
 
     def prepare(self) -> None:
         """Make what was done on the branches part of the tables' changes."""

@@ -74,44 +74,44 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Funct
   }
 
   override def loadTable(table: Identifier): Table =
-    byPath(table)(_.loadTable(table)).orElse(delta(table, None))
+    elsewhere(table)(_.loadTable(table)).orElse(delta(table, None))
       .getOrElse(readOnly(iceberg.loadTable(table)))
 
   override def loadTable(table: Identifier, version: String): Table =
-    byPath(table)(_.loadTable(table, version))
+    elsewhere(table)(_.loadTable(table, version))
       .orElse(delta(table, Some(DeltaTimeTravelSpec(None, Some(version.toLong), Some("sql")))))
       .getOrElse(readOnly(iceberg.loadTable(table, snapshot(table, version))))
 
   override def loadTable(table: Identifier, timestamp: Long): Table = {
     val moment = Literal(timestamp, TimestampType)
-    byPath(table)(_.loadTable(table, timestamp))
+    elsewhere(table)(_.loadTable(table, timestamp))
       .orElse(delta(table, Some(DeltaTimeTravelSpec(Some(moment), None, Some("sql")))))
       .getOrElse(readOnly(iceberg.loadTable(table, timestamp)))
   }
 
   override def loadTable(table: Identifier, privileges: JavaSet[TableWritePrivilege]): Table =
-    byPath(table)(_.loadTable(table, privileges)).getOrElse {
+    elsewhere(table)(_.loadTable(table, privileges)).getOrElse {
       // A table that does not exist is reported as such.
       loadTable(table)
       Refused(table.toString)
     }
 
   override def tableExists(table: Identifier): Boolean =
-    if (LakeCatalog.isPath(table)) byPath(table)(_.tableExists(table)).get
+    if (LakeCatalog.isElsewhere(table)) elsewhere(table)(_.tableExists(table)).get
     else super.tableExists(table)
 
   override def createTable(table: Identifier, info: TableInfo): Table =
-    byPath(table)(_.createTable(table, info)).getOrElse(Refused.creation(s"Table $table"))
+    elsewhere(table)(_.createTable(table, info)).getOrElse(Refused.creation(s"Table $table"))
   override def stageCreate(table: Identifier, info: TableInfo): StagedTable =
-    byPath(table)(_.stageCreate(table, info)).getOrElse(Refused.creation(s"Table $table"))
+    elsewhere(table)(_.stageCreate(table, info)).getOrElse(Refused.creation(s"Table $table"))
   override def stageReplace(table: Identifier, info: TableInfo): StagedTable =
-    byPath(table)(_.stageReplace(table, info)).getOrElse(Refused(table.toString))
+    elsewhere(table)(_.stageReplace(table, info)).getOrElse(Refused(table.toString))
   override def stageCreateOrReplace(table: Identifier, info: TableInfo): StagedTable =
-    byPath(table)(_.stageCreateOrReplace(table, info)).getOrElse(Refused(table.toString))
+    elsewhere(table)(_.stageCreateOrReplace(table, info)).getOrElse(Refused(table.toString))
   override def alterTable(table: Identifier, changes: TableChange*): Table =
-    byPath(table)(_.alterTable(table, changes: _*)).getOrElse(Refused(table.toString))
+    elsewhere(table)(_.alterTable(table, changes: _*)).getOrElse(Refused(table.toString))
   override def dropTable(table: Identifier): Boolean =
-    byPath(table)(_.dropTable(table)).getOrElse(tableExists(table) && Refused(table.toString))
+    elsewhere(table)(_.dropTable(table)).getOrElse(tableExists(table) && Refused(table.toString))
   override def renameTable(table: Identifier, to: Identifier): Unit =
     Refused(table.toString)
   override def createNamespace(n: Array[String], properties: JavaMap[String, String]): Unit =
@@ -176,9 +176,9 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Funct
     found.getOrElse(version)
   }
 
-  /** Leaves a path instead of a table, delta.`/data/t`, to Spark's own catalog. */
-  private def byPath[A](table: Identifier)(act: StagingTableCatalog => A): Option[A] =
-    if (LakeCatalog.isPath(table)) {
+  /** Leaves to Spark's own catalog what is no table of the lake. */
+  private def elsewhere[A](table: Identifier)(act: StagingTableCatalog => A): Option[A] =
+    if (LakeCatalog.isElsewhere(table)) {
       val catalogs = SparkSession.active.sessionState.catalogManager
       Some(act(catalogs.catalog("spark_catalog").asInstanceOf[StagingTableCatalog]))
     } else if (table.name.contains("/")) throw new NoSuchTableException(table)
@@ -193,9 +193,14 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Funct
 object LakeCatalog {
   private val Json = new ObjectMapper()
 
-  /** Whether a name is a path to a Delta table; no table of a lake has a slash in its name. */
-  def isPath(table: Identifier): Boolean =
-    table.namespace.map(_.toLowerCase).sameElements(Array("delta")) && table.name.contains("/")
+  private val OfTransaction = "txn_[0-9a-f]{16}_.*__written".r
+
+  /** Whether a name is a path to a Delta table, delta.`/data/t`, or a branch of a transaction. */
+  def isElsewhere(table: Identifier): Boolean = table.namespace match {
+    case Array(one) =>
+      one.toLowerCase == "delta" && table.name.contains("/") || OfTransaction.matches(one)
+    case _ => false
+  }
 }
 
 /** An Iceberg table that refuses to be written. */

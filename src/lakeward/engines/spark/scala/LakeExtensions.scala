@@ -44,8 +44,8 @@ object Commands {
     case command if OfRows(command.nodeName) => written(command.children.head)
     case command: Command if !isRead(command.nodeName) =>
       (command.children ++ command.productIterator).foreach {
-        case ResolvedTable(catalog, table, _, _) if isLake(catalog) && !LakeCatalog.isPath(table) =>
-          Refused(table.toString)
+        case ResolvedTable(catalog, table, _, _) =>
+          if (isLake(catalog) && !LakeCatalog.isElsewhere(table)) Refused(table.toString)
         case table: DeltaTableV2 => table.catalogTable.foreach(refuse)
         case name: Seq[_] if Named(command.nodeName) =>
           val parts = name.map(_.toString)
@@ -63,7 +63,7 @@ object Commands {
   private def written(target: LogicalPlan): Unit = target.foreach {
     case relation: DataSourceV2Relation =>
       for (table <- relation.identifier if relation.catalog.exists(isLake))
-        if (!LakeCatalog.isPath(table)) Refused(table.toString)
+        if (!LakeCatalog.isElsewhere(table)) Refused(table.toString)
     case relation: LogicalRelation => relation.catalogTable.foreach(refuse)
     case _ =>
   }
