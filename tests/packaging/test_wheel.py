@@ -106,6 +106,7 @@ def test_the_wheel_works_with_nothing_but_what_it_declares(
     assert f"smoke passed {extra or 'alone'} {version}." in ran.stdout
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("version", [pytest.param(NEWEST, marks=pytest.mark.xdist_group("readme"))])
 def test_the_readme_and_the_quickstart_work_as_written_with_the_wheel_alone(
     version: str, wheel: Path, tmp_path: Path
