@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -135,3 +137,27 @@ def _refusal(lake: lw.Lake) -> str:
 
 def _traces(path: Path) -> dict[str, tuple[int, int]]:
     return {str(p): (p.stat().st_size, p.stat().st_mtime_ns) for p in path.rglob("*")}
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root may mount")
+def test_a_read_only_file_system_is_read_by_root_too(place: Path) -> None:
+    program = (
+        "import sys, lakeward as lw; lake = lw.open(sys.argv[1]);"
+        "print(lake.read_only, lake.table('d').to_arrow().to_pylist(), lake.table('i').count());"
+        "lake.drop('d')"
+    )
+    script = (
+        'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && echo mounted'
+        ' && exec "$2" -c "$3" "$1"'
+    )
+    ran = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", place, sys.executable, program],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if not ran.stdout.startswith("mounted"):
+        pytest.skip(f"no read-only mount can be made here: {ran.stderr}")
+    assert ran.stdout.splitlines()[1:] == ["True [{'id': 1}] 1"]
+    assert "ReadOnlyLake" in ran.stderr
+    assert "a read-only file system" in ran.stderr
