@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator
 from pathlib import Path
 
@@ -137,14 +138,31 @@ def test_rows_are_updated_and_merged_by_clauses_as_without_spark(
                 not_matched=lw.When("source.part = 1", "insert"),
                 not_matched_by_source=lw.When("target.id = 3", {"part": "target.part + 5"}),
             )
-        told = (updated.updated, merged.inserted, merged.updated, merged.deleted)
+            deleted = tx.delete(table, where="id = 7")
+        told = (updated.updated, merged.inserted, merged.updated, merged.deleted, deleted.deleted)
         # Spark tells numbers of Delta tables alone.
-        expected = (1, 1, 2, 1) if table_format == "delta" or session is None else (None,) * 4
+        expected = (1, 1, 2, 1, 1) if table_format == "delta" or session is None else (None,) * 5
         assert told == expected
         found[table] = sorted(lake.table(table).to_arrow().to_pylist(), key=lambda r: r["id"])
 
     assert found["here"] == found["there"]
-    assert [r["name"] for r in found["here"]] == ["setn1", "N2", "n3", "new"]
+    assert [r["name"] for r in found["here"]] == ["setn1", "N2", "n3"]
+
+
+@BOTH
+def test_statements_are_awaited_in_an_event_loop(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    table = make(lake, "orders", table_format)
+
+    async def main() -> None:
+        async with lake.transaction(spark=spark) as tx:
+            await tx.sql("DELETE FROM orders WHERE id > 1")
+            await tx.append("orders", [{"id": 9, "name": "nine", "part": 0}])
+            assert (await tx.read("orders")).count() == len(names(table)) - 1
+
+    asyncio.run(main())
+    assert names(table)[9] == "nine"
 
 
 @BOTH
