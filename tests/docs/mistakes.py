@@ -55,6 +55,8 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         'lake.create("sales.new", pa.schema([("t", pa.timestamp("ns"))]))',
         'lake.create("sales.new", pa.schema([("n", pa.uint64())]))',
         'lake.create("sales.new", like=pd.DataFrame({"x": [None]}))',
+        'lake.create("sales.new", frame)',
+        'lake.create("sales.new", "orders.csv")',
         'lake.create("sales.new", like="nothing.parquet")',
         'lake.create("sales.new", "id int", like=frame)',
         'lake.create("sales.new", "id int", format="hudi")',

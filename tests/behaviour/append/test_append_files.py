@@ -17,7 +17,7 @@ import pytest
 
 import lakeward as lw
 from lakeward.errors import InvalidInput, NotFound, SchemaMismatch
-from tests.behaviour.lakes import append, unchanged
+from tests.behaviour.lakes import append, data_files, unchanged
 
 pytestmark = pytest.mark.before_the_store
 
@@ -213,3 +213,23 @@ def test_a_large_file_is_read_part_by_part(tmp_path: Path, kind: str) -> None:
     assert rows == count
     # Two parts and what is read ahead; the whole would be `size` and the text beside it.
     assert most < size
+
+
+@pytest.mark.parametrize("operation", ["append", "overwrite", "merge"])
+def test_a_file_that_is_wrong_at_its_end_leaves_nothing_behind(
+    shared_lake: lw.Lake, name: str, tmp_path: Path, operation: str
+) -> None:
+    shared_lake.create(name, "id int64", policy={"target_file_size": "16kb"})
+    append(shared_lake, name, [{"id": 1}])
+    files = data_files(shared_lake, name)
+    (tmp_path / "a.csv").write_text("id\n" + "".join(f"{n}\n" for n in range(50_000)))
+    (tmp_path / "b.csv").write_text("id\n1\nlast\n")
+    options = {"on": "id"} if operation == "merge" else {}
+
+    with (
+        unchanged(shared_lake),
+        pytest.raises(SchemaMismatch, match=r"'last' in line 3 of .*b.csv"),
+    ):
+        getattr(shared_lake.transaction(), operation)(name, str(tmp_path / "*.csv"), **options)
+
+    assert data_files(shared_lake, name) == files

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from lakeward.context import LakeContext
+from lakeward.engines.arrow.files import FORMATS
 from lakeward.engines.arrow.like import schema_like
 from lakeward.errors import AlreadyExists, InvalidInput, LakewardError
 from lakeward.formats.base import Format, Ratified
@@ -115,12 +117,23 @@ def create(
 
 def _columns(schema: Any, like: Any) -> Any:
     if like is None and schema is not None:
+        if _is_data(schema):
+            what = "The columns are given by data instead of a schema."
+            hint = "To take the columns of a frame or a file, write lake.create(name, like=…)."
+            raise InvalidInput(what, hint=hint, parameter="schema")
         return schema
     if like is None or schema is not None:
         what = "A new table needs its columns, by `schema` or by `like`."
         hint = 'Write lake.create(name, "id int64, …") or lake.create(name, like=frame).'
         raise InvalidInput(what, hint=hint, parameter="schema")
     return schema_like(like)
+
+
+def _is_data(schema: Any) -> bool:
+    """Whether something has rows, or is the path of a file that has."""
+    if isinstance(schema, str | Path):
+        return Path(schema).suffix.lower() in FORMATS
+    return hasattr(schema, "__arrow_c_stream__") or hasattr(schema, "columns")
 
 
 def drop(context: LakeContext, name: TableName) -> None:
