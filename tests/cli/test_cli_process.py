@@ -152,12 +152,12 @@ def _on_a_terminal(arguments: list[str], **environment: str) -> str:
 
 
 def test_a_terminal_gets_colours_unless_it_asks_for_none(shop: Path) -> None:
-    arguments = ["show", "sales.orders", "--lake", str(shop)]
-    assert "\x1b[1;36msales.orders" in _on_a_terminal(arguments)
+    arguments = ["doctor", "--lake", str(shop)]
+    assert "\x1b[1;32m✓ healthy" in _on_a_terminal(arguments)
     plain = _on_a_terminal(arguments, NO_COLOR="1")
-    assert "sales.orders" in plain
-    assert "\x1b[1;36m" not in plain
-    assert "\x1b[36m" not in plain
+    assert "✓ healthy" in plain
+    assert "\x1b[1;32m" not in plain
+    assert "\x1b[32m" not in plain
 
 
 def test_a_pipe_gets_neither_colours_nor_broken_lines(shop: Path) -> None:

@@ -73,7 +73,7 @@ class DemoView(View):
 
     def to_text(self) -> Iterator[RenderableType]:
         """Each scene when it is over, and a summary."""
-        yield Text.assemble(("Lakeward, end to end", "bold cyan"), f"  in {self._directory}")
+        yield Text.assemble(("Lakeward, end to end", "bold"), f"  in {self._directory}")
         for number, scene in enumerate(self._play(), start=1):
             yield from _scene_text(number, scene)
         yield from self._summary()
@@ -128,7 +128,7 @@ def _program() -> str:
 def _scene_text(number: int, scene: Scene) -> Iterator[RenderableType]:
     yield Text("")
     yield Text.assemble(
-        (f"{number:>2}  ", "bold cyan"), (scene.title, "bold"), (_took(scene.seconds), "dim")
+        (f"{number:>2}  ", "bold"), (scene.title, "bold"), (_took(scene.seconds), "dim")
     )
     for note in scene.notes:
         yield Text(f"    {words.printable(note)}", style="dim")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import typer
 
 from lakeward.cli.masking import Mask
 from lakeward.cli.output.base import Answer, Output, View
@@ -31,13 +34,15 @@ class Cli:
         self.lake_given: str | None = None
         self.warehouse: str | None = None
         self.json = False
+        self.utc = False
         self._output: Output | None = None
 
-    def take(self, *, lake: str | None, warehouse: str | None, json: bool) -> None:
+    def take(self, *, lake: str | None, warehouse: str | None, json: bool, utc: bool) -> None:
         """Take over the options that every command has."""
         self.lake_given = lake or self.lake_given
         self.warehouse = warehouse or self.warehouse
         self.json = json or self.json
+        self.utc = utc or self.utc
 
     @property
     def target(self) -> str:
@@ -53,7 +58,7 @@ class Cli:
     def output(self) -> Output:
         """Where the answer goes; made when it is first needed, because it loads what it needs."""
         if self._output is None:
-            self._output = _output(json=self.json)
+            self._output = _output(json=self.json, utc=self.utc)
         self._output.mask = Mask(self.target, *environment_secrets(os.environ))
         return self._output
 
@@ -71,6 +76,23 @@ class Cli:
 
         advice = [words.line(then, "dim")] if then else []
         self.answer(facts, [words.line(sentence), *advice])
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask whether to go on, unless the user said so.
+
+        Raises:
+            InvalidInput: Nobody can answer.
+            Abort: The answer is no.
+        """
+        if yes:
+            return
+        if self.json or not sys.stdin.isatty():
+            from lakeward.errors import InvalidInput
+
+            what = f"Nobody can answer: {question} Nothing was changed."
+            raise InvalidInput(what, hint="Give --yes to do it without asking.")
+        if not typer.confirm(question, err=True):
+            raise typer.Abort
 
     @contextmanager
     def lake(
@@ -134,14 +156,14 @@ class _WarningPrinter(logging.Handler):
         self._output.warn(record.getMessage())
 
 
-def _output(*, json: bool) -> Output:
+def _output(*, json: bool, utc: bool) -> Output:
     if json:
         from lakeward.cli.output.json_form import JsonOutput
 
         return JsonOutput()
     from lakeward.cli.output.text_form import TextOutput
 
-    return TextOutput()
+    return TextOutput(utc=utc)
 
 
 def absolute(path: Path) -> Path:

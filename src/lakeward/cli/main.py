@@ -22,6 +22,7 @@ import typer
 from lakeward.cli import exits
 from lakeward.cli.commands import (
     branches,
+    changes,
     demo,
     health,
     histories,
@@ -34,7 +35,7 @@ from lakeward.cli.commands import (
     transactions,
 )
 from lakeward.cli.context import Cli
-from lakeward.cli.program import JsonOption, LakeOption, Program, WarehouseOption
+from lakeward.cli.program import JsonOption, LakeOption, Program, UtcOption, WarehouseOption
 
 app = typer.Typer(
     cls=Program,
@@ -50,6 +51,7 @@ _GROUPS = (
     transactions,
     tables,
     schemas,
+    changes,
     branches,
     streams,
     histories,
@@ -76,6 +78,7 @@ def _root(
     lake: LakeOption = None,
     warehouse: WarehouseOption = None,
     json: JsonOption = False,
+    utc: UtcOption = False,
     version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
 ) -> None:
     """The transaction log of your Delta and Iceberg tables in a database.
@@ -83,7 +86,7 @@ def _root(
     Start with `lakeward demo`, or with `lakeward init`.
     """
     cli: Cli = ctx.obj
-    cli.take(lake=lake, warehouse=warehouse, json=json)
+    cli.take(lake=lake, warehouse=warehouse, json=json, utc=utc)
     if version:
         from importlib import metadata
 

@@ -47,12 +47,17 @@ JsonOption = Annotated[
     bool,
     typer.Option("--json", help="Answer with one JSON object, errors too.", rich_help_panel=PANEL),
 ]
+UtcOption = Annotated[
+    bool,
+    typer.Option("--utc", help="Show times in UTC, not in your zone.", rich_help_panel=PANEL),
+]
 _COMMON: Final = (
     inspect.Parameter("lake", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=LakeOption),
     inspect.Parameter(
         "warehouse", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=WarehouseOption
     ),
     inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption),
+    inspect.Parameter("utc", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=UtcOption),
 )
 
 
@@ -79,6 +84,8 @@ class Program(TyperGroup):
         """Run a command; ends the process with its exit code unless `standalone_mode` is off."""
         arguments = list(sys.argv[1:] if args is None else args)
         _convert_plainly(self)
+        if not arguments or {"--help", "-h"} & set(arguments):
+            _colour_help()
         cli = Cli()
 
         def run() -> Any:
@@ -107,11 +114,27 @@ def _convert_plainly(command: Any) -> None:
         for parameter in found:
             if "process_value" not in vars(parameter):
                 parameter.process_value = partial(_processed, parameter, parameter.process_value)
+            if getattr(parameter, "is_flag", False):
+                # typer would show a flag as an option that takes a value.
+                parameter.display_type_rich = _no_type
         return found
 
     command.get_params = get_params
     for below in getattr(command, "commands", {}).values():
         _convert_plainly(below)
+
+
+def _no_type(ctx: Any) -> None:  # noqa: ARG001  as typer calls it
+    return None
+
+
+def _colour_help() -> None:
+    """Give the help colours that are read on light backgrounds too: typer's are yellow and cyan."""
+    from typer import rich_utils
+
+    rich_utils.STYLE_OPTION = rich_utils.STYLE_COMMANDS_TABLE_FIRST_COLUMN = "bold"
+    rich_utils.STYLE_SWITCH = rich_utils.STYLE_USAGE = "bold"
+    rich_utils.STYLE_TYPES = rich_utils.STYLE_OPTION_ENVVAR = "dim"
 
 
 def _processed(parameter: Any, process: Callable[..., Any], ctx: Any, value: Any) -> Any:
@@ -164,7 +187,7 @@ def _with_common(function: Callable[..., None]) -> Callable[..., None]:
     @wraps(function)
     def run(ctx: typer.Context, **given: Any) -> None:
         cli: Cli = ctx.obj
-        cli.take(lake=given.pop("lake"), warehouse=given.pop("warehouse"), json=given.pop("json"))
+        cli.take(**{name: given.pop(name) for name in ("lake", "warehouse", "json", "utc")})
         if ctx.invoked_subcommand is None:
             function(cli, **given)
 

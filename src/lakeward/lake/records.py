@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lakeward.lake.branch import BranchInfo as BranchInfo
 from lakeward.lake.snapshot import Cut as Cut
+from lakeward.log.audit import AuditEntry as AuditEntry
 from lakeward.maintain.backup import StoreCopy as StoreCopy
 from lakeward.maintain.doctor import Finding as Finding
 from lakeward.maintain.doctor import Mended as Mended

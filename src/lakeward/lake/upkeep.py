@@ -56,12 +56,16 @@ class Upkeep:
         context.database.check_writable()
         return backup.import_into(context.database, context.storage, _path(source, "source"))
 
-    def rebuild(self) -> Rebuilt:
-        """Fill this lake's empty store from what is published in its warehouse."""
+    def rebuild(self, *, progress: Callable[[int, int | None], None] | None = None) -> Rebuilt:
+        """Fill this lake's empty store from what is published in its warehouse.
+
+        Args:
+            progress: Called with how many tables are done, and of how many.
+        """
         from lakeward.maintain.rebuild import rebuild
 
         self._context.database.check_writable()
-        return rebuild(self._context)
+        return rebuild(self._context, progress)
 
     def doctor(
         self,

@@ -77,6 +77,15 @@ _HAS_PARTITION = Statement(
     WHERE {_IN_VERSION} AND partition = :partition
     LIMIT 1"""  # noqa: S608  our names
 )
+_OWN: Final = "table_id = :table_id AND path NOT LIKE :rooted AND path NOT LIKE :schemed"
+_STORED = Statement(
+    f"SELECT coalesce(sum(size), 0), count(deletion_vector) FROM lakeward_file WHERE {_OWN}"  # noqa: S608  our names
+)
+# A file that gets a deletion vector has a row of its own for each.
+_STORED_ONCE = Statement(
+    f"""SELECT coalesce(sum(size), 0) FROM
+    (SELECT path, max(size) AS size FROM lakeward_file WHERE {_OWN} GROUP BY path) own"""  # noqa: S608  our names
+)
 _COUNT = Statement("SELECT count(*) FROM lakeward_file")
 _INSERT = insertion(file, "")
 _INSERT_STAT = insertion(file_stat, "")
@@ -256,6 +265,13 @@ def totals(session: Session, table_id: int, version: int) -> tuple[int, int, int
     deleted = _deleted(session, version_of) if vectors else 0
     live = int(rows) - deleted if counted == count and deleted is not None else None
     return int(count), int(size), live
+
+
+def stored(session: Session, table_id: int) -> int:
+    """Bytes of all files of a table, those of older versions too; files of other tables are not."""
+    own = {"table_id": table_id, "rooted": "/%", "schemed": "%://%"}
+    size, vectors = session.row(_STORED, own)
+    return int(session.row(_STORED_ONCE, own)[0] if vectors else size)
 
 
 def count(session: Session) -> int:

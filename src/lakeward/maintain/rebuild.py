@@ -9,7 +9,7 @@ document that no other file vouches for is left out: its commit was never acknow
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeGuard
@@ -59,8 +59,13 @@ class Rebuilt:
     incomplete: list[Incomplete]
 
 
-def rebuild(context: LakeContext) -> Rebuilt:
-    """Fill an empty store from the published files; `AlreadyExists` if the store has tables."""
+def rebuild(
+    context: LakeContext, progress: Callable[[int, int | None], None] | None = None
+) -> Rebuilt:
+    """Fill an empty store from the published files; `AlreadyExists` if the store has tables.
+
+    `progress` is called with the tables that are done, and with how many there are.
+    """
     with context.database.read() as session:
         if heads.all_heads(session):
             what = f"The store {context.database.label} has tables already."
@@ -69,8 +74,10 @@ def rebuild(context: LakeContext) -> Rebuilt:
     tables = sorted(_locations(context.storage), key=lambda p: -_newest(context, *p))
     for log, location in tables:
         rebuilding.look_at(log, location)
-    for log, location in tables:
+    for number, (log, location) in enumerate(tables, 1):
         rebuilding.take(log, location)
+        if progress is not None:
+            progress(number, len(tables))
     renew_hints(context)
     restore_clones(context)
     found = dict(sorted(rebuilding.found.items()))

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableInfo:
-    """A table at a version, as lists of tables show it."""
+    """A table at a version, as lists of tables show it.
+
+    Attributes:
+        bytes: The size of the version's files.
+        disk_bytes: The size of all files of the table, those of older versions too.
+    """
 
     name: str
     format: str
@@ -26,6 +31,7 @@ class TableInfo:
     files: int
     rows: int | None
     bytes: int
+    disk_bytes: int
     location: str
 
 

@@ -244,6 +244,8 @@ class TableSnapshot(Readable):
 
     def _line(self) -> dict[str, Any]:
         totals = self.totals()
+        with self.context.database.read() as session:
+            stored = files.stored(session, self.log_head.table_id)
         return {
             "name": self.name,
             "format": self.log_head.format,
@@ -253,6 +255,7 @@ class TableSnapshot(Readable):
             "files": totals.files,
             "rows": totals.rows,
             "bytes": totals.bytes,
+            "disk_bytes": stored,
             "location": self.context.storage.uri(self.log_head.location),
         }
 

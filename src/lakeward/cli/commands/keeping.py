@@ -77,9 +77,9 @@ def rebuild(cli: Cli) -> None:
     try:
         with (
             cli.lake(create=True, take_over=True) as lake,
-            cli.output.working("Rebuilding the store"),
+            cli.output.working("Rebuilding the store") as advance,
         ):
-            found = lake.rebuild()
+            found = lake.rebuild(progress=advance)
     except StoreCorrupt as error:
         hint = "Move the damaged store away first; a new one is made in its place."
         raise StoreCorrupt(error.what, hint=hint, **error.facts) from error

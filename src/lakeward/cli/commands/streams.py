@@ -102,9 +102,12 @@ def ingest(
             format=table_format,
             partition_by=partition_by or (),
         ) as sink,
-        cli.output.working(f"Taking rows into {into}"),
+        cli.output.working(f"Taking rows into {into}") as advance,
     ):
-        done = sink.consume(found, epoch_rows=epoch_rows, epoch_seconds=epoch_seconds)
+        from lakeward.cli.output.counted import Counted
+
+        counted = Counted(found, advance, source)
+        done = sink.consume(counted, epoch_rows=epoch_rows, epoch_seconds=epoch_seconds)
         version = lake.table(into).version
     rows, epochs = words.counted(done.rows, "row"), words.counted(done.epochs, "epoch")
     cli.say(

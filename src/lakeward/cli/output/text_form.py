@@ -7,11 +7,13 @@ import sys
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.text import Text
 
+from lakeward.cli.output import words
 from lakeward.cli.output.base import Advance, Failure, Output, View
 from lakeward.cli.output.words import printable
 
@@ -27,15 +29,17 @@ _UNBROKEN: Final = 10_000
 class TextOutput(Output):
     """Answers for people: no colours with `NO_COLOR` or in a pipe, where lines stay whole too."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, utc: bool = False) -> None:
         super().__init__()
+        self._zone = UTC if utc else None
         self._out = _console(stderr=False)
         self._err = _console(stderr=True)
 
     def show(self, view: View) -> None:
         """Print the answer."""
-        for piece in view.to_text():
-            self._out.print(piece)
+        with words.in_zone(self._zone):
+            for piece in view.to_text():
+                self._out.print(piece)
 
     def rows(self, pages: Iterator[Page], *, csv: bool) -> None:
         """Write rows as lines, with the values as they are."""
@@ -53,7 +57,7 @@ class TextOutput(Output):
 
     def warn(self, text: str) -> None:
         """Print it beside the answer."""
-        self._print_error(f"warning: {text}", "yellow", head="warning:")
+        self._print_error(f"warning: {text}", words.WARNING, head="warning:")
 
     def note(self, text: str) -> None:
         """Print it beside the answer."""

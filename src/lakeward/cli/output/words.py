@@ -7,8 +7,10 @@ spelled out, so that data cannot move the cursor or colour the terminal.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import datetime, tzinfo
 from typing import Any, Final, Literal
 
 from rich import box
@@ -18,7 +20,10 @@ from rich.text import Text
 
 from lakeward.model.records import to_json
 
+WARNING: Final = "magenta"
+"""A colour that is read on light and dark backgrounds; yellow is not."""
 _LONGEST: Final = 200
+_zone: ContextVar[tzinfo | None] = ContextVar("zone", default=None)
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -73,10 +78,21 @@ def counted(count: int, noun: str) -> str:
 
 
 def moment(when: datetime | None) -> str:
-    """A moment in UTC, as `--timestamp` takes it."""
+    """A moment in the user's zone, as `--timestamp` takes it."""
     if when is None:
         return "–"
-    return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    local = when.astimezone(_zone.get())
+    return local.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@contextmanager
+def in_zone(zone: tzinfo | None) -> Generator[None]:
+    """Show moments in a zone; None for the user's own."""
+    before = _zone.set(zone)
+    try:
+        yield
+    finally:
+        _zone.reset(before)
 
 
 def grid(
@@ -126,7 +142,7 @@ def line(text: str, style: str = "") -> Text:
 
 def heading(text: str) -> Text:
     """The title of a part."""
-    return Text(printable(text), style="bold cyan")
+    return Text(printable(text), style="bold")
 
 
 def _short(text: str) -> str:

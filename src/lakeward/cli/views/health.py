@@ -13,8 +13,8 @@ from lakeward.lake.records import Finding, Mended, Report, Severity
 
 _STYLES: Final = {
     Severity.ERROR: "bold red",
-    Severity.WARNING: "bold yellow",
-    Severity.INFO: "bold blue",
+    Severity.WARNING: f"bold {words.WARNING}",
+    Severity.INFO: "bold",
 }
 
 

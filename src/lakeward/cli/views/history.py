@@ -9,9 +9,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from lakeward.cli.output import words
+from lakeward.model.clock import to_datetime
 
 if TYPE_CHECKING:
     from lakeward.lake.records import (
+        AuditEntry,
         Diff,
         FileInfo,
         PartitionChange,
@@ -102,6 +104,27 @@ def diff(found: Diff, *, listed: int) -> Iterator[RenderableType]:
         ("-", "red", found.files_removed),
     ):
         yield from _files(sign, style, files, listed, with_rows=not is_rewrite)
+
+
+def audit(found: Sequence[AuditEntry], *, more: bool) -> Iterator[RenderableType]:
+    """Entries of the audit trail, one line to each."""
+    yield words.grid(
+        ["entry", "at", "actor", "action", "version", "transaction"],
+        (
+            (
+                str(e.seq),
+                words.moment(to_datetime(e.at_ms)),
+                e.actor,
+                e.action,
+                "" if e.version is None else str(e.version),
+                e.transaction_id or "",
+            )
+            for e in found
+        ),
+        right=("entry", "version"),
+    )
+    if more:
+        yield Text("There are older entries; --limit shows more.", style="dim")
 
 
 def _files(

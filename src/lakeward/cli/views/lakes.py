@@ -30,7 +30,7 @@ def tables(lake: str, found: Sequence[TableInfo]) -> Iterator[RenderableType]:
         yield Text(f"The lake {lake} has no tables yet.")
         return
     yield words.grid(
-        ["table", "format", "version", "rows", "files", "size", "committed"],
+        ["table", "format", "version", "rows", "files", "size", "on disk", "committed"],
         (
             (
                 t.name,
@@ -39,11 +39,12 @@ def tables(lake: str, found: Sequence[TableInfo]) -> Iterator[RenderableType]:
                 words.number(t.rows),
                 words.number(t.files),
                 words.size(t.bytes),
+                words.size(t.disk_bytes),
                 words.moment(t.timestamp),
             )
             for t in found
         ),
-        right=("version", "rows", "files", "size"),
+        right=("version", "rows", "files", "size", "on disk"),
     )
 
 
@@ -61,7 +62,7 @@ def rebuilt(found: Rebuilt) -> Iterator[RenderableType]:
     yield words.line(f"The store {found.lake} is rebuilt with {count}.")
     yield from words.versions(found.tables)
     for location, reason in found.skipped.items():
-        yield words.line(f"left out: {location}, because {reason}", "yellow")
+        yield words.line(f"left out: {location}, because {reason}", words.WARNING)
     for torn in found.incomplete:
         what = f"{torn.transaction_id} has {torn.tables} of its {torn.expected} tables"
         yield words.line(f"torn: transaction {what}", "red")

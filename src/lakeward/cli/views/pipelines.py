@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
@@ -73,7 +74,7 @@ def runs(found: Sequence[RunRecord]) -> Iterator[RenderableType]:
                 r.run,
                 r.pipeline,
                 Text(r.state, style="green" if r.state == "ratified" else "red"),
-                r.started,
+                words.moment(datetime.fromisoformat(r.started)),
                 "–" if r.seconds is None else str(r.seconds),
                 words.number(r.bundle.get("quality", {}).get("rows")),
                 str(r.bundle.get("error", {}).get("message", "")),
@@ -109,7 +110,7 @@ def run(found: RunRecord) -> Iterator[RenderableType]:
 
 def _noted(messages: Iterable[str]) -> Iterator[RenderableType]:
     for message in messages:
-        yield Text.assemble(("notice", "yellow"), f"  {message}")
+        yield Text.assemble(("notice", words.WARNING), f"  {message}")
 
 
 def _source(source: Mapping[str, Any]) -> str:

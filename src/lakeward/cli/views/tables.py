@@ -50,6 +50,7 @@ def _facts(found: TableDetails) -> Iterator[tuple[str, RenderableType]]:
     yield "version", f"{found.version}{older}, committed {words.moment(found.timestamp)}"
     rows = "rows unknown" if found.rows is None else words.counted(found.rows, "row")
     yield "holds", f"{rows} in {words.counted(found.files, 'file')}, {words.size(found.bytes)}"
+    yield "on disk", f"{words.size(found.disk_bytes)}, with the files of older versions"
     yield "format", f"{found.format}, {_guard(found)}"
     if found.partition_by:
         yield "partitions", ", ".join(found.partition_by)

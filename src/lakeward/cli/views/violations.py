@@ -23,7 +23,7 @@ def violations(found: Sequence[ViolationRecord], *, more: bool) -> Iterator[Rend
                 words.moment(v.at),
                 v.table,
                 v.constraint,
-                Text(v.action, style="red" if v.action == "fail" else "yellow"),
+                Text(v.action, style="red" if v.action == "fail" else words.WARNING),
                 words.number(v.count),
                 words.printable(str(v.sample[0])) if v.sample else "",
                 v.transaction_id,
