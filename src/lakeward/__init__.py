@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lakeward.write.plan.retry import Retry
     from lakeward.write.transaction.aio import AsyncTransaction
     from lakeward.write.transaction.hooks import StagedCommit
-    from lakeward.write.transaction.lifecycle import CommitResult
+    from lakeward.write.transaction.result import CommitResult
     from lakeward.write.transaction.strategy import Collision, LastWriterWins, Replace
     from lakeward.write.transaction.transaction import Transaction
 
@@ -64,7 +64,7 @@ _HOMES = {
     "Check": "lakeward.model.constraints",
     "Collision": "lakeward.write.transaction.strategy",
     "CommitEvent": "lakeward.model.events",
-    "CommitResult": "lakeward.write.transaction.lifecycle",
+    "CommitResult": "lakeward.write.transaction.result",
     "ForeignKey": "lakeward.model.constraints",
     "Lake": "lakeward.lake.lake",
     "LastWriterWins": "lakeward.write.transaction.strategy",

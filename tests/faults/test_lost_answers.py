@@ -263,7 +263,9 @@ def test_store_gone_for_good_deletes_nothing(
 
 def create_tables(lake: lw.Lake, formats: tuple[str, str]) -> None:
     for name, form in zip(TABLES, formats, strict=True):
-        lake.create(name, {"label": "string"}, format=form)
+        # A transaction that is tried again must not take its own rows for those of others.
+        key = {"label": lw.Unique("label")}
+        lake.create(name, {"label": "string"}, format=form, constraints=key)
 
 
 def commit(lake: lw.Lake, label: str) -> int:

@@ -7,9 +7,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import datetime
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any, Final, Generic, TypeVar
 
 from lakeward.context import LakeContext
@@ -30,11 +28,8 @@ from lakeward.log.violations import Violation
 from lakeward.model import arguments
 from lakeward.model.clock import to_datetime
 from lakeward.model.commit import Isolation, TransactionState
-from lakeward.model.events import CommitEvent
 from lakeward.model.locks import PATIENCE_SECONDS, LockMode
 from lakeward.model.names import TableName
-from lakeward.model.records import HIDDEN
-from lakeward.model.shown import html_table
 from lakeward.model.steps import reach
 from lakeward.write.commit.open_table import ratify_open
 from lakeward.write.commit.outcome import happened, ratify_surely, recorded
@@ -55,6 +50,8 @@ from lakeward.write.transaction.registration import (
     checked_isolation,
 )
 from lakeward.write.transaction.resolve import resolve
+from lakeward.write.transaction.result import CommitResult as CommitResult
+from lakeward.write.transaction.result import commit_event
 from lakeward.write.transaction.strategy import LastWriterWins, OnConflict, Strategies
 from lakeward.write.transaction.view import View
 from lakeward.write.transaction.violations import record_failure
@@ -64,48 +61,6 @@ M = TypeVar("M")
 _LOG = logging.getLogger(__name__)
 _RESOLVED: Final = 100
 """How often conflicts are resolved before they are taken for a series without end."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommitResult:
-    """A committed transaction.
-
-    Attributes:
-        transaction_id: By which `lake.outcome` and history know it.
-        versions: The new version of each table it changed.
-        timestamp: When, the same for all its tables.
-        attempts: How often it was tried.
-        published: False where a table's files could not be written yet. The commit is valid, and
-            the files are written when the lake is opened next.
-        value: What the function returned that `lake.run` ran, or the `RowChanges` of a change by
-            one call of a table; None otherwise.
-    """
-
-    transaction_id: str
-    versions: Mapping[str, int]
-    timestamp: datetime | None = None
-    attempts: int = 1
-    published: bool = True
-    value: Any = field(default=None, metadata=HIDDEN)
-
-    def _repr_html_(self) -> str:
-        title = f"transaction {self.transaction_id}"
-        rows = ((name, version, self.timestamp) for name, version in self.versions.items())
-        return html_table(title, ["table", "version", "committed"], rows)
-
-
-def commit_event(result: CommitResult, ratified: Sequence[Ratified]) -> CommitEvent:
-    """The event that listeners get of a commit that changed at least one table."""
-    first = ratified[0].commit
-    return CommitEvent(
-        transaction_id=result.transaction_id,
-        versions=MappingProxyType(dict(result.versions)),
-        timestamp=to_datetime(first.timestamp_ms),
-        actor=first.info.actor,
-        message=first.info.message,
-        operations=MappingProxyType({str(m.head.name): m.commit.info.operation for m in ratified}),
-        published=result.published,
-    )
 
 
 class Lifecycle:
@@ -144,6 +99,7 @@ class Lifecycle:
         self.result: CommitResult | None = None
         self.failure: BaseException | None = None
         self._moved: list[Violation] = []
+        self._is_doubtful = False
         self._background = background
         self._hooks = hooks
         self._has_chosen_id = transaction_id is not None
@@ -222,6 +178,7 @@ class Lifecycle:
             ratified = self._ratify()
         except OutcomeUnknown:
             # It stays open: `commit` may be called again, and finds out by the id.
+            self._is_doubtful = True
             raise
         except BaseException as error:
             self.rollback()
@@ -277,6 +234,10 @@ class Lifecycle:
     def _ratify(self) -> list[Ratified]:
         """Ratify, resolving conflicts where that is possible; nothing where no change is left."""
         last = self.attempts + _RESOLVED
+        if self._is_doubtful and happened(self.context, self.transaction_id):
+            # Its own rows must not be taken for those of others.
+            with self.context.database.read() as session:
+                return recorded(session, self.transaction_id)
         while True:
             members = {n: m for n, m in self.view.members.items() if not m.change.is_empty}
             if not members and not self.on_ratify:

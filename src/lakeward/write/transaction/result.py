@@ -1,0 +1,57 @@
+"""What a committed transaction answers, to its caller and to listeners."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from lakeward.formats.base import Ratified
+from lakeward.model.clock import to_datetime
+from lakeward.model.events import CommitEvent
+from lakeward.model.records import HIDDEN
+from lakeward.model.shown import html_table
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """A committed transaction.
+
+    Attributes:
+        transaction_id: By which `lake.outcome` and history know it.
+        versions: The new version of each table it changed.
+        timestamp: When, the same for all its tables.
+        attempts: How often it was tried.
+        published: False where a table's files could not be written yet. The commit is valid, and
+            the files are written when the lake is opened next.
+        value: What the function returned that `lake.run` ran, or the `RowChanges` of a change by
+            one call of a table; None otherwise.
+    """
+
+    transaction_id: str
+    versions: Mapping[str, int]
+    timestamp: datetime | None = None
+    attempts: int = 1
+    published: bool = True
+    value: Any = field(default=None, metadata=HIDDEN)
+
+    def _repr_html_(self) -> str:
+        title = f"transaction {self.transaction_id}"
+        rows = ((name, version, self.timestamp) for name, version in self.versions.items())
+        return html_table(title, ["table", "version", "committed"], rows)
+
+
+def commit_event(result: CommitResult, ratified: Sequence[Ratified]) -> CommitEvent:
+    """The event that listeners get of a commit that changed at least one table."""
+    first = ratified[0].commit
+    return CommitEvent(
+        transaction_id=result.transaction_id,
+        versions=MappingProxyType(dict(result.versions)),
+        timestamp=to_datetime(first.timestamp_ms),
+        actor=first.info.actor,
+        message=first.info.message,
+        operations=MappingProxyType({str(m.head.name): m.commit.info.operation for m in ratified}),
+        published=result.published,
+    )
