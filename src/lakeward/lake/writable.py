@@ -26,29 +26,43 @@ class Writable:
     _name: TableName
     _transactions: Transactions
 
-    def append(self, data: Any, *, message: str | None = None) -> CommitResult:
+    def append(
+        self, data: Any, *, schema_mode: str | None = None, message: str | None = None
+    ) -> CommitResult:
         """Add rows and commit.
 
         Args:
             data: As in `Transaction.append`.
+            schema_mode: As in `Transaction.append`.
             message: Why; kept with the commit.
         """
-        return self._commit(lambda tx, name: tx.append(name, data), message)
+        return self._commit(
+            lambda tx, name: tx.append(name, data, schema_mode=schema_mode), message
+        )
 
     def overwrite(
-        self, data: Any, *, where: str | None = None, message: str | None = None
+        self,
+        data: Any,
+        *,
+        where: str | None = None,
+        schema_mode: str | None = None,
+        message: str | None = None,
     ) -> CommitResult:
         """Replace all rows, or those for which `where` is true, and commit.
 
         Args:
             data: As in `Transaction.append`; with `where`, all rows must satisfy it.
             where: A SQL boolean expression; all rows when None.
+            schema_mode: As in `Transaction.overwrite`.
             message: Why; kept with the commit.
 
         Raises:
             Conflict: Another transaction changed the same rows meanwhile. Call it again.
         """
-        return self._commit(lambda tx, name: tx.overwrite(name, data, where=where), message)
+        return self._commit(
+            lambda tx, name: tx.overwrite(name, data, where=where, schema_mode=schema_mode),
+            message,
+        )
 
     def delete(self, *, where: str, message: str | None = None) -> CommitResult:
         """Delete the rows for which `where` is true, and commit.

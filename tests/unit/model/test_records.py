@@ -19,6 +19,7 @@ import pytest
 
 import lakeward as lw
 from lakeward.lake import records as all_records
+from lakeward.lake.aio import AsyncLake
 from lakeward.lake.altering import TableAlter
 from lakeward.lake.branch import Branch, BranchTable
 from lakeward.lake.snapshot import LakeSnapshot
@@ -32,6 +33,7 @@ NOUNS = (
     lw.Lake,
     lw.Table,
     lw.Transaction,
+    AsyncLake,
     TableAlter,
     Branch,
     BranchTable,

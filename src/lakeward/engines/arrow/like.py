@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,22 @@ def schema_like(source: Any) -> pa.Schema:
         what = f"`like` is a value of type {type(source).__name__}, whose columns cannot be told."
         raise InvalidInput(what, hint=f"{_HINT} ({error})", parameter="like") from error
     return pa.schema([_kept(field) for field in found])
+
+
+def schema_of_rows(source: Any, known: Collection[str]) -> tuple[pa.Schema, bool]:
+    """The columns of rows, and whether the rows themselves have types.
+
+    Columns without a value are left out if they are `known`. Raises `InvalidInput` for data that
+    would have to be read to tell them.
+    """
+    try:
+        found = _schema_of(source)
+    except (pa.ArrowException, TypeError, ValueError, InvalidInput) as error:
+        what = f"The columns of {type(source).__name__} cannot be told before it is read."
+        hint = "With schema_mode give an Arrow table or reader, a frame, a file or a list of dicts."
+        raise InvalidInput(what, hint=hint, parameter="data") from error
+    there = [f for f in found if not (pa.types.is_null(f.type) and f.name in known)]
+    return pa.schema([_kept(f) for f in there]), not isinstance(source, list | tuple)
 
 
 _HINT = "Give a data frame, an Arrow table, a schema of Arrow, Polars or pandas, or a file."

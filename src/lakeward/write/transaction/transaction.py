@@ -13,6 +13,7 @@ from lakeward.model import arguments
 from lakeward.model.commit import AppTransaction, Head
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.alterations import Alteration
+from lakeward.model.evolution.merging import SchemaMode
 from lakeward.model.expressions.when import Actions, Clauses, NewValue, new_values
 from lakeward.model.locks import PATIENCE_SECONDS, LockMode
 from lakeward.model.names import TableName
@@ -20,6 +21,7 @@ from lakeward.write.alter.alter import depends_on_rows
 from lakeward.write.alter.builder import Alter
 from lakeward.write.commit.ratify import OnRatify
 from lakeward.write.plan.change import Change, RowChanges, progress_operation
+from lakeward.write.transaction.evolving import fit_schema
 from lakeward.write.transaction.executor import SqlExecutor
 from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle, Operating
 from lakeward.write.transaction.member import Member
@@ -51,7 +53,7 @@ class Transaction(Standing):
 
     # What a user does.
 
-    def append(self, name: str, data: Any) -> RowChanges:
+    def append(self, name: str, data: Any, *, schema_mode: str | None = None) -> RowChanges:
         """Add rows; the answer tells how many.
 
         Args:
@@ -59,6 +61,7 @@ class Transaction(Standing):
             data: An Arrow table, batches or reader, a pandas or Polars frame, a lazy frame, a
                 relation of DuckDB, a path or pattern of Parquet, CSV, JSON lines or Arrow files, or
                 a list of dicts; in a transaction on Spark a frame of Spark too.
+            schema_mode: `merge` adds columns that the table lacks, and widens types.
 
         Raises:
             SchemaMismatch: The data does not fit the table's schema.
@@ -67,16 +70,21 @@ class Transaction(Standing):
         if self._is_replay():
             return RowChanges()
         with self._operation(name) as member:
+            fit_schema(self._executor.alter, member, data, schema_mode, SchemaMode.MERGE)
             return self._executor.append(member, data)
 
-    def overwrite(self, name: str, data: Any, *, where: str | None = None) -> RowChanges:
+    def overwrite(
+        self, name: str, data: Any, *, where: str | None = None, schema_mode: str | None = None
+    ) -> RowChanges:
         """Replace all rows, or those for which `where` is true, which new rows must satisfy too.
 
-        The answer tells how many rows went and came.
+        With `schema_mode="overwrite"` the table gets the data's columns, with `merge` those too.
         """
         if self._is_replay():
             return RowChanges()
         with self._operation(name, reads=True) as member:
+            allowed = SchemaMode.MERGE if where is not None else SchemaMode.OVERWRITE
+            fit_schema(self._executor.alter, member, data, schema_mode, allowed)
             return self._executor.overwrite(member, data, where)
 
     def delete(self, name: str, *, where: str) -> RowChanges:
