@@ -50,7 +50,7 @@ def reader(make_lake: Callable[..., lw.Lake]) -> lw.Lake:
     return make_lake(read_only=True)
 
 
-@pytest.mark.apart
+@pytest.mark.before_the_store
 @pytest.mark.parametrize("write", WRITES)
 def test_every_write_is_refused_before_anything_is_written(
     reader: lw.Lake, tmp_path: Path, write: str
