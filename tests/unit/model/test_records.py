@@ -24,6 +24,7 @@ from lakeward.lake.altering import TableAlter
 from lakeward.lake.branch import Branch, BranchTable
 from lakeward.lake.snapshot import LakeSnapshot
 from lakeward.model.records import HIDDEN, in_json, is_record, shown_as, to_json
+from lakeward.read.aio import AsyncRows
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.stream.sink import Sink, SinkGroup
 from lakeward.write.transaction.hooks import Hooks
@@ -34,6 +35,7 @@ NOUNS = (
     lw.Table,
     lw.Transaction,
     AsyncLake,
+    AsyncRows,
     TableAlter,
     Branch,
     BranchTable,

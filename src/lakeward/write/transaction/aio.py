@@ -58,13 +58,17 @@ class AsyncTransaction(Shown):
         """Whether it can still be changed."""
         return self._lifecycle.is_open
 
-    async def append(self, name: str, data: Any) -> RowChanges:
+    async def append(self, name: str, data: Any, *, schema_mode: str | None = None) -> RowChanges:
         """Add rows; see `Transaction.append`."""
-        return await self._change(partial(self.transaction.append, name, data))
+        done = partial(self.transaction.append, name, data, schema_mode=schema_mode)
+        return await self._change(done)
 
-    async def overwrite(self, name: str, data: Any, *, where: str | None = None) -> RowChanges:
+    async def overwrite(
+        self, name: str, data: Any, *, where: str | None = None, schema_mode: str | None = None
+    ) -> RowChanges:
         """Replace rows; see `Transaction.overwrite`."""
-        return await self._change(partial(self.transaction.overwrite, name, data, where=where))
+        done = partial(self.transaction.overwrite, name, data, where=where, schema_mode=schema_mode)
+        return await self._change(done)
 
     async def delete(self, name: str, *, where: str) -> RowChanges:
         """Delete rows; see `Transaction.delete`."""
