@@ -21,7 +21,8 @@ from lakeward.engines.arrow.plain import neutral
 from lakeward.engines.arrow.text import opened_text
 from lakeward.errors import InvalidInput, SchemaMismatch
 
-_BLOCK: Final = 4 * 2**20
+_BLOCK: Final = 2 * 2**20
+"""Arrow reads about 32 blocks ahead, so that memory holds 64 MB of a file."""
 _SHOWN: Final = 80
 _ZONE: Final = r"(?i)(Z|[+-]\d\d(:?\d\d)?)$"
 _TRUE: Final = pa.array(["true", "t", "yes", "1"])

@@ -80,11 +80,15 @@ def array_of(values: Any, kind: pa.DataType, column: str, table: str) -> Any:
     """
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
+    given: Any = values
     try:
         if _is_typed(values):
-            return pa.array(values, kind)
+            # With its own type, so that it is made to fit as all typed data is.
+            return pa.array(values)
         given = values if isinstance(values, list | tuple) else list(values)
         fits = _fits(kind)
+        if any(own.__module__ == "numpy" for own in set(map(type, given))):
+            given = [v.item() if type(v).__module__ == "numpy" else v for v in given]
         for row, value in enumerate(given):
             if value is not None and not fits(value):
                 raise _lossy(value, kind, column, table, row)
@@ -92,11 +96,11 @@ def array_of(values: Any, kind: pa.DataType, column: str, table: str) -> Any:
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, SchemaMismatch):
             raise
-        _refuse(values, kind, column, table, error)
+        _refuse(given, kind, column, table, error)
 
 
 def _is_typed(values: Any) -> bool:
-    """Whether it is a typed array of NumPy or pandas, which Arrow converts without loss."""
+    """Whether it is an array or a value of NumPy, pandas or Polars that has a type of its own."""
     kind = getattr(values, "dtype", None)
     return kind is not None and str(kind) != "object"
 
