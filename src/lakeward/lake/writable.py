@@ -19,8 +19,8 @@ class Writable:
     """The part of a table that changes it: one call, one transaction, one version.
 
     A call either commits and returns, or raises and changes nothing; `value` of the result is the
-    `RowChanges`. Several changes that belong
-    together, or several tables, go into `lake.transaction`.
+    `RowChanges`. Several changes that belong together, or several tables, go into
+    `lake.transaction`.
     """
 
     _name: TableName
