@@ -54,7 +54,7 @@ class Session(ABC):
 
 
 class Database(ABC):
-    """A database that can hold a log; `dialect` is its name in SQLAlchemy."""
+    """A database that can hold a log; `dialect` is its name in statements."""
 
     dialect: str
     patience_seconds: float
