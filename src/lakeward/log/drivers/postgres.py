@@ -68,10 +68,17 @@ class _Session(Session):
         return self._execute(statement, params).fetchone()
 
     def stream(self, statement: Statement, params: Params | None = None) -> Iterator[list[Any]]:
-        with self._connection.cursor(f"lakeward_{next(_CURSORS)}") as cursor:
+        cursor = self._connection.cursor(f"lakeward_{next(_CURSORS)}")
+        try:
             cursor.execute(*statement.bind("postgresql", params or {}))
             while chunk := cursor.fetchmany(_CHUNK):
                 yield chunk
+        finally:
+            try:
+                cursor.close()
+            finally:
+                # If the first call lost the connection, only a second one closes the cursor.
+                cursor.close()
 
     def run(self, statement: Statement, params: Params | None = None) -> int:
         return self._execute(statement, params).rowcount
