@@ -38,6 +38,7 @@ def test_a_command_that_only_asks_the_log_loads_no_engine(shop: Path, command: s
         *("pandas", "pyarrow.dataset", "pyarrow.compute", "pyarrow.parquet", "pyarrow.fs"),
         *("pydantic", "sqlalchemy", "sqlglot", "tenacity", "rich.progress"),
         *("lakeward.engines.arrow.scan", "lakeward.write.transaction.lifecycle"),
+        *("lakeward.model.expressions.where", "lakeward.model.evolution.apply"),
         *("lakeward.stream.sink", "lakeward.maintain.doctor", "lakeward.maintain.rebuild"),
     )
     table = ["sales.orders"] if command in ("show", "history", "versions", "diff") else []

@@ -39,7 +39,6 @@ from lakeward.model.evolution.alterations import (
     SetProperty,
     UnsetProperty,
 )
-from lakeward.model.evolution.apply import applied
 from lakeward.model.evolution.fit import Misfit, misfits
 from lakeward.model.evolution.paths import Place, each_field, find, parts_of, with_field
 from lakeward.model.schema import Schema
@@ -63,6 +62,8 @@ class DeltaAlterations:
 
     def alter(self, definition: Definition, change: Alteration) -> Definition:
         """Return the definition after a change, with the protocol that it needs."""
+        from lakeward.model.evolution.apply import applied
+
         features: tuple[str, ...] = ()
         match change:
             case AddPartitionField() | DropPartitionField():

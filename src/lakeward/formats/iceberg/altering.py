@@ -25,7 +25,6 @@ from lakeward.model.evolution.alterations import (
     SetProperty,
     UnsetProperty,
 )
-from lakeward.model.evolution.apply import applied
 from lakeward.model.evolution.paths import find
 from lakeward.model.transform import SUFFIXES, TIMES, Rules, Transform
 from lakeward.model.types import Decimal, Field, Primitive
@@ -39,6 +38,8 @@ class IcebergAlterations:
 
     def alter(self, definition: Definition, change: Alteration) -> Definition:
         """Return the definition after a change."""
+        from lakeward.model.evolution.apply import applied
+
         match change:
             case AddPartitionField(term):
                 return _partitioned(definition, term)
