@@ -78,7 +78,7 @@ class BranchTable(Readable):
 
     @property
     def catalog(self) -> str | None:
-        """The catalog by which engines open an Iceberg table; None for a Delta table."""
+        """The name of the catalog for engines that open an Iceberg table; None for Delta."""
         return self._branch.catalog
 
     @property

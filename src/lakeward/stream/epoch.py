@@ -66,7 +66,7 @@ class Epoch:
             return found
 
     def roll_back(self) -> None:
-        """Roll the transaction back; no thread may stage rows meanwhile."""
+        """Roll the transaction back. The caller makes sure that no thread stages rows meanwhile."""
         with self._lock:
             if self._transaction is not None:
                 self._transaction.rollback()

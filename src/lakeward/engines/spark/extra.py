@@ -22,7 +22,7 @@ def pyspark(module: str = "") -> ModuleType:
 
 
 def check_installed() -> None:
-    """Find out whether pyspark is there, without loading it."""
+    """Raise `MissingExtra` if pyspark is not installed; it is not imported."""
     if find_spec("pyspark") is None:
         raise _missing()
 

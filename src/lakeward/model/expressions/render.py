@@ -283,7 +283,10 @@ class _DataFusion(_Dialect):
         return f"trunc({text})" if str(target).startswith("int") else text
 
     def _floating(self, op: str, left: Expression, value: float) -> tuple[str, int]:
-        """A comparison that handles NaN, which statistics omit although the engine uses them."""
+        """A comparison with a float, as text with its precedence.
+
+        DataFusion skips files by statistics, which leave NaN out, so NaN is asked for separately.
+        """
         subject, nan = self.write(left, _SUM), f"isnan({self.write(left)})"
         if math.isnan(value):
             return self._with_nan(op, subject, nan)

@@ -172,7 +172,7 @@ class ObjectStorage(Storage):
         return place.uri() if inside is None else inside
 
     def arrow_filesystem(self) -> tuple[pa.fs.FileSystem, str]:
-        """A filesystem whose paths are full names."""
+        """A pyarrow filesystem whose paths are URLs, and the URL of the root."""
         return pa.fs.PyFileSystem(ObjectFiles(self.root, self._open)), self.root
 
     def delta_options(self) -> dict[str, str]:

@@ -63,7 +63,10 @@ class IcebergBranch(Branch):
         return self._pointer() is not None
 
     def make(self, owner: str) -> None:  # noqa: ARG002
-        """Finish a named branch whose maker did not, if the table has not changed since."""
+        """Finish a named branch whose process stopped while it made the branch.
+
+        Raises `CorruptTable` if the table got a new version since.
+        """
         with self.context.database.write() as session:
             newest = heads.ever_by_id(session, self.head.table_id).version
             if newest != self.head.version:
