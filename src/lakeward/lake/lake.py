@@ -16,6 +16,7 @@ from lakeward.lake.tables import Tables
 from lakeward.lake.transactions import Transactions
 from lakeward.lake.upkeep import Upkeep
 from lakeward.model.closing import Closing
+from lakeward.model.constraints import Constraint
 from lakeward.model.locks import PATIENCE_SECONDS
 from lakeward.model.shown import Shown, html_table
 from lakeward.write.transaction.hooks import Hooks
@@ -228,7 +229,7 @@ class Lake(Tables, Inquiries, Upkeep, Closing, Shown):
         partition_by: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
         policy: Mapping[str, Any] | None = None,
-        constraints: Mapping[str, str] | None = None,
+        constraints: Mapping[str, str | Constraint] | None = None,
         gaps: bool = False,
         message: str | None = None,
         flush_rows: int = 1_000_000,

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments
+from lakeward.model.constraints import Constraint
 from lakeward.model.names import TableName
 from lakeward.pipeline.code import Code
 from lakeward.pipeline.expectations import Expectations
@@ -134,7 +135,7 @@ class Declaration:
         format: str = "delta",  # noqa: A002  the name users know
         partition_by: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
-        constraints: Mapping[str, str] | None = None,
+        constraints: Mapping[str, str | Constraint] | None = None,
         comment: str | None = None,
     ) -> Callable[[Function], Function]:
         """Declare how a table's rows are made, by a function whose defaults say from what.

@@ -14,6 +14,7 @@ from lakeward.log import commits, heads, inputs
 from lakeward.log import files as logged
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
+from lakeward.model.constraints import declared
 from lakeward.model.definition import Definition
 from lakeward.model.inputs import Cursor, InputFile
 from lakeward.model.names import TableName
@@ -220,9 +221,10 @@ def _differences(table: Mapping[str, Any], found_format: str, has: Definition) -
     if asked.partitioning != has.partitioning:
         asks, has_them = (", ".join(d.partitioning) or "nothing" for d in (asked, has))
         out["partition_by"] = f"partition_by {asks} (the table has {has_them})"
-    for name, check in asked.constraints.items():
-        if has.constraints.get(name) != check:
-            own_check = has.constraints.get(name, "none of this name")
+    known = declared(has)
+    for name, check in declared(asked).items():
+        if known.get(name) != check:
+            own_check = known.get(name, "none of this name")
             out[name] = f"constraint {name}: {check} (the table has {own_check})"
     return out
 
