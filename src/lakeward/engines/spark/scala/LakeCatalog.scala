@@ -96,6 +96,9 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Funct
       Refused(table.toString)
     }
 
+  /** What can be asked of tables that are created by path. */
+  override def capabilities(): JavaSet[TableCatalogCapability] = sparks.capabilities
+
   override def tableExists(table: Identifier): Boolean =
     if (LakeCatalog.isElsewhere(table)) elsewhere(table)(_.tableExists(table)).get
     else super.tableExists(table)
@@ -178,11 +181,13 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Funct
 
   /** Leaves to Spark's own catalog what is no table of the lake. */
   private def elsewhere[A](table: Identifier)(act: StagingTableCatalog => A): Option[A] =
-    if (LakeCatalog.isElsewhere(table)) {
-      val catalogs = SparkSession.active.sessionState.catalogManager
-      Some(act(catalogs.catalog("spark_catalog").asInstanceOf[StagingTableCatalog]))
-    } else if (table.name.contains("/")) throw new NoSuchTableException(table)
+    if (LakeCatalog.isElsewhere(table)) Some(act(sparks))
+    else if (table.name.contains("/")) throw new NoSuchTableException(table)
     else None
+
+  private def sparks: StagingTableCatalog =
+    SparkSession.active.sessionState.catalogManager.catalog("spark_catalog")
+      .asInstanceOf[StagingTableCatalog]
 
   private def readOnly(table: Table): Table = table match {
     case readable: SupportsRead with SupportsMetadataColumns => new ReadOnly(readable)
