@@ -73,6 +73,12 @@ _REFUSED: list[tuple[str, Ask, str, str]] = [
         "taken by column 'part'",
         "another",
     ),
+    (
+        "rename with path",
+        lambda a: a.rename_column("address.street", "address.road"),
+        "stays in its struct",
+        "rename_column('address.street', 'road')",
+    ),
     ("rename by case", lambda a: a.rename_column("note", "ID"), "differs only by case", "another"),
     ("add taken", lambda a: a.add_column("Note", "string"), "only by case", "Choose another"),
     ("add part of list", lambda a: a.add_column("tags.x", "int64"), "gets no parts", "structs"),

@@ -122,7 +122,7 @@ def test_what_the_transaction_added_itself_is_updated_too(shared_lake: lw.Lake, 
         ({"v": "source.v"}, None, InvalidExpression, "no row of the data"),
         ({"v": "1; DROP TABLE t"}, None, InvalidExpression, "not valid SQL|Only one"),
         ({"v": "1"}, "id +", InvalidExpression, "not valid SQL"),
-        ({"v": 1}, None, InvalidExpression, "must be text"),
+        ({"v": object()}, None, InvalidInput, "value of type object"),
         (["v"], None, InvalidInput, "set"),
     ],
 )

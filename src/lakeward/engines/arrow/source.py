@@ -33,6 +33,10 @@ from lakeward.model.values import Value
 _FLOATING: Final = (Primitive("float"), Primitive("double"))
 _OWN_NAME: Final = re.compile(r"-(?!c000)[0-9a-f]{4}(\.[a-z0-9]+)?\.parquet\Z")
 _BATCH_ROWS: Final = 131_072
+# Arrow reads as far ahead as it can, however slowly rows are taken. So it gets as many files at a
+# time as have about so many bytes in memory, where rows are about three times as large as in files.
+_BYTES_AT_ONCE: Final = (128 << 20) // 3
+_SAMPLED: Final = 100
 _FEW: Final = 16
 """Footers of more files than that are read in several threads."""
 _LARGE: Final = 8 * 2**20
@@ -58,14 +62,17 @@ class TableFiles:
         self._directory = directory
         self._pre_buffer = pre_buffer
         self._repeating: frozenset[str] = frozenset()
+        self._files_at_once = 1
 
     def look(
         self, files: Sequence[LoggedFile], names: Sequence[str], where: Expression | None
     ) -> None:
-        """Choose the columns that are read as dictionaries."""
+        """Choose the columns that are read as dictionaries, and how many files at a time."""
         candidates = _candidates(self._definition, names, where)
         paths = list(map(self._path, files))
         self._repeating = _repeating(files, paths, self._filesystem, candidates)
+        some = files[:_SAMPLED]
+        self._files_at_once = 1 + _BYTES_AT_ONCE * len(some) // (1 + sum(f.size for f in some))
 
     def filtered(
         self,
@@ -77,19 +84,19 @@ class TableFiles:
         """Read rows for which the condition is true, of files without deleted rows."""
         fragments = self._fragments(files) if opened is None else opened
         if where is None:
-            yield from self._batches(self._dataset(fragments), names, None)
+            yield from self._batches(fragments, names, None)
             return
         trusted = Trusted(where)
         skipping = self._skipping(files, fragments, trusted)
         for terms, run in itertools.groupby(zip(skipping, fragments, strict=True), lambda p: p[0]):
-            dataset = self._dataset([fragment for _, fragment in run])
+            these = [fragment for _, fragment in run]
             if trusted.is_all(terms):
-                yield from self._batches(dataset, names, to_arrow(where))
+                yield from self._batches(these, names, to_arrow(where))
                 continue
             part = trusted.joined(terms)
             some = None if part is None else to_arrow(part)
             yield from self._kept(
-                self._batches(dataset, self._read(names, where), some), names, where
+                self._batches(these, self._read(names, where), some), names, where
             )
 
     def masked(
@@ -110,9 +117,9 @@ class TableFiles:
             conditions = [None if s is None else to_arrow(s) for s in some]
         threads = self._pre_buffer
         parts = parts_of(fragments, self._stored, conditions, threads=threads, among=among)
-        dataset = self._dataset([p.fragment for p in parts if p.spans])
+        these = [p.fragment for p in parts if p.spans]
         rows = masked(
-            self._batches(dataset, self._read(names, where), None),
+            self._batches(these, self._read(names, where), None),
             parts,
             [deleted(f) if p.spans else array("Q") for f, p in zip(files, parts, strict=True)],
             numbered=POSITION in names,
@@ -136,11 +143,7 @@ class TableFiles:
         names: Sequence[str],
     ) -> Iterator[pa.RecordBatch]:
         """Read all rows of opened files of one schema, with columns as the files have them."""
-        dataset = ds.FileSystemDataset(list(opened), schema, self._format, self._filesystem)
-        scanner = dataset.scanner(
-            columns={n: pc.field(n) for n in names}, use_threads=True, batch_size=_BATCH_ROWS
-        )
-        return iter(scanner.to_batches())
+        return self._scanned(opened, schema, {n: pc.field(n) for n in names}, None)
 
     def _fragments(self, files: Sequence[LoggedFile]) -> list[ds.ParquetFileFragment]:
         form, place = self._format, self._filesystem
@@ -150,9 +153,6 @@ class TableFiles:
             )
             for f in files
         ]
-
-    def _dataset(self, fragments: Sequence[ds.ParquetFileFragment]) -> ds.Dataset:
-        return ds.FileSystemDataset(list(fragments), self._stored, self._format, self._filesystem)
 
     def _skipping(
         self,
@@ -190,18 +190,32 @@ class TableFiles:
             yield from kept.select(names).to_batches()
 
     def _batches(
-        self, dataset: ds.Dataset, names: Sequence[str], where: pc.Expression | None
+        self,
+        fragments: Sequence[ds.ParquetFileFragment],
+        names: Sequence[str],
+        where: pc.Expression | None,
     ) -> Iterator[pa.RecordBatch]:
         schema, repeating = self._definition.schema, self._repeating
-        scanner = dataset.scanner(
-            columns={n: _spelled_out(schema, n) if n in repeating else pc.field(n) for n in names},
-            filter=where,
-            use_threads=True,
-            batch_size=_BATCH_ROWS,
-        )
-        # Not `to_reader`, which keeps Python to itself while files are opened: one that is opened
-        # by Python, and is missing, would never get to say so.
-        return iter(scanner.to_batches())
+        columns = {n: _spelled_out(schema, n) if n in repeating else pc.field(n) for n in names}
+        return self._scanned(fragments, self._stored, columns, where)
+
+    def _scanned(
+        self,
+        fragments: Sequence[ds.ParquetFileFragment],
+        schema: pa.Schema,
+        columns: Mapping[str, pc.Expression],
+        where: pc.Expression | None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read fragments in order, some at a time."""
+        for start in range(0, len(fragments), self._files_at_once):
+            some = list(fragments[start : start + self._files_at_once])
+            dataset = ds.FileSystemDataset(some, schema, self._format, self._filesystem)
+            scanner = dataset.scanner(
+                columns=columns, filter=where, use_threads=True, batch_size=_BATCH_ROWS
+            )
+            # Not `to_reader`, which keeps Python to itself while files are opened: one that is
+            # opened by Python, and is missing, would never get to say so.
+            yield from scanner.to_batches()
 
     def _path(self, file: LoggedFile) -> str:
         return file.path if is_full(file.path) else f"{self._directory}/{file.path}"

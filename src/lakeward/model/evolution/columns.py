@@ -90,6 +90,11 @@ def added(definition: Definition, change: AddColumn) -> Definition:
 def renamed(definition: Definition, change: RenameColumn) -> Definition:
     """The definition with another name for a column."""
     place = _named(definition, change.path, "renamed")
+    if place.parents and "." in change.name:
+        own = change.name.rpartition(".")[2]
+        what = f"Column {change.path} cannot be renamed to {change.name!r}: it stays in its struct."
+        hint = f"Give the new name alone: rename_column({change.path!r}, {own!r})."
+        raise InvalidInput(what, hint=hint, column=place.path)
     siblings = [f for f in place.siblings if f.id != place.field.id]
     _check_name(change.name, siblings, change.name)
     if change.name == place.field.name:
