@@ -43,13 +43,10 @@ def test_the_same_file_runs_on_a_cluster_with_postgres_and_s3(
     with postgres_on_tcp.database() as name, Cluster(tmp_path) as cluster:
         url = postgres_on_tcp.url(name)
 
-        def run() -> dict[str, Any]:
+        def lakeward(*arguments: str) -> dict[str, Any]:
+            place = ("--lake", url, "--warehouse", warehouse, "--json")
             done = subprocess.run(
-                [
-                    *(sys.executable, "-m", "lakeward", "run", shop_pipeline.__file__, "--json"),
-                    *("--lake", url, "--warehouse", warehouse, "--landing", landing),
-                    *("--master", cluster.master),
-                ],
+                [sys.executable, "-m", "lakeward", *arguments, *place],
                 env={
                     **{k: v for k, v in os.environ.items() if not k.startswith("AWS_")},
                     **options,
@@ -64,6 +61,11 @@ def test_the_same_file_runs_on_a_cluster_with_postgres_and_s3(
             answer: dict[str, Any] = orjson.loads(done.stdout)
             return answer
 
+        def run() -> dict[str, Any]:
+            how = ("--landing", landing, "--master", cluster.master)
+            return lakeward("run", shop_pipeline.__file__, *how)
+
+        lakeward("init")
         for file in shop.deliver(0):
             path = str(file.relative_to(shop.landing))
             store.put(path, file.read_bytes())

@@ -60,7 +60,7 @@ def attach(
     if root.provider == AZURE and root.account is None and not options.flag("use_emulator"):
         root = ObjectPlace(root.provider, root.container, root.key, options.get("account_name"))
     if read_only:
-        from lakeward.storage.read_only import ReadOnlyObjectStorage
+        from lakeward.storage.object_store.read_only import ReadOnlyObjectStorage
 
         return ReadOnlyObjectStorage(root, options)
     storage = ObjectStorage(root, options)

@@ -7,10 +7,9 @@ from typing import Any, NoReturn
 
 from lakeward.errors import ReadOnlyLake
 from lakeward.storage.local import LocalStorage
-from lakeward.storage.object_store.storage import ObjectStorage
 
 
-class _Unwritable:
+class Unwritable:
     """Refuses what changes files."""
 
     root: str
@@ -58,9 +57,5 @@ class _Unwritable:
         raise ReadOnlyLake(what, hint="Open the lake as a user who may write.", path=path)
 
 
-class ReadOnlyLocalStorage(_Unwritable, LocalStorage):
+class ReadOnlyLocalStorage(Unwritable, LocalStorage):
     """Files below a directory of this machine, which are only read."""
-
-
-class ReadOnlyObjectStorage(_Unwritable, ObjectStorage):
-    """Files below a prefix of a bucket or container, which are only read."""

@@ -193,8 +193,8 @@ def test_a_lake_directory_that_is_read_only(target: LakeTarget) -> None:
         """,
     )
 
-    assert {f["error"] for f in found} <= {"StoreError", "StorageError"}
-    assert all("permissions" in f["hint"] for f in found)
+    assert {f["error"] for f in found} <= {"ReadOnlyLake", "StorageError"}
+    assert all("permissions" in f["hint"] or "who may write" in f["hint"] for f in found)
     for path in (target.warehouse, *target.warehouse.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     with target.open() as lake:
