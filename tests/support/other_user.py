@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,7 @@ def ask(worker: Worker, task: Task) -> Any:
 
 
 def _serve(pipe: Connection, place: Path, warm: Path, options: dict[str, Any]) -> None:
+    import_module("tests.behaviour.lakes")  # which the modules of tasks import
     with lw.open(warm, read_only=True) as other:
         for table in other.tables():
             table.to_arrow()
