@@ -73,8 +73,8 @@ class Worker:
 
     def count(self) -> int:
         """How many rows the table has."""
-        row = self._connection.execute("SELECT count(*) FROM t").fetchone()
-        return int(row[0])
+        rows = self._connection.execute("SELECT count(*) FROM t").fetchall()
+        return int(rows[0][0])
 
 
 def main() -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from benchmarks import (
+    alter,
     append,
+    changes,
     concurrent,
+    history,
     iceberg,
+    layout,
     mapped,
     merge,
     pipeline,
@@ -14,6 +18,7 @@ from benchmarks import (
     sink,
     sink_s3,
     spark,
+    sql,
     tables,
     timestamp,
     unique,
@@ -31,8 +36,13 @@ BENCHMARKS: dict[str, Benchmark] = {
     "plan": plan.run,
     "timestamp": timestamp.run,
     "scan": scan.run,
+    "history": history.run,
+    "changes": changes.run,
     "mapped": mapped.run,
+    "alter": alter.run,
     "unique": unique.run,
+    "sql": sql.run,
+    "layout": layout.run,
     "spark": spark.run,
     "pipeline": pipeline.run,
 }

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from lakeward.lake.lake import Lake
     from lakeward.lake.moving import relocate
     from lakeward.lake.table import Table
+    from lakeward.model.addressed import Files
     from lakeward.model.constraints import Check, ForeignKey, Unique
     from lakeward.model.events import CommitEvent
     from lakeward.model.expressions.when import When
+    from lakeward.model.policy.policy import Policy
     from lakeward.write.plan.change import RowChanges
     from lakeward.write.plan.retry import Retry
     from lakeward.write.transaction.aio import AsyncTransaction
@@ -43,9 +45,11 @@ __all__ = [
     "Collision",
     "CommitEvent",
     "CommitResult",
+    "Files",
     "ForeignKey",
     "Lake",
     "LastWriterWins",
+    "Policy",
     "Replace",
     "Retry",
     "RowChanges",
@@ -65,9 +69,11 @@ _HOMES = {
     "Collision": "lakeward.write.transaction.strategy",
     "CommitEvent": "lakeward.model.events",
     "CommitResult": "lakeward.write.transaction.result",
+    "Files": "lakeward.model.addressed",
     "ForeignKey": "lakeward.model.constraints",
     "Lake": "lakeward.lake.lake",
     "LastWriterWins": "lakeward.write.transaction.strategy",
+    "Policy": "lakeward.model.policy.policy",
     "Replace": "lakeward.write.transaction.strategy",
     "Retry": "lakeward.write.plan.retry",
     "RowChanges": "lakeward.write.plan.change",

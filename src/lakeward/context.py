@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from threading import Lock
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from lakeward.errors import WrongWarehouse
-from lakeward.log import binding, definitions
+from lakeward.log import binding, definitions, policies
 from lakeward.log.binding import Binding
 from lakeward.log.database import Database, Session
 from lakeward.model.commit import Head
 from lakeward.model.counters import Counters
 from lakeward.model.definition import Definition
-from lakeward.model.events import Events
+from lakeward.model.delivery import Events
+from lakeward.model.names import TableName
 from lakeward.storage.base import Storage
 
 _T = TypeVar("_T")
+_Key: TypeAlias = tuple[int, int, int, TableName]
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,12 @@ class LakeContext:
     bound: Binding | None = None
     counters: Counters = field(default_factory=Counters)
     events: Events = field(default_factory=Events, repr=False)
-    _definitions: dict[tuple[int, int], Definition] = field(default_factory=dict, repr=False)
+    _definitions: dict[_Key, Definition] = field(default_factory=dict, repr=False)
     _caches: dict[object, Any] = field(default_factory=dict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.events.counters = self.counters
 
     @property
     def engine(self) -> str:
@@ -67,12 +72,18 @@ class LakeContext:
             raise WrongWarehouse(what, hint=hint, warehouse=self.storage.root)
 
     def definition(self, session: Session, head: Head) -> Definition:
-        """Return a head's definition, cached: a committed definition never changes."""
-        key = (head.table_id, head.definition_id)
+        """Return the newest definition of a head's table, with the policies that match; cached."""
+        key = (head.table_id, head.definition_id, head.policy_id, head.name)
         found = self._definitions.get(key)
         if found is None:
-            found = self._definitions[key] = definitions.get(session, *key)
+            recorded = definitions.get(session, head.table_id, head.definition_id)
+            found = self._definitions[key] = self.governed(session, head, recorded)
         return found
+
+    def governed(self, session: Session, head: Head, definition: Definition) -> Definition:
+        """Return a definition with the policies of patterns that match the table now."""
+        rules = policies.for_table(session, head.name)
+        return replace(definition, rules=rules) if rules else definition
 
 
 @cache

@@ -8,6 +8,7 @@ A class exists where a caller would act differently::
     │   ├── InvalidExpression     a `where` or a check that does not parse or bind
     │   ├── SchemaMismatch        data that does not fit the table's schema
     │   ├── ConstraintViolation   rows that a constraint refuses
+    │   ├── PolicyViolation       a change that the policy of the table does not allow
     │   ├── ExpectationFailed     rows that a step of a pipeline does not expect
     │   ├── UnsupportedFeature    asks for something this engine or table cannot do
     │   └── EpochOutOfOrder       an epoch that does not follow the last one
@@ -107,6 +108,10 @@ class SchemaMismatch(InvalidInput):
 
 class ConstraintViolation(InvalidInput):
     """Rows that violate a constraint: `constraint`, `count` and `sample` say which."""
+
+
+class PolicyViolation(InvalidInput):
+    """A change that the table's policy does not allow; `pattern` and `field` say which one."""
 
 
 class ExpectationFailed(InvalidInput):

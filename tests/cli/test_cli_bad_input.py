@@ -114,7 +114,7 @@ def test_a_moment_that_is_none(shop: Path, moment: str) -> None:
 def test_a_version_and_a_moment_together(shop: Path) -> None:
     moment = "2026-01-01T00:00:00Z"
     arguments = ("read", "audit", "--version", "1", "--timestamp", moment, "--lake", shop)
-    assert "not both" in _refused(2, "InvalidInput", *arguments)
+    assert "Give only one of" in _refused(2, "InvalidInput", *arguments)
 
 
 def test_a_transaction_that_nobody_knows(shop: Path) -> None:

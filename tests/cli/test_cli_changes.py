@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pty
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -82,3 +84,16 @@ def test_audit_lists_who_did_what(own_shop: Path) -> None:
     assert some["more"] is True
     assert "both-tables" in tell("audit", "sales.orders", "--lake", own_shop)
     assert run("audit", "nosuch", "--lake", own_shop).code == 3
+    everything = ask("audit", "--lake", own_shop)
+    assert {e["table"] for e in everything["entries"]} == {"sales.orders", "audit"}
+    assert ask("audit", "--actor", "nobody", "--lake", own_shop)["entries"] == []
+
+
+def test_audit_verify_finds_a_changed_entry(own_shop: Path) -> None:
+    assert ask("audit", "verify", "--lake", own_shop)["breaks"] == []
+    assert "The audit trail is whole" in tell("audit", "verify", "--lake", own_shop)
+    with closing(sqlite3.connect(own_shop / "lakeward.db")) as store, store:
+        store.execute("UPDATE lakeward_audit SET actor = 'eve' WHERE seq = 2")
+    answer = run("audit", "verify", "--lake", own_shop)
+    assert answer.code == 7
+    assert "at entry 2" in answer.err

@@ -70,7 +70,7 @@ def test_no_colour_is_used_that_light_backgrounds_hide() -> None:
     ]
     assert used == []
     # 33 and 36 are yellow and cyan, 9x the bright ones.
-    shown = program("read", "--help", COLUMNS="120", FORCE_COLOR="1").stdout
+    shown = program("read", "--help", COLUMNS="120", FORCE_COLOR="1", TERM="xterm").stdout
     assert "\x1b[" in shown
     assert not any(code in shown for code in ("\x1b[33m", "\x1b[1;33m", "\x1b[36m", "\x1b[1;36m"))
 
@@ -94,13 +94,14 @@ def test_ingest_counts_rows_of_files(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": range(5)}), tmp_path / "b.parquet")
     lines = tmp_path / "c.json"
     lines.write_text('{"id": 1}\n' * 5)
-    for given, total in (([str(tmp_path / "*.parquet")], 15), ([str(lines)], 5)):
-        seen: list[tuple[int | None, ...]] = []
-        counted = Counted(files_source(given, None), _into(seen), given)
-        counted.start(None, pa.schema([("id", pa.int64())]), "t")
-        assert sum(p.count for p in counted.portions()) == total
-        assert seen[-1] == (total, total)
-        counted.close()
+    with lw.open(tmp_path / "lake") as lake:
+        for given, total in (([str(tmp_path / "*.parquet")], 15), ([str(lines)], 5)):
+            seen: list[tuple[int | None, ...]] = []
+            counted = Counted(files_source(given, None, lake), _into(seen), given)
+            counted.start(None, pa.schema([("id", pa.int64())]), "t")
+            assert sum(p.count for p in counted.portions()) == total
+            assert seen[-1] == (total, total)
+            counted.close()
 
 
 def _checkpoints(place: Path) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.cli.masking import Mask
+from lakeward.model.masking import Mask
 from tests.cli.console import ask, program, run
 
 URLS = (

@@ -159,6 +159,8 @@ def test_warnings_become_a_list_in_the_object(capsys: pytest.CaptureFixture[str]
 
 def test_a_progress_bar_appears_when_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_form, "PATIENCE_SECONDS", 0.05)
+    # A terminal without cursor movement has no bars.
+    monkeypatch.setenv("TERM", "xterm")
     terminal = _Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     with TextOutput().working("Counting sheep") as advance:

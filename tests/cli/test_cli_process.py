@@ -111,6 +111,8 @@ def test_ctrl_c_ends_with_130(tmp_path: Path, form: list[str]) -> None:
         stderr=subprocess.PIPE,
         text=True,
         env=clean_environment(),
+        # A shell starts its background jobs with the signal ignored, and their children inherit it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while not (place / "shop" / "stock").exists():
         assert process.poll() is None

@@ -20,17 +20,24 @@ from lakeward.maintain.rebuild import Incomplete, Rebuilt
 from lakeward.maintain.relocate import Relocated
 from lakeward.model.commit import Isolation, TransactionState
 from lakeward.model.definition import Definition
+from lakeward.model.events import (
+    ConflictEvent,
+    FailedEvent,
+    PipelineEvent,
+    PublishedEvent,
+    ViolationEvent,
+)
 from lakeward.model.file import LoggedFile
 from lakeward.model.locks import LockMode, LockWait, TableLock
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field
 from lakeward.read.aio import AsyncRows
-from lakeward.read.describe import ColumnInfo, Page, PageColumn, TableDetails, TableInfo
+from lakeward.read.describe import ColumnInfo, Page, PageColumn, TableDetails, TableInfo, Totals
 from lakeward.read.diff import Diff, FileInfo, PartitionChange, PropertyChange, SchemaChange
 from lakeward.read.history import Stats, TransactionRecord, Version
 from lakeward.read.runs import RunRecord
 from lakeward.read.schemas import SchemaVersion
-from lakeward.read.snapshot import TableSnapshot, Totals
+from lakeward.read.snapshot import TableSnapshot
 from lakeward.stream.consume import Consumed
 from lakeward.stream.epoch import EpochResult
 from lakeward.stream.queue import SinkMetrics
@@ -63,6 +70,11 @@ _PARTS: Final[dict[str, tuple[Any, ...]]] = {
         lw.StagedCommit,
         StagedTable,
         lw.CommitEvent,
+        PublishedEvent,
+        ConflictEvent,
+        FailedEvent,
+        ViolationEvent,
+        PipelineEvent,
     ),
     "Reading": (
         TableSnapshot,

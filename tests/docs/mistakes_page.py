@@ -26,6 +26,7 @@ from typer.testing import CliRunner
 import lakeward as lw
 from lakeward.cli.main import app
 from lakeward.engines.spark.statement import read_statement
+from lakeward.model.commands import read_command
 from tests.docs.mistakes import FILES, SECTIONS
 from tests.docs.pages import ROOT
 
@@ -127,7 +128,9 @@ def _made(written: str, lake: lw.Lake, directory: Path, *, on_spark: bool) -> st
     try:
         if on_spark:
             # What refuses these needs no Spark.
-            names["tx"] = SimpleNamespace(sql=read_statement)
+            names["tx"] = SimpleNamespace(
+                sql=lambda text: read_command(text) or read_statement(text)
+            )
         exec(written, names)
     except Exception as error:  # noqa: BLE001  whatever a mistake raises is shown
         kind = type(error)

@@ -130,7 +130,7 @@ def environment(around: Mapping[str, str], executable: str = sys.executable) -> 
     """The variables of a reader who has installed Lakeward and set nothing."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("LAKEWARD_", "PYTHON"))}
     path = f"{Path(executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**kept, "PATH": path, "COLUMNS": "120", **around}
+    return {**kept, "PATH": path, "COLUMNS": "120", "TERM": "xterm", **around}
 
 
 def follow(

@@ -14,7 +14,9 @@ from tests.docs.pages import ROOT, Page, pages
 CHECKED = [p for p in pages() if p.path.name not in ("README.md", "CHANGELOG.md")]
 _TOP = frozenset({"src", "tests", "docs", "examples", "benchmarks", "scripts", "requirements"})
 _MODULE = re.compile(r"lakeward(\.[a-z_0-9]+)+")
-_NO_MODULES = re.compile(r"lakeward\.(db(-wal|-shm)?|id|nestedIds|retry\.\w+|sales\.\w+)")
+_NO_MODULES = re.compile(
+    r"lakeward\.(bloom|db(-wal|-shm)?|id|nestedIds|retention|retry\.\w+|sales\.\w+|snapshots|zorder)"
+)
 _TEST = re.compile(r"test_[a-z0-9_]+")
 
 

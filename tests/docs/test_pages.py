@@ -145,6 +145,7 @@ def compare(
     """Paste a page and compare what each block prints with what the page shows below it."""
     monkeypatch.chdir(directory)
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
     for name in [n for n in os.environ if n.startswith("LAKEWARD_")]:
         monkeypatch.delenv(name)
     after = {a.line: b for a, b in zip(page.blocks, page.blocks[1:], strict=False)}

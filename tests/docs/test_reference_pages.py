@@ -12,13 +12,12 @@ from lakeward.cli.exits import EXITS
 from lakeward.errors import LakewardError
 from lakeward.formats.delta.generated import generated_field
 from lakeward.formats.delta.schema import schema_string
-from lakeward.formats.registry import format_named
+from lakeward.formats.policy import native_names
 from lakeward.log import tables
 from lakeward.model.expressions.functions import NAMES
 from lakeward.model.schema import Schema
 from lakeward.model.transform import SUFFIXES, Rules, Transform, parse_term
 from lakeward.model.types import PRIMITIVES, Field, Primitive
-from lakeward.write.tables.create import policies
 from tests.docs import api_page
 from tests.docs.pages import ROOT, Page, pages
 
@@ -75,7 +74,7 @@ def test_transforms_are_published_as_the_page_says() -> None:
 
 def test_policies_and_functions_are_all_listed() -> None:
     rows = table_rows(Page(DOCS / "tables.md").text, "policy", "property")
-    assert {row[0].strip("`"): row[1].strip("`") for row in rows} == policies(format_named("delta"))
+    assert {row[0].strip("`"): row[1].strip("`") for row in rows} == native_names("delta")
     (functions,) = [
         line for line in Page(DOCS / "reading.md").text.splitlines() if "| functions |" in line
     ]

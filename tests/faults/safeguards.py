@@ -209,8 +209,8 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/commit/conflict.py",
-                "    added = _first_added(session, change, current, change.scopes)\n",
-                "    added = _first_added(session, change, current, [])\n",
+                "    added = _first_added(session, change, current, change.scopes, after, until)\n",
+                "    added = _first_added(session, change, current, [], after, until)\n",
             ),
         ),
         "isolation/test_isolation_delivered.py",
@@ -248,7 +248,6 @@ SAFEGUARDS: Final = (
                 "write/commit/ratify.py",
                 "            member = record(",
                 "            if members:\n"
-                "                from dataclasses import replace\n"
                 "                draft = replace(draft, added=())\n"
                 "            member = record(",
             ),
@@ -331,7 +330,7 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "formats/delta/format.py",
-                "    for version in range(first, last + 1):\n",
+                "    for version in progress.counted(range(first, last + 1), last + 1 - first):\n",
                 "    for version in range(last, first - 1, -1):\n",
             ),
         ),
@@ -400,11 +399,13 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/commit/ratify.py",
-                "            draft = draft_of(context, intent, change, timestamp, definition)\n"
-                "            member = record(",
-                "            late = timestamp_after([head, head])\n"
-                "            draft = draft_of(context, intent, change, late, definition)\n"
-                "            member = record(",
+                "                draft_of(context, intent, change, timestamp, definition), "
+                "position=position\n",
+                "                draft_of(\n"
+                "                    context, intent, change, timestamp_after([head, head]),"
+                " definition\n"
+                "                ),\n"
+                "                position=position,\n",
             ),
         ),
         "test_clock.py",
@@ -419,6 +420,268 @@ SAFEGUARDS: Final = (
             ),
         ),
         "test_clock.py",
+    ),
+    Safeguard(
+        "R10: a vacuum keeps what tags name",
+        (
+            Edit(
+                "maintain/vacuum/kept.py",
+                '"tags hold": tags.held_versions(session, table_id)',
+                '"tags hold": tags.held_versions(session, -1)',
+            ),
+        ),
+        "test_vacuum_rounds.py ../maintain/test_vacuum.py",
+        "sqlite and tag_holds",
+    ),
+    Safeguard(
+        "R10: a vacuum keeps what branches and clones use",
+        (
+            Edit(
+                "maintain/vacuum/kept.py",
+                '"branches and clones use": branches.held_versions(session, table_id)',
+                '"branches and clones use": branches.held_versions(session, -1)',
+            ),
+            Edit(
+                "maintain/vacuum/files.py",
+                "reach.full_paths_of_others(session, head.table_id)",
+                "()",
+            ),
+        ),
+        "test_vacuum_rounds.py ../maintain/test_vacuum.py",
+        "sqlite and hold_is_kept",
+    ),
+    Safeguard(
+        "R10: a vacuum keeps what readers have pinned",
+        (
+            Edit(
+                "maintain/vacuum/kept.py",
+                "pins.held_versions(session, table_id, now)",
+                "pins.held_versions(session, -1, now)",
+            ),
+        ),
+        "test_vacuum_rounds.py ../maintain/test_vacuum.py",
+        "sqlite and hold_is_kept",
+    ),
+    Safeguard(
+        "R10: a vacuum keeps what open transactions staged",
+        (
+            Edit(
+                "maintain/vacuum/files.py",
+                "state is not TransactionState.OPEN",
+                "state in TransactionState",
+            ),
+        ),
+        "test_vacuum_rounds.py ../maintain/test_vacuum.py",
+        "sqlite and open_transaction",
+    ),
+    Safeguard(
+        "R10: a vacuum keeps deletion vectors of kept versions",
+        (
+            Edit(
+                "maintain/vacuum/files.py",
+                "for p in vector_paths(loads(row[1]))]",
+                "for p in vector_paths(loads(row[1]))[:0]]",
+            ),
+        ),
+        "test_vacuum_rounds.py",
+        "sqlite and reach",
+    ),
+    Safeguard(
+        "R10: a vacuum follows no link",
+        (
+            Edit(
+                "storage/removal.py",
+                "entry.is_dir(follow_symlinks=False)",
+                "entry.is_dir(follow_symlinks=True)",
+            ),
+            Edit(
+                "storage/removal.py",
+                "_BELOW: Final = _ROOT | os.O_NOFOLLOW",
+                "_BELOW: Final = _ROOT",
+            ),
+        ),
+        "test_vacuum_rounds.py",
+        "sqlite and reach",
+    ),
+    Safeguard(
+        "R10: a vacuum does not run on a store that is older than the warehouse",
+        (
+            Edit(
+                "maintain/vacuum/behind.py",
+                "    path = unknown_commit(context, session, head)\n",
+                "    path = None\n",
+            ),
+        ),
+        "../maintain/test_vacuum.py",
+        "sqlite and older_than",
+    ),
+    Safeguard(
+        "R10: a vacuum keeps what is younger than the floor",
+        (
+            Edit(
+                "maintain/vacuum/plan.py",
+                "f.modified_ms <= latest",
+                "f.modified_ms >= 0",
+            ),
+        ),
+        "../maintain/test_vacuum.py",
+        "sqlite and (unknown_files or policy)",
+    ),
+    Safeguard(
+        "R10: a vacuum keeps what was added to the table since it was planned",
+        (
+            Edit(
+                "maintain/vacuum/files.py",
+                "_take_all(inside, reach.added_since(session, head.table_id, head.version), names",
+                "_take_all(inside, (), names",
+            ),
+        ),
+        "../maintain/test_vacuum_hostile.py",
+        "restore_between or taken_in",
+    ),
+    Safeguard(
+        "R10: a vacuum looks again at what is held before it retires versions",
+        (
+            Edit(
+                "maintain/vacuum/run.py",
+                "if not plan.kept.covers(self._kept(session, head, dropped_ms)):",
+                "if not self._kept(session, head, dropped_ms):",
+            ),
+        ),
+        "../maintain/test_vacuum_hostile.py",
+        "whoever_holds",
+    ),
+    Safeguard(
+        "R10: whoever comes to hold a version finds out that it is retired",
+        (
+            Edit(
+                "log/retired.py",
+                "    if not is_retired(session, head.table_id, version):\n",
+                "    if is_retired(session, head.table_id, version) is not None:\n",
+            ),
+        ),
+        "../maintain/test_vacuum_hostile.py",
+        "whoever_holds",
+    ),
+    Safeguard(
+        "R10: a vacuum keeps what open transactions may read",
+        (
+            Edit(
+                "maintain/vacuum/kept.py",
+                "    if seen is not None and seen < kept_from:\n",
+                "    if seen is not None and seen < 0:\n",
+            ),
+        ),
+        "../maintain/test_vacuum_hostile.py",
+        "open_transaction_reads",
+    ),
+    Safeguard(
+        "R10: a compaction that was vacuumed is not undone",
+        (
+            Edit(
+                "write/commit/conflict.py",
+                "    if put_back is not None and",
+                "    if put_back is not None and put_back < 0 and",
+            ),
+        ),
+        "../maintain/test_vacuum_hostile.py",
+        "put_deleted",
+    ),
+    Safeguard(
+        "R10: no table is adopted around the warehouse",
+        (
+            Edit(
+                "formats/places.py",
+                "if is_full(place) and overlaps(place, storage.root):",
+                "if is_full(place) and overlaps(place, storage.root) is None:",
+            ),
+        ),
+        "../maintain/test_vacuum_hostile.py",
+        "around",
+    ),
+    Safeguard(
+        "R10: files of a dropped table belong to the one that took them over",
+        (
+            Edit(
+                "maintain/vacuum/run.py",
+                " or heads.has_heir(session, head):",
+                ":",
+            ),
+        ),
+        "../maintain/test_vacuum_hostile.py",
+        "took_over",
+    ),
+    Safeguard(
+        "R10: a vacuum of a dropped table leaves hidden files of others",
+        (
+            Edit(
+                "maintain/vacuum/files.py",
+                "if n.startswith(metadata) or _CHECKSUM.search(n)]",
+                "if n.startswith(metadata) or is_hidden(n)]",
+            ),
+        ),
+        "../maintain/test_vacuum_hostile.py",
+        "hidden",
+    ),
+    Safeguard(
+        "R10: a table that is dropped again has its whole grace period",
+        (
+            Edit(
+                "maintain/vacuum/run.py",
+                "if dropped_ms != plan.dropped_ms:",
+                "if (dropped_ms is None) != (plan.dropped_ms is None):",
+            ),
+        ),
+        "../maintain/test_vacuum_hostile.py",
+        "dropped_again",
+    ),
+    Safeguard(
+        "R10: a vacuum looks at all tables for a store that is older than the warehouse",
+        (
+            Edit(
+                "maintain/vacuum/run.py",
+                "    check_lake_not_behind(context)\n",
+                "",
+            ),
+        ),
+        "../maintain/test_vacuum_hostile.py",
+        "old_backup",
+    ),
+    Safeguard(
+        "R10: a vacuum knows paths by other spellings",
+        (
+            Edit(
+                "maintain/vacuum/files.py",
+                "return posixpath.normpath(place)",
+                "return place",
+            ),
+        ),
+        "../maintain/test_vacuum_hostile.py",
+        "another_way",
+    ),
+    Safeguard(
+        "R10: a vacuum keeps what refs of other engines name",
+        (
+            Edit(
+                "maintain/vacuum/files.py",
+                "paths = publisher.files_of_refs(context, head, refs)",
+                "paths = ()",
+            ),
+        ),
+        "../maintain/test_vacuum_hostile.py",
+        "tags_and_branches",
+    ),
+    Safeguard(
+        "R10: a vacuum looks again at the refs of other engines",
+        (
+            Edit(
+                "maintain/vacuum/run.py",
+                "if not foreign_refs(context, session, head).items() <= plan.refs.items():",
+                "if foreign_refs(context, session, head) is None:",
+            ),
+        ),
+        "../maintain/test_vacuum_hostile.py",
+        "ref_that",
     ),
     Safeguard(
         "X7: whoever waits for a lock looks for a circle",
@@ -437,8 +700,7 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/commit/ratify.py",
-                "    check_locks(context, session, needs(intent.changes), by=intent.transaction_id)"
-                "\n",
+                "    check_locks(context, session, wanted, by=intent.transaction_id)\n",
                 "",
             ),
         ),

@@ -211,8 +211,10 @@ def commit_with_fault(
     def commit(label: str) -> None:
         attempt(label, partial(append, lake, tables, label), told, foreign)
 
-    # The first commit loads what is loaded late: imports are not what is tested here.
+    # The first commit and table load what is loaded late: imports are not what is tested here.
     commit(f"{namespace}-warm")
+    lake.create(f"{namespace}.warm", {"label": "string"})
+    lake.drop(f"{namespace}.warm")
     pipe.send("ready")
     pipe.recv()
     if fault is not None:

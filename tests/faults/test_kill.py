@@ -75,6 +75,8 @@ def test_killed_at_any_step_nothing_is_lost_doubled_or_half_visible(
             altered = [lake.table(name).definition for name in (tables[0], tables[4])]
             assert [d.properties["round"] for d in altered] == [committed[-1]] * 2, step
             assert [d.schema.field("n").comment for d in altered] == [committed[-1]] * 2, step
+            names = columns_after(len(committed))
+            assert [d.schema.names for d in altered] == [names] * 2, step
     assert set(hits) == set(STEPS)
     assert worst < REPAIR_SECONDS
     print(
@@ -116,7 +118,7 @@ def commit_until_killed(
         rows = data_of(label)
         with lake.transaction(transaction_id=label) as tx:
             for name in (plain, iced):
-                tx.alter(name).set_property("round", label).set_comment("n", label)
+                alter(tx, name, lake.table(name).schema.names, label)
             tx.append(plain, rows)
             tx.append(parted, rows)
             tx.overwrite(replaced, rows)
@@ -125,6 +127,22 @@ def commit_until_killed(
             tx.append(iced, rows)
             tx.overwrite(iced_anew, rows)
         pipe.send(("acknowledged", label))
+
+
+def alter(tx: lw.Transaction, name: str, columns: list[str], label: str) -> None:
+    """Change a table's definition; a column is added, renamed and dropped by turns."""
+    change = tx.alter(name).set_property("round", label).set_comment("n", label)
+    if "x" in columns:
+        change.rename_column("x", "y")
+    elif "y" in columns:
+        change.drop_column("y")
+    else:
+        change.add_column("x", "string")
+
+
+def columns_after(commits: int) -> list[str]:
+    """The columns that such a table has after so many commits."""
+    return [*_SCHEMA, *("", "x", "y")[commits % 3]]
 
 
 def data_of(label: str) -> list[dict[str, object]]:
@@ -141,6 +159,10 @@ def expected_rows(committed: list[str]) -> list[Rows]:
     first: Rows = Counter({row: count for row, count in everything.items() if row[1] == 0})
     marked = everything - first + Counter({row: n for row, n in last.items() if row[1] == 0})
     special = {"replaced": last, "iced_anew": last, "marked": marked}
+    if len(columns_after(len(committed))) > len(_SCHEMA):
+        # The column that was added last is null everywhere.
+        wider = Counter({(*row, None): count for row, count in everything.items()})
+        special.update(plain=wider, iced=wider)
     return [special.get(name, everything) for name in MEMBERS]
 
 

@@ -187,7 +187,7 @@ def _tracked(spark: SparkSession, place: Path, pick: random.Random) -> Subject:
     writer.create(also="CLUSTER BY (text, number)", delta__enableRowTracking="true")
     writer.fill()
     _change(writer)
-    return writer.subject("row tracking and liquid clustering", writable=False)
+    return writer.subject("row tracking and liquid clustering")
 
 
 def _mapped(mode: str) -> Callable[[SparkSession, Path, random.Random], Subject]:

@@ -157,7 +157,8 @@ class DeltaWriter:
         for line in lines:
             if "add" in line:
                 line["add"].pop("stats", None)
-        newest.write_text("\n".join(map(json.dumps, lines)))
+        # delta-rs reads an escaped pair of surrogates beyond U+FFFFF as another character.
+        newest.write_text("\n".join(json.dumps(line, ensure_ascii=False) for line in lines))
         self.steps.append("no statistics")
 
     def some(self) -> list[int]:

@@ -135,6 +135,20 @@ def test_a_pointer_that_is_no_json_is_found(lake: lw.Lake) -> None:
     assert "cannot be read" in the(look(lake), "last-checkpoint").what
 
 
+def test_a_checkpoint_of_a_vacuumed_version_is_healthy(lake: lw.Lake) -> None:
+    table = lake.create(T, {"id": "int64"})
+    table.append([{"id": 1}])
+    table.checkpoint()
+    for number in range(2):
+        # The second vacuum prunes the rows of the log that name what the first deleted.
+        table.overwrite([{"id": number}])
+        table.vacuum(retention="0s", force=True)
+    with pytest.raises(lw.errors.VersionNotFound):
+        table.at(version=1).to_arrow()
+    assert log_file(lake, 1).with_suffix(".checkpoint.parquet").exists()
+    assert look(lake).healthy
+
+
 def test_a_pointer_to_a_checkpoint_that_is_not_there_is_found(lake: lw.Lake) -> None:
     checkpoint = _with_checkpoint(lake)
     checkpoint.with_name("_last_checkpoint").write_text(json.dumps({"version": 1, "size": 1}))

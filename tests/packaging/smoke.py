@@ -93,6 +93,44 @@ def kafka(lake: lw.Lake) -> None:
     KafkaSource("localhost:9", ["topic"])
 
 
+def ibis(lake: lw.Lake) -> None:
+    """An expression over a table of ours."""
+    from lakeward.integrations.ibis import connect
+
+    with connect(lake) as con:
+        found = con.table("sales.orders").count().to_pyarrow().as_py()
+    check(found == lake.table("sales.orders").count())
+
+
+def hamilton(lake: lw.Lake) -> None:
+    """The loader of a table at a version."""
+    import pyarrow as pa
+
+    from lakeward.integrations import hamilton
+
+    table = lake.table("sales.orders").at()
+    rows, source = hamilton.LakeLoader(table).load_data(pa.Table)
+    check(source == {"table": "sales.orders", "version": table.version})
+    check(rows.num_rows == table.count())
+
+
+def prometheus(lake: lw.Lake) -> None:
+    """The metrics of a lake as text."""
+    from lakeward.integrations.prometheus import exposition
+
+    check("lakeward_" in exposition(lake.metrics()))
+
+
+def server(lake: lw.Lake) -> None:
+    """The application, with its routes."""
+    from lakeward.web.serving import check_installed
+
+    check_installed()
+    from lakeward.web.app import application
+
+    check(callable(application(lake, "lake")))
+
+
 def spark(lake: lw.Lake) -> None:
     """A session; a whole transaction in it where the environment asks for that."""
     from lakeward.spark import configure, session
@@ -115,14 +153,20 @@ def spark(lake: lw.Lake) -> None:
 
 USES: dict[str, Callable[[lw.Lake], None]] = {
     "datafusion": datafusion,
+    "hamilton": hamilton,
+    "ibis": ibis,
     "iceberg": iceberg,
     "kafka": kafka,
     "postgres": postgres,
+    "prometheus": prometheus,
     "s3": s3,
+    "server": server,
     "spark": spark,
 }
 ALIKE = {"azure": "s3", "gcs": "s3"}
 """Extras that bring the same package as another one."""
+BRINGS = {"ibis": {"datafusion"}}
+"""Extras that bring others."""
 
 
 def check(holds: object) -> None:
@@ -135,7 +179,7 @@ def check(holds: object) -> None:
 def main() -> None:
     """Use the core and the extra that is there; be told the names of the others."""
     extra = sys.argv[1] if len(sys.argv) > 1 else ""
-    here = set(USES) if extra == "all" else {ALIKE.get(extra, extra)}
+    here = set(USES) if extra == "all" else {ALIKE.get(extra, extra)} | BRINGS.get(extra, set())
     with lw.open("lake") as lake:
         core(lake)
         for name, use in USES.items():

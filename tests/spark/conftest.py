@@ -27,6 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.spark)
+            if not _is_always_run(item):
+                item.add_marker(pytest.mark.full)
             item.add_marker(pytest.mark.slow)
             if item.get_closest_marker("timeout") is None:
                 # The longest takes one minute alone, and ten beside ten other processes.
@@ -35,6 +37,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             # pyspark leaves the sockets that it collects rows from to the garbage collector.
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket"))
             item.add_marker(pytest.mark.filterwarnings("ignore:Exception ignored in. <socket"))
+
+
+def _is_always_run(item: pytest.Item) -> bool:
+    """Whether a case runs in `make test`: one that `always` leaves out runs in `make faults`."""
+    marker = item.get_closest_marker("always")
+    return marker is None or any(part in item.name for part in marker.args)
 
 
 @pytest.fixture(scope="session")

@@ -44,6 +44,11 @@ def test_rows_that_spark_moves_keep_their_ids(spark: SparkSession, lake: lw.Lake
     assert notes == {n: "new" if n == 3 else "came" if n == 100 else "old" for n in after}
     append(lake, "t", [{"id": 101, "note": "last"}])
     assert _ids(spark, table).items() >= after.items()
+    # The embedded engine moves them, too.
+    with lake.transaction() as tx:
+        tx.update("t", set={"note": "'moved'"}, where="id IN (3, 7, 100)")
+    table.optimize()
+    assert _ids(spark, table).items() >= after.items()
 
 
 def test_rows_that_would_share_ids_are_refused(spark: SparkSession, lake: lw.Lake) -> None:

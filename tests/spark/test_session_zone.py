@@ -53,6 +53,7 @@ def found(lake: lw.Lake, name: str) -> dict[str, list[int]]:
     return out
 
 
+@pytest.mark.always("delta-America/New_York", "iceberg-Asia/Kolkata")
 @ZONES
 @BOTH
 def test_rows_of_every_way_to_write_are_found_by_their_moment(

@@ -38,6 +38,7 @@ def names(table: lw.Table) -> dict[int, str]:
     return {r["id"]: r["name"] for r in rows}
 
 
+@pytest.mark.always("partition_by0-iceberg", "partition_by1-delta")
 @BOTH
 @pytest.mark.parametrize("partition_by", [[], ["part"]])
 def test_many_statements_end_as_one_commit(
@@ -195,6 +196,7 @@ def test_rows_that_a_check_refuses_are_counted_and_shown_and_change_nothing(
     assert table.version == other.version == 1
 
 
+@pytest.mark.always("True-delta", "False-iceberg")
 @BOTH
 @pytest.mark.parametrize(("check", "proven"), [("id >= 0", True), ("id + 0 >= 0", False)])
 def test_a_check_that_the_statistics_of_new_files_prove_takes_no_job(
@@ -217,6 +219,7 @@ def test_a_check_that_the_statistics_of_new_files_prove_takes_no_job(
         tx.commit()
 
 
+@pytest.mark.always("Z'-delta", "b'-iceberg", "')-delta", "10))-iceberg")
 @BOTH
 @pytest.mark.parametrize(
     ("column", "check", "value"),

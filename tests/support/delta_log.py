@@ -78,6 +78,7 @@ def _grow(history: TableHistory, found: ForeignActions) -> TableHistory:
         found.info,
         app_transactions=found.app_transactions,
         change_files=found.change_files,
+        domains=found.domains,
     )
     definition = [(found.version, found.definition)] if found.definition else []
     domains = {**history.domains, **found.domains}

@@ -7,9 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lakeward.formats.iceberg.private import read_records, source
+import pyarrow.parquet as pq
+
+from lakeward.formats.iceberg.memory_files import source
+from lakeward.formats.iceberg.private import read_records
 
 _DELETED = 2
+_SEQUENCE = "_last_updated_sequence_number"
 
 
 def metadata_of(place: str) -> dict[str, Any]:
@@ -36,6 +40,21 @@ def row_ids(document: dict[str, Any]) -> dict[str, range]:
                 first = following
                 following += file["record_count"]
             out[file["file_path"]] = range(first, first + file["record_count"])
+    return out
+
+
+def stable_ids(table: Any, key: str = "id") -> dict[Any, tuple[int, int | None]]:
+    """The id of every row of a table without deletes, by its key, and its sequence number.
+
+    The number is None where the row inherits it from its file.
+    """
+    out: dict[Any, tuple[int, int | None]] = {}
+    for path, numbers in row_ids(metadata_of(str(table.metadata_location))).items():
+        rows = pq.read_table(path.removeprefix("file://")).to_pylist()
+        for row, number in zip(rows, numbers, strict=True):
+            own = row.get("_row_id")
+            out[row[key]] = (number if own is None else own, row.get(_SEQUENCE))
+    assert len({number for number, _ in out.values()}) == len(out)
     return out
 
 

@@ -20,7 +20,7 @@ from lakeward_demo.shop_pipeline import pipeline
 from lakeward_demo.story import Stage, Step
 
 TABLES: Final = ("bronze.orders", "gold.daily_sales", "silver.customers", "silver.orders")
-_PATIENCE_SECONDS: Final = 300
+_PATIENCE_SECONDS: Final = 900
 _KILLED_AT: Final = ("pipeline.step", 3)
 """When bronze and silver are written, and gold is not."""
 

@@ -45,6 +45,25 @@ TimestampOption = Annotated[
         help="The table as of this moment, in ISO 8601; UTC unless it says otherwise.",
     ),
 ]
+TagOption = Annotated[
+    str | None,
+    typer.Option("--tag", metavar="NAME", help="The table as of this tag.", show_default=False),
+]
+TransactionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--transaction", metavar="ID", help="The table as this transaction left the lake."
+    ),
+]
+AtOption = Annotated[
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="TAG|TIME|ID",
+        help="A tag, a moment in ISO 8601, or a transaction's id; now unless given.",
+        show_default=False,
+    ),
+]
 
 
 def _target(ctx: Any) -> str:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from lakeward.cli.masking import Mask
 from lakeward.cli.output.base import Answer, Output, View
+from lakeward.model.masking import Mask
 from lakeward.storage.object_store.settings import environment_secrets
 
 if TYPE_CHECKING:

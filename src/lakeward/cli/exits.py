@@ -13,6 +13,8 @@ UNEXPECTED: Final = 1
 USAGE: Final = 2
 UNHEALTHY: Final = 12
 DEMO_FAILED: Final = 13
+NOTHING_TO_DO: Final = 19
+STOPPED: Final = 20
 INTERRUPTED: Final = 130
 
 EXITS: Final = {
@@ -35,6 +37,8 @@ EXITS: Final = {
     16: "rows could not be staged: run it again",
     17: "a newer instance of the writer took over",
     18: "a step of a pipeline failed",
+    NOTHING_TO_DO: "maintenance had nothing to do",
+    STOPPED: "maintenance stopped because its budget was spent: run it again",
     INTERRUPTED: "interrupted with Ctrl-C",
 }
 

@@ -5,10 +5,11 @@ something is not found, 4 when it exists already, 5 for a conflict, 6 for an unk
 the store cannot be used, 8 when files cannot, 9 when publication is blocked, 10 for a table that
 cannot be understood, 11 for a missing library, 12 when doctor found an error, 13 when the demo
 failed, 14 when a commit hook refused, 15 when another transaction holds the table, 16 when rows
-could not be staged, 17 when a newer instance of a writer took over, 130 after Ctrl-C, and 1 for
-anything else.
+could not be staged, 17 when a newer instance of a writer took over, 19 when maintenance had nothing
+to do, 20 when its budget was spent, 130 after Ctrl-C, and 1 for anything else.
 
-Only what parsing needs is imported here; a command loads the lake when it runs.
+Only what parsing needs is imported here: `lakeward.cli.catalogue` has the commands by name and
+imports the module of the one that is run, and a command loads the lake when it runs.
 """
 
 from __future__ import annotations
@@ -20,20 +21,6 @@ from typing import Annotated
 import typer
 
 from lakeward.cli import exits
-from lakeward.cli.commands import (
-    branches,
-    changes,
-    demo,
-    health,
-    histories,
-    keeping,
-    lakes,
-    pipelines,
-    schemas,
-    streams,
-    tables,
-    transactions,
-)
 from lakeward.cli.context import Cli
 from lakeward.cli.program import JsonOption, LakeOption, Program, UtcOption, WarehouseOption
 
@@ -45,22 +32,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-_GROUPS = (
-    demo,
-    lakes,
-    transactions,
-    tables,
-    schemas,
-    changes,
-    branches,
-    streams,
-    histories,
-    pipelines,
-    health,
-    keeping,
-)
-for _group in _GROUPS:
-    _group.register(app)
 
 
 def main() -> None:

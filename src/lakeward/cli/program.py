@@ -20,6 +20,7 @@ import typer
 from typer.core import TyperGroup
 
 from lakeward.cli import exits
+from lakeward.cli.catalogue import Commands
 from lakeward.cli.context import Cli
 from lakeward.cli.output.base import Failure
 from lakeward.errors import LakewardError, StorageError
@@ -62,7 +63,16 @@ _COMMON: Final = (
 
 
 class Program(TyperGroup):
-    """The root of the commands."""
+    """The root of the commands, each of which is loaded when it is used."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = Commands(_convert_all_plainly, self.commands)
+        _convert_plainly(self)
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  as typer calls it
+        """The names of the commands."""
+        return list(self.commands)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -83,7 +93,6 @@ class Program(TyperGroup):
     ) -> Any:
         """Run a command; ends the process with its exit code unless `standalone_mode` is off."""
         arguments = list(sys.argv[1:] if args is None else args)
-        _convert_plainly(self)
         if not arguments or {"--help", "-h"} & set(arguments):
             _colour_help()
         cli = Cli()
@@ -120,8 +129,13 @@ def _convert_plainly(command: Any) -> None:
         return found
 
     command.get_params = get_params
+
+
+def _convert_all_plainly(command: Any) -> None:
+    """Do so for a command and for those below it."""
+    _convert_plainly(command)
     for below in getattr(command, "commands", {}).values():
-        _convert_plainly(below)
+        _convert_all_plainly(below)
 
 
 def _no_type(ctx: Any) -> None:  # noqa: ARG001  as typer calls it

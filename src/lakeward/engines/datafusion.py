@@ -8,12 +8,14 @@ a condition keeps, because the two disagree on NULL in a list and on NaN.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from datetime import datetime
+from typing import Any, Final
 
 import pyarrow as pa
 
 from lakeward.engines.arrow.expression import to_arrow
-from lakeward.errors import MissingExtra, StorageError, UnsupportedFeature
+from lakeward.engines.arrow.plain_types import plain_reader
+from lakeward.errors import InvalidInput, MissingExtra, StorageError, UnsupportedFeature
 from lakeward.model.expressions.nodes import (
     And,
     Column,
@@ -63,6 +65,59 @@ def scan_delta(
     rows = result.cast(wanted)
     kept = rows if where is None else rows.filter(to_arrow(where))
     return kept.select(names).to_reader()
+
+
+def delta_table_at(
+    uri: str,
+    *,
+    version: int | None,
+    timestamp: datetime | str | None,
+    options: Mapping[str, str] | None = None,
+) -> Any:
+    """A Delta table of others at a version or a moment, as delta-rs opens it.
+
+    Raises:
+        MissingExtra: delta-rs is not installed.
+        StorageError: It cannot be read, or has no such version.
+    """
+    try:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+    except ImportError as error:
+        what = "Reading a Delta table at a path needs delta-rs."
+        raise MissingExtra(what, hint=_EXTRA) from error
+    try:
+        found = DeltaTable(uri, version=version, storage_options=dict(options or {}))
+        if timestamp is not None:
+            moment = timestamp if isinstance(timestamp, str) else timestamp.isoformat()
+            found.load_as_version(moment)
+    except (DeltaError, OSError, ValueError) as error:
+        what = f"The Delta table at {uri} cannot be read: {_without_secrets(error, options)}."
+        raise StorageError(what, path=uri) from error
+    return found
+
+
+def scan_delta_at(
+    uri: str,
+    *,
+    version: int | None,
+    timestamp: datetime | str | None,
+    columns: Sequence[str] | None,
+    options: Mapping[str, str] | None = None,
+) -> pa.RecordBatchReader:
+    """The rows of a Delta table of others, with some columns; raises as `delta_table_at` does."""
+    table = delta_table_at(uri, version=version, timestamp=timestamp, options=options)
+    from deltalake import QueryBuilder
+
+    known = [f.name for f in table.schema().fields]
+    names = known if columns is None else list(columns)
+    unknown = [n for n in names if n not in known]
+    if unknown:
+        what = f"The Delta table at {uri} has no column {unknown[0]!r}."
+        raise InvalidInput(what, hint=f"It has {', '.join(known)}.", column=unknown[0])
+    query = f"SELECT {_listed(names)} FROM t"  # noqa: S608  quoted identifiers
+    rows = pa.RecordBatchReader.from_stream(QueryBuilder().register("t", table).execute(query))
+    return plain_reader(rows, lambda error: StorageError(_without_secrets(error, options)))
 
 
 def write_difference(

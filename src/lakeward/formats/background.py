@@ -37,6 +37,12 @@ class BackgroundWorker:
         if not self._take(job):
             _attempt(job)
 
+    def offer(self, job: Callable[[], None]) -> bool:
+        """Run a job in the thread if it is idle, and return whether it accepted the job."""
+        if self._pid != os.getpid():
+            self._begin()
+        return self._take(job)
+
     def wait(self) -> None:
         """Wait until all jobs are done."""
         thread = self._thread

@@ -7,77 +7,45 @@ commits. The log decides what is committed; a format never gives out a version. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from lakeward.context import LakeContext
-from lakeward.errors import ForeignCommit, InvalidInput
+from lakeward.errors import ForeignCommit
+from lakeward.formats.adoption import Adoption
 from lakeward.formats.background import BackgroundWorker
+from lakeward.formats.light import LightFormat
 from lakeward.formats.partitioning import Partitioning
+from lakeward.formats.ratified import Ratified as Ratified
 from lakeward.log.database import Session
-from lakeward.model.commit import Commit, Head
+from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.alterations import Alteration
 from lakeward.model.evolution.fit import Misfit, misfits
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import DataFile, LoggedFile
-from lakeward.model.history import ForeignActions, TableHistory
+from lakeward.model.history import ForeignActions
 from lakeward.model.names import TableName
+from lakeward.model.row_ids import RowIds
 from lakeward.model.schema import Schema
-from lakeward.storage.base import Prepared, Storage
-
-
-@dataclass(frozen=True, slots=True)
-class Ratified:
-    """One member of a transaction as it was ratified: all that its publication needs.
-
-    Attributes:
-        head: The table after the commit.
-        commit: With all its actions.
-        definition: That holds at the commit's version.
-        prepared: Its published file, written while the commit was ratified; it has no name yet.
-    """
-
-    head: Head
-    commit: Commit
-    definition: Definition
-    prepared: Prepared | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Adoption:
-    """An existing table, read whole, ready to be inserted into the log.
-
-    Attributes:
-        location: Its directory, as the log keeps it.
-        history: All versions that its files still have.
-        guarded: Whether other writers are kept out already.
-        pointer: The metadata document of the newest version, if the format has one.
-        enter: Called with the session that inserts the table, before anything is inserted.
-    """
-
-    location: str
-    history: TableHistory
-    guarded: bool
-    pointer: str | None = None
-    enter: Callable[[Session], None] | None = None
-
+from lakeward.storage.base import Storage
 
 TakeOver: TypeAlias = Callable[[Head, Definition, ForeignActions], tuple[Head, Definition]]
 """Records one foreign commit behind a locked head; returns the head and definition after it."""
 
 
-class Format(Protocol):
+class Format(LightFormat, Protocol):
     """What a table format implements. Methods that take a session run inside its transaction.
 
     Methods with a body are for formats that have no guard, no checkpoints or no catalog.
     """
 
-    name: ClassVar[str]
-    """As users and the log write it."""
     policies: ClassVar[Mapping[str, str]]
-    """The table property behind each policy of `lake.create`."""
+    """The table property behind each field of a policy that the format has one for."""
+
+    policies_of_others: ClassVar[tuple[str, ...]]
+    """Fields of a policy that mean nothing for tables of this format."""
     always_guarded: ClassVar[bool]
     """Whether every writer commits through the lake's own store, so that no guard is needed."""
     begins_empty: ClassVar[bool]
@@ -86,6 +54,10 @@ class Format(Protocol):
     """Whether its tables are found in a catalog, and so by other engines under their names."""
     columns_by_id: ClassVar[bool]
     """Whether columns are found in files by field ids, and delete files name deleted rows."""
+    metadata_directory: ClassVar[str]
+    """The directory below a table's own in which everything is published."""
+    has_checkpoints: ClassVar[bool] = False
+    """Whether a version's state can be published as one file."""
     publishes_last: ClassVar[bool]
     """Whether its publication tells readers that the whole transaction was ratified, so that it
     must come after the other tables'."""
@@ -124,12 +96,20 @@ class Format(Protocol):
         """Raise `UnsupportedFeature` if the embedded engine cannot write the table correctly."""
         ...
 
+    def keeps(self, key: str) -> bool:
+        """Return whether the format sets a table property itself."""
+        return False
+
     def alter(self, definition: Definition, change: Alteration) -> Definition:
         """Return the definition after a change, with all that other engines must find in it.
 
         Must raise `InvalidInput` or `UnsupportedFeature` for what the format does not have.
         """
         ...
+
+    def clustered_by(self, session: Session, head: Head, definition: Definition) -> list[str]:
+        """Return the names of the columns by which other engines cluster a table."""
+        return []
 
     def misfit(self, old: Definition, new: Definition, *, looked: bool = False) -> Misfit | None:
         """Return why files written under `old` are not right under `new`; None if they are.
@@ -138,9 +118,18 @@ class Format(Protocol):
         """
         return next(misfits(old, new, looked=looked), None)
 
-    def check_rewritable(self, definition: Definition, table: str) -> None:
-        """Raise `UnsupportedFeature` if the embedded engine must not move rows to other files."""
-        return
+    def restored(self, current: Definition, wanted: Definition) -> Definition:
+        """Return the definition of a table that is restored to an older one.
+
+        It has the columns, partitioning, properties and constraints of `wanted`; ids and the
+        protocol, which only grow, are those of `current`.
+        """
+        return replace(
+            wanted,
+            schema=Schema(wanted.schema.fields, max(wanted.schema.last_id, current.schema.last_id)),
+            protocol=current.protocol,
+            created_ms=current.created_ms,
+        )
 
     # Read
 
@@ -162,7 +151,25 @@ class Format(Protocol):
         """Return whether commits must publish the rows that they change."""
         return False
 
+    def row_ids(self, storage: Storage, head: Head, definition: Definition) -> RowIds | None:
+        """Return where files store the ids of moved rows; None if rows have no ids.
+
+        The embedded engine must keep the ids of rows that it rewrites.
+        """
+        return None
+
+    def gives_first_ids(self, before: Definition, after: Definition) -> bool:
+        """Return whether a change of definition gives ids to all existing rows."""
+        return False
+
     # Commit and publish
+
+    def numbered(self, session: Session, member: Ratified) -> Ratified:
+        """Return a commit with the numbers that depend on earlier commits, such as row ids.
+
+        Called inside the ratifying transaction, before the commit's files are written.
+        """
+        return member
 
     def write_commit(
         self, context: LakeContext, session: Session, member: Ratified, metadata_files: list[str]
@@ -174,6 +181,24 @@ class Format(Protocol):
         has what only the files know, such as the new pointer.
         """
         ...
+
+    def publish_tags(
+        self,
+        context: LakeContext,
+        session: Session,
+        head: Head,
+        tags: Mapping[str, int | None],
+        metadata_files: list[str],
+        *,
+        replace_known: bool,
+    ) -> Head:
+        """Publish tags for versions, while the head is locked; None removes a tag.
+
+        Called inside the database transaction that records the tags. Files that are garbage if it
+        does not commit go into `metadata_files`. Must raise `AlreadyExists` if other engines use a
+        name, unless it may be replaced. Formats without tags publish nothing.
+        """
+        return head
 
     def put_commit(self, context: LakeContext, member: Ratified) -> bool:
         """Publish a commit of a table that others write, if its version is still free.
@@ -202,10 +227,6 @@ class Format(Protocol):
         """Publish versions whose files were lost or damaged."""
         ...
 
-    def recover(self, context: LakeContext) -> None:
-        """Repair what a process that died after ratification left, beside owed publications."""
-        return
-
     def checkpoint_if_due(
         self, context: LakeContext, member: Ratified, background: BackgroundWorker | None
     ) -> bool:
@@ -218,15 +239,42 @@ class Format(Protocol):
         """Write a checkpoint of a version, if the format has any and can write it completely."""
         return
 
+    def published(self, head: Head) -> int:
+        """Return a version up to which all versions are known to be published."""
+        return head.version
+
+    def first_missing(self, context: LakeContext, head: Head) -> int | None:
+        """Return the first version whose published files are missing; None if there is none."""
+        return None
+
+    def unknown_commit(self, context: LakeContext, session: Session, head: Head) -> str | None:
+        """Return a published file of a later version that the log does not have.
+
+        This happens if a store was restored from a backup that is older than the warehouse.
+        """
+        return None
+
+    def foreign_refs(self, context: LakeContext, session: Session, head: Head) -> dict[str, int]:
+        """Return the tags and branches that other engines made, with the snapshots they name."""
+        return {}
+
+    def files_of_refs(
+        self, context: LakeContext, head: Head, refs: Mapping[str, int]
+    ) -> Iterator[str]:
+        """Return the files that snapshots of other engines' refs need, in full or as in the log."""
+        return iter(())
+
+    def old_metadata(
+        self, context: LakeContext, session: Session, head: Head, before_ms: int
+    ) -> tuple[list[str], int]:
+        """Return metadata files, below the table's directory, that nobody needs any more.
+
+        Other engines need not be able to read versions before `before_ms`. Also returns the version
+        before which published commits are among the files, or 0.
+        """
+        return [], 0
+
     # Foreign commits
-
-    def to_follow(self, session: Session) -> list[Head]:
-        """Return the heads of tables to which others may have committed."""
-        ...
-
-    def may_have_moved(self, session: Session, head: Head) -> bool:
-        """Return whether others may have committed past the log, as far as the store knows."""
-        ...
 
     def has_moved(self, context: LakeContext, session: Session, head: Head) -> bool:
         """Return whether somebody else's commit follows the newest one that the log has."""
@@ -253,15 +301,19 @@ class Format(Protocol):
         """Return the error that somebody committed to a table that refuses foreign commits."""
         ...
 
+    def vector_files(self, vector: Any) -> list[str]:
+        """Return the paths of the files that hold a deletion vector, as the log stores paths."""
+        ...
+
     def vector_id(self, vector: Any) -> str | None:
         """Return the identity of a deletion vector, by which commits refer to it."""
         ...
 
-    # Adopt, clone, leave
+    def anchors(self, context: LakeContext, head: Head) -> Iterator[tuple[int, str]]:
+        """Return the audit-trail anchors in the published files, with their versions."""
+        ...
 
-    def snapshot_id(self, context: LakeContext, head: Head, version: int) -> int | None:
-        """Return the number by which other engines know a version, if it is not the version's."""
-        return None
+    # Adopt, clone, leave
 
     def occupies(self, storage: Storage, location: str) -> str | None:
         """Return what shows that a table of the format lies in a directory; None if none does."""
@@ -310,11 +362,6 @@ class Format(Protocol):
         """Take a dropped table out of the catalog, unless another table has its name there."""
         return
 
-
-def table_location(storage: Storage, location: str) -> str:
-    """Return a table's directory as the log keeps it; raise `InvalidInput` for the warehouse."""
-    place = storage.locate(location)
-    if not place:
-        what = f"{storage.root} is the warehouse itself, not a table in it."
-        raise InvalidInput(what)
-    return place
+    def enter(self, context: LakeContext, session: Session, head: Head) -> None:
+        """Enter a dropped table into the catalog again when `undrop` brings it back."""
+        return

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from lakeward.model.commit import AppTransaction
 from lakeward.model.definition import Definition
@@ -12,19 +13,21 @@ from lakeward.model.history import ForeignActions
 
 @dataclass(frozen=True, slots=True)
 class Net:
-    """One commit that does what several did.
+    """One commit with the combined effect of several commits of a copy.
 
     Attributes:
         added: Files as the table's log names them.
         removed: Files of the base.
-        change_files: Rows that changed, where the only statement that changed rows wrote them.
-        definition: Of the copy at its end, where it changed.
-        app_transactions: Newest number of each application.
+        change_files: Change files, if the only statement that changed rows wrote them.
+        definition: The copy's last definition, if it changed.
+        app_transactions: The newest transaction number of each application.
+        moves_new: Whether a statement rewrote rows that an earlier one had added.
+        domains: Domain metadata to set; None removes a domain.
         statements: Commits of the copy, in order; empty for formats that do not record them.
-        data_change: False where rows only moved to other files.
-        looks: Whether a statement looked at rows of the table to decide what to change.
-        has_feed: Whether readers of the change feed get the right rows from `change_files`, or,
-            without these, from the files added and removed. If not, an engine must compare rows.
+        data_change: False if rows only moved to other files.
+        looks: Whether a statement read rows of the table to decide what to change.
+        has_feed: Whether `change_files`, or without them the added and removed files, give readers
+            of the change feed the right rows. If not, an engine must compare rows.
     """
 
     added: tuple[DataFile, ...] = ()
@@ -36,8 +39,11 @@ class Net:
     data_change: bool = True
     looks: bool = False
     has_feed: bool = True
+    domains: Mapping[str, str | None] = field(default_factory=dict)
+    moves_new: bool = False
 
     @property
     def is_empty(self) -> bool:
         """Whether the commit would change nothing."""
-        return not (self.added or self.removed or self.definition or self.app_transactions)
+        files = self.added or self.removed
+        return not (files or self.definition or self.app_transactions or self.domains)

@@ -7,18 +7,32 @@ from collections.abc import Mapping
 from typing import Final
 
 from lakeward.errors import InvalidInput
+from lakeward.model.duration import to_milliseconds
 
 TARGET_FILE_SIZE: Final = "delta.targetFileSize"
 COMPRESSION: Final = "delta.parquet.compression.codec"
 DELTA_APPEND_ONLY: Final = "delta.appendOnly"
 CHANGE_FEED: Final = "delta.enableChangeDataFeed"
 CHECKPOINT_INTERVAL: Final = "delta.checkpointInterval"
+CHECKPOINT_POLICY: Final = "delta.checkpointPolicy"
+IN_COMMIT_TIMESTAMPS: Final = "delta.enableInCommitTimestamps"
 MERGE_ON_READ: Final = "delta.enableDeletionVectors"
+ROW_TRACKING: Final = "delta.enableRowTracking"
 TYPE_WIDENING: Final = "delta.enableTypeWidening"
 VECTOR_FRACTION: Final = "lakeward.mergeOnRead.fraction"
 ICEBERG_TARGET_FILE_SIZE: Final = "write.target-file-size-bytes"
+BLOOM: Final = "lakeward.bloom"
+"""Columns, with commas between them, whose values files have Bloom filters for."""
+ICEBERG_BLOOM: Final = "write.parquet.bloom-filter-enabled.column."
 ICEBERG_COMPRESSION: Final = "write.parquet.compression-codec"
 APPEND_ONLY: Final = "lakeward.append-only"
+RETENTION: Final = "lakeward.retention"
+DELTA_RETENTION: Final = "delta.deletedFileRetentionDuration"
+_LOG_RETENTION_MS: Final = 30 * 86_400_000
+RETENTION_MS: Final = 90 * 86_400_000
+"""How long versions are promised unless a table says otherwise."""
+LOG_RETENTION: Final = "delta.logRetentionDuration"
+STATS_COLUMNS: Final = "delta.dataSkippingStatsColumns"
 _SMALL: Final = 0.1
 _UNITS: Final = {"": 1, "b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30}
 _ALIKE: Final = "The policies target_file_size, compression and append_only are for both formats."
@@ -53,6 +67,17 @@ def is_append_only(properties: Mapping[str, str]) -> bool:
     return "true" in (properties.get(DELTA_APPEND_ONLY), properties.get(APPEND_ONLY))
 
 
+def bloom_columns(properties: Mapping[str, str]) -> frozenset[str]:
+    """Return the columns that have Bloom filters."""
+    named = {name.strip() for name in properties.get(BLOOM, "").split(",")}
+    iceberg = {
+        key.removeprefix(ICEBERG_BLOOM)
+        for key, value in properties.items()
+        if key.startswith(ICEBERG_BLOOM) and value == "true"
+    }
+    return frozenset((named | iceberg) - {""})
+
+
 def vector_fraction(properties: Mapping[str, str]) -> float:
     """Return up to which share of a file's rows a deletion vector is used to delete them."""
     text = properties.get(VECTOR_FRACTION, str(_SMALL))
@@ -64,6 +89,21 @@ def vector_fraction(properties: Mapping[str, str]) -> float:
         what = f"Property {VECTOR_FRACTION} is {text!r}."
         raise InvalidInput(what, hint="Use a number from 0 to 1.", property=VECTOR_FRACTION)
     return found
+
+
+def retention_ms(properties: Mapping[str, str]) -> int:
+    """Return how long the table keeps its versions readable, in milliseconds."""
+    for name in (RETENTION, DELTA_RETENTION):
+        if name in properties:
+            text = properties[name].strip().lower().removeprefix("interval ")
+            return to_milliseconds(text, name)
+    return RETENTION_MS
+
+
+def log_retention_ms(properties: Mapping[str, str]) -> int:
+    """Return how long published commits are kept for other engines, in milliseconds."""
+    text = properties.get(LOG_RETENTION, "").strip().lower().removeprefix("interval ")
+    return to_milliseconds(text, LOG_RETENTION) if text else _LOG_RETENTION_MS
 
 
 def size_bytes(text: str, name: str = TARGET_FILE_SIZE) -> int:

@@ -1,32 +1,79 @@
-"""The formats that tables can have, by name."""
+"""The formats that tables can have, by name; the module of a format is loaded when it is used."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 from lakeward.errors import UnsupportedFeature
-from lakeward.formats.base import Format
-from lakeward.formats.delta.format import DeltaFormat
-from lakeward.formats.iceberg.format import IcebergFormat
-from lakeward.model.commit import Head
+from lakeward.formats.delta.light import LightDelta
+from lakeward.formats.iceberg.light import LightIceberg
 
-FORMATS: Final[dict[str, Format]] = {f.name: f for f in (DeltaFormat(), IcebergFormat())}
+if TYPE_CHECKING:
+    from lakeward.formats.base import Format
+    from lakeward.formats.light import LightFormat
+    from lakeward.model.commit import Head
+
+LIGHT: Final[dict[str, LightFormat]] = {f.name: f for f in (LightDelta(), LightIceberg())}
+"""The parts of all formats that load little."""
+
+
+class _Formats(Mapping[str, "Format"]):
+    """All formats by name; looking one up loads it."""
+
+    def __getitem__(self, name: str) -> Format:
+        return _loaded(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in LIGHT
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(LIGHT)
+
+    def __len__(self) -> int:
+        return len(LIGHT)
+
+
+FORMATS: Final[Mapping[str, Format]] = _Formats()
 
 
 def format_of(head: Head) -> Format:
     """Return the format whose rules a table's definition follows."""
-    return FORMATS[head.format]
+    return _loaded(head.format)
 
 
 def publishers(head: Head) -> list[Format]:
     """Return the formats in which a table is published."""
-    return [FORMATS[publication.format] for publication in head.publications]
+    return [_loaded(publication.format) for publication in head.publications]
+
+
+def light_format_of(head: Head) -> LightFormat:
+    """Return the part of a table's format that loads little."""
+    return LIGHT[head.format]
+
+
+def light_publishers(head: Head) -> list[LightFormat]:
+    """Return the parts that load little of the formats in which a table is published."""
+    return [LIGHT[publication.format] for publication in head.publications]
 
 
 def format_named(name: str) -> Format:
     """Return a format by the name that users give; raise `UnsupportedFeature` if there is none."""
-    found = FORMATS.get(name)
-    if found is None:
+    if name not in LIGHT:
         what = f"Tables of format {name!r} cannot be made."
         raise UnsupportedFeature(what, hint="Use 'delta' or 'iceberg'.", format=name)
-    return found
+    return _loaded(name)
+
+
+@cache
+def _loaded(name: str) -> Format:
+    if name == LightDelta.name:
+        from lakeward.formats.delta.format import DeltaFormat
+
+        return DeltaFormat()
+    if name == LightIceberg.name:
+        from lakeward.formats.iceberg.format import IcebergFormat
+
+        return IcebergFormat()
+    raise KeyError(name)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakeward.errors import InvalidInput
-from lakeward.lake.transactions import Transactions
 from lakeward.model import arguments
-from lakeward.model.evolution.alterations import Alteration
-from lakeward.model.names import TableName
 from lakeward.write.alter.builder import Alter
 
 if TYPE_CHECKING:
+    from lakeward.lake.transactions import Transactions
+    from lakeward.model.evolution.alterations import Alteration
+    from lakeward.model.names import TableName
     from lakeward.write.transaction.lifecycle import CommitResult
     from lakeward.write.transaction.transaction import Transaction
 

@@ -15,6 +15,7 @@ from lakeward.log import branches
 from lakeward.model.clock import to_datetime
 from lakeward.model.expressions.where import parse
 from lakeward.model.names import TableName
+from lakeward.model.parameters import Params, where_text
 from lakeward.model.schema import Schema
 from lakeward.model.shown import Shown
 from lakeward.read.readable import Readable
@@ -87,6 +88,11 @@ class BranchTable(Readable):
         return self._branch.newest_document
 
     @property
+    def table_id(self) -> int:
+        """The table's id in the log."""
+        return self._branch.head.table_id
+
+    @property
     def base_version(self) -> int:
         """The version of the table that the branch was made from."""
         return self._branch.head.version
@@ -102,17 +108,23 @@ class BranchTable(Readable):
         return self._branch.current.schema
 
     def to_reader(
-        self, *, columns: Sequence[str] | None = None, where: str | None = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Params | None = None,
     ) -> pa.RecordBatchReader:
         """The rows as they are on the branch now, as record batches.
 
         Args:
             columns: Names, in the order wanted; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
+            params: Values for `:name`, by name, or for `?`, in order.
         """
         definition = self._branch.current
         check_columns(columns, definition, self.name)
-        condition = None if where is None else parse(where, definition.schema)
+        text = where_text(where, params)
+        condition = None if text is None else parse(text, definition.schema)
         return self._branch.read(columns, condition).to_reader()
 
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lakeward.context import LakeContext
 from lakeward.lake.snapshot import LakeSnapshot
-from lakeward.log import locks
 from lakeward.model import arguments
 from lakeward.model.commit import TransactionState
-from lakeward.model.locks import TableLock, table_locks
 from lakeward.model.names import TableName
-from lakeward.read import runs, violations
-from lakeward.read.history import Stats, TransactionRecord, record, records, stats
-from lakeward.read.runs import RunRecord
-from lakeward.read.violations import ViolationRecord
-from lakeward.write.transaction.registration import LeaseKeeper
+from lakeward.read.history import record, records, stats
 
 if TYPE_CHECKING:
+    from lakeward.context import LakeContext
+    from lakeward.model.locks import TableLock
+    from lakeward.read.history import Stats, TransactionRecord
+    from lakeward.read.runs import RunRecord
+    from lakeward.read.violations import ViolationRecord
     from lakeward.write.commit.outcome import Outcome
+    from lakeward.write.transaction.registration import LeaseKeeper
 
 
 class Inquiries:
@@ -29,15 +28,16 @@ class Inquiries:
     _keeper: LeaseKeeper
 
     def snapshot(self, *, at: datetime | str | int | None = None) -> LakeSnapshot:
-        """One consistent cut over all tables: every transaction is in it as a whole or not at all.
+        """Open one consistent cut over all tables: every transaction is in it wholly or not at all.
 
         Args:
-            at: None for now. A datetime, ISO 8601 text or milliseconds: every table at its newest
-                version that is not newer. A transaction's id: the same at that transaction's time,
-                so it is in the cut itself. Tables that were dropped since are in it as well.
+            at: None for now. A tag's name: the tagged versions. A datetime, ISO 8601 text or
+                milliseconds: every table at its newest version that is not newer. A transaction's
+                id: the same, at the time of that transaction, which is included. Tables that were
+                dropped since are included too.
 
         Raises:
-            TransactionNotFound: It is neither a moment nor a committed transaction of this lake.
+            TransactionNotFound: `at` is no tag, no time and no committed transaction of this lake.
         """
         return LakeSnapshot(self._context, self._keeper, at)
 
@@ -73,6 +73,9 @@ class Inquiries:
 
     def locks(self) -> list[TableLock]:
         """Which tables are locked, by whom, and who waits for them; by name."""
+        from lakeward.log import locks
+        from lakeward.model.locks import table_locks
+
         with self._context.database.read() as session:
             now = self._context.database.clock_ms(session)
             return table_locks(locks.claims(session), now)
@@ -83,10 +86,16 @@ class Inquiries:
             return stats(session)
 
     def counters(self) -> dict[str, int]:
-        """What happened through this object so far.
+        """Return counters of what this object did so far.
 
         `commits`; `conflicts`; how many of these were resolved (`settled`) without running a
-        function again; and `reruns` of functions.
+        function again; `reruns` of functions; `failures` of transactions by other errors;
+        `violations` of constraints; runs of maintenance (`jobs_done`, `jobs_failed`, …) and of
+        pipelines (`runs_ratified`, `runs_failed`, `runs_nothing`) by how they ended; events that
+        were dropped (`events_dropped`) and calls of listeners that raised (`events_failed`); and
+        lookups of old versions: `lookups_by_version`, `lookups_by_timestamp`, `lookups_by_tag` and
+        `lookups_by_transaction`, each with the microseconds that they took in all, as
+        `lookups_by_version_us`.
         """
         return self._context.counters.read()
 
@@ -97,6 +106,8 @@ class Inquiries:
             pipeline: Only runs of this pipeline.
             limit: At most so many.
         """
+        from lakeward.read import runs
+
         limit = arguments.whole(limit, "limit")
         with self._context.database.read() as session:
             return runs.newest(session, arguments.optional_text(pipeline, "pipeline"), limit)
@@ -107,6 +118,8 @@ class Inquiries:
         Raises:
             NotFound: The log has no such run.
         """
+        from lakeward.read import runs
+
         arguments.text(run_id, "run_id")
         with self._context.database.read() as session:
             return runs.one(session, run_id)
@@ -118,6 +131,8 @@ class Inquiries:
             table: Only those of this table's constraints.
             limit: At most so many.
         """
+        from lakeward.read import violations
+
         limit = arguments.whole(limit, "limit")
         name = None if table is None else str(TableName.parse(table))
         with self._context.database.read() as session:

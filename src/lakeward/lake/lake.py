@@ -6,13 +6,25 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lakeward.errors import LakewardError
 from lakeward.formats.background import BackgroundWorker
 from lakeward.lake import opening
+from lakeward.lake.following import Following
 from lakeward.lake.inquiries import Inquiries
+from lakeward.lake.listening import Listening
+from lakeward.lake.maintaining import Maintaining
+from lakeward.lake.maintenance import LakeMaintenance
+from lakeward.lake.measuring import Measuring
+from lakeward.lake.migrating import Migrating
+from lakeward.lake.policies import Policies
+from lakeward.lake.querying import Querying
+from lakeward.lake.revising import Revising
 from lakeward.lake.tables import Tables
+from lakeward.lake.tagging import Tagging
+from lakeward.lake.tokens import Tokens
+from lakeward.lake.trail import Trail
 from lakeward.lake.transactions import Transactions
 from lakeward.lake.upkeep import Upkeep
 from lakeward.model.closing import Closing
@@ -24,18 +36,36 @@ from lakeward.write.transaction.registration import LeaseKeeper
 
 if TYPE_CHECKING:
     from lakeward.lake.aio import AsyncLake
+    from lakeward.model.policy.policy import Policy
     from lakeward.stream.sink import Sink, SinkGroup
     from lakeward.write.plan.retry import Retry
     from lakeward.write.transaction.lifecycle import CommitResult
     from lakeward.write.transaction.strategy import OnConflict
     from lakeward.write.transaction.transaction import Transaction
 
-F = TypeVar("F", bound=Callable[[Any], object])
 T = TypeVar("T")
 _TABLES_SHOWN: Final = 100
 
 
-class Lake(Tables, Inquiries, Upkeep, Closing, Shown):
+class Lake(
+    Tables,
+    Inquiries,
+    Listening,
+    Policies,
+    Following,
+    Upkeep,
+    Trail,
+    Querying,
+    LakeMaintenance,
+    Maintaining,
+    Measuring,
+    Migrating,
+    Tagging,
+    Revising,
+    Tokens,
+    Closing,
+    Shown,
+):
     """A log store plus a warehouse location. Use `lakeward.open` to get one.
 
     With `repair=False` it publishes nothing and rolls nothing back when it is opened or closed, so
@@ -71,6 +101,7 @@ class Lake(Tables, Inquiries, Upkeep, Closing, Shown):
         )
         self._keeper = LeaseKeeper(self._context.database)
         self._background = BackgroundWorker()
+        self._named = {}
         self.hooks = Hooks()
         self._transactions = Transactions(self._context, self._keeper, self._background, self.hooks)
         self._repair = repair and not self.read_only
@@ -131,6 +162,7 @@ class Lake(Tables, Inquiries, Upkeep, Closing, Shown):
         on_conflict: OnConflict | None = None,
         locks: Mapping[str, str] | None = None,
         lock_timeout: float = PATIENCE_SECONDS,
+        properties: Mapping[str, str] | None = None,
     ) -> Transaction:
         """Begin a transaction over any number of tables.
 
@@ -148,6 +180,7 @@ class Lake(Tables, Inquiries, Upkeep, Closing, Shown):
                 `Transaction.lock`. They are taken by the order of their names.
             lock_timeout: How many seconds to wait for each of them, and at the commit for tables
                 that others hold.
+            properties: Properties of your own, kept with each commit: `Transaction.set_properties`.
 
         Raises:
             UnsupportedFeature: `spark` with a level or a strategy that Spark cannot keep.
@@ -161,6 +194,7 @@ class Lake(Tables, Inquiries, Upkeep, Closing, Shown):
             on_conflict=on_conflict,
             locks=locks,
             lock_timeout=lock_timeout,
+            properties=properties,
         )
 
     def run(
@@ -175,6 +209,7 @@ class Lake(Tables, Inquiries, Upkeep, Closing, Shown):
         transaction_id: str | None = None,
         locks: Mapping[str, str] | None = None,
         lock_timeout: float = PATIENCE_SECONDS,
+        properties: Mapping[str, str] | None = None,
     ) -> CommitResult:
         """Run `fn(transaction)` and commit; on a conflict, run it again in a new transaction.
 
@@ -191,6 +226,7 @@ class Lake(Tables, Inquiries, Upkeep, Closing, Shown):
             transaction_id: An id of your own choice: however often this is run, it commits once.
             locks: As in `transaction`.
             lock_timeout: As in `transaction`.
+            properties: As in `transaction`.
 
         Raises:
             Conflict: Every attempt conflicted, or `on_conflict` forbids to run it again.
@@ -206,6 +242,7 @@ class Lake(Tables, Inquiries, Upkeep, Closing, Shown):
             transaction_id=transaction_id,
             locks=locks,
             lock_timeout=lock_timeout,
+            properties=properties,
         )
 
     def aio(self) -> AsyncLake:
@@ -228,8 +265,9 @@ class Lake(Tables, Inquiries, Upkeep, Closing, Shown):
         format: str | None = None,  # noqa: A002  the name users know
         partition_by: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
-        policy: Mapping[str, Any] | None = None,
+        policy: Policy | Mapping[str, Any] | None = None,
         constraints: Mapping[str, str | Constraint] | None = None,
+        schema_mode: str | None = None,
         gaps: bool = False,
         message: str | None = None,
         flush_rows: int = 1_000_000,
@@ -238,34 +276,36 @@ class Lake(Tables, Inquiries, Upkeep, Closing, Shown):
         max_bytes: int = 256 * 2**20,
         threads: int = 2,
     ) -> Sink:
-        """Open a table for a stream of rows, which are committed by epochs, each exactly once.
+        """Open a table for a stream of rows, committed in epochs, each exactly once.
 
-        Older instances of the same writer are fenced off from the table: they commit nothing any
-        more.
+        Older instances of the same writer are fenced off: they can commit nothing more to the
+        table.
 
         Args:
             name: The table.
-            writer_id: Names the producer, the same each time it runs. Its epochs are counted by it.
+            writer_id: Names the producer, the same in each run. Epochs are counted per writer.
             mode: `append` adds rows; `overwrite` replaces the partitions that an epoch has rows in;
                 `upsert` merges changes by key.
-            key: The columns that tell rows apart, for `upsert`.
-            schema: To make the table when there is none, as `create` takes it. A table that is
-                there must have these columns.
+            key: The columns that identify a row, for `upsert`.
+            schema: Used to make the table if it does not exist, as in `create`. An existing table
+                must have these columns.
             format: `delta` or `iceberg`, when the table is made; `delta` unless given.
             partition_by: When the table is made.
             properties: When the table is made.
             policy: When the table is made.
             constraints: When the table is made.
-            gaps: Allow epochs to be left out; otherwise each must follow the last one.
+            schema_mode: `merge` adds columns that rows have and the table lacks, and widens types,
+                in a separate commit before the epoch's. The table's policy decides unless given.
+            gaps: Allow epochs to be skipped; otherwise each must follow the last one.
             message: Why; kept with each commit.
             flush_rows: Write rows as a file when there are so many.
             flush_bytes: Or when they have this size in memory.
-            flush_seconds: Or when the first has waited for so long.
-            max_bytes: Block `write` while so much waits to be written.
+            flush_seconds: Or when the first row has waited for so long.
+            max_bytes: Block `write` while this many bytes wait to be written.
             threads: How many threads write files.
 
         Raises:
-            TableNotFound: There is no such table, and no schema to make it by.
+            TableNotFound: There is no such table, and no schema was given to make it.
             SchemaMismatch: The table has other columns than the schema given.
             InvalidInput: An argument is wrong. Nothing was made.
         """
@@ -294,6 +334,7 @@ class Lake(Tables, Inquiries, Upkeep, Closing, Shown):
             format=format,
             gaps=gaps,
             limits=Limits(flush_rows, flush_bytes, flush_seconds, max_bytes, threads),
+            schema_mode=schema_mode,
         )
 
     def sinks(self, sinks: Sequence[Sink]) -> SinkGroup:
@@ -306,43 +347,19 @@ class Lake(Tables, Inquiries, Upkeep, Closing, Shown):
 
         return SinkGroup(list(sinks))
 
-    @overload
-    def on(self, event: str, fn: None = None) -> Callable[[F], F]: ...
-    @overload
-    def on(self, event: str, fn: F) -> F: ...
-    def on(self, event: str, fn: Any = None) -> Any:
-        """Call a function after each event of this lake object.
-
-        `commit` is delivered once for every transaction that this object commits and that changed
-        a table, after it is ratified and publishing was tried; the function gets a `CommitEvent`.
-        Without `fn` it is a decorator: `@lake.on("commit")`.
-
-        Functions run in the committing thread, in the order in which they were registered, before
-        `commit` returns. What one of them raises is logged as a warning and changes nothing: the
-        commit stands and the others are called. A function may begin transactions of its own, and
-        gets their events too, after the one that it is called with.
-
-        Args:
-            event: `commit`.
-            fn: Called with the event; what it returns is ignored.
-
-        Raises:
-            InvalidInput: There is no such event, or `fn` cannot be called.
-        """
-        if fn is None:
-            return partial(self.on, event)
-        self._context.events.add(event, fn)
-        return fn
-
-    def off(self, event: str, fn: Callable[[Any], object]) -> None:
-        """Stop calling a function that `on` registered; one that was not is ignored."""
-        self._context.events.remove(event, fn)
-
     def close(self) -> None:
-        """Publish what is not yet published, and close connections. Nothing is lost without it."""
+        """Publish what is not yet published, and close connections.
+
+        Listeners get a short time for the events that wait; of the lake itself nothing is lost
+        without it.
+        """
+        self._end_listening()
         self._background.wait()
         if self._repair:
             with suppress(LakewardError):
                 self.publish()
         self._keeper.close()
         self._context.database.close()
+
+    def _opened_aside(self, directory: Path) -> Lake:
+        return Lake(directory)

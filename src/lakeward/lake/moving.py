@@ -9,6 +9,7 @@ from lakeward.lake import opening
 from lakeward.maintain.rebuild import is_published_below
 from lakeward.maintain.relocate import Relocated
 from lakeward.maintain.relocate import relocate as relocate_context
+from lakeward.model.progress import Progress, reported
 
 __all__ = ["is_published_below", "relocate"]
 
@@ -19,21 +20,24 @@ def relocate(
     warehouse: str | Path | None = None,
     storage_options: Mapping[str, str] | None = None,
     dry_run: bool = False,
+    progress: Progress | None = None,
 ) -> Relocated:
-    """Make a lake whose files were moved or copied whole at its new place.
+    """Adapt a lake to the new place of its files, after all of them were moved or copied.
 
-    Move or copy the files yourself first. Then this looks whether they are there, rewrites what
-    names them in full (Iceberg metadata with all snapshots, Delta logs of clones and branches, rows
-    of the log), and lets the store record the new place. When it is cut off, run it again.
+    Move or copy the files yourself first. Then this function checks that they exist, rewrites
+    everything that contains full paths (Iceberg metadata with all snapshots, Delta logs of clones
+    and branches, rows of the log), and records the new place in the store. If it is interrupted,
+    run it again.
 
-    A copy becomes a lake of its own: the original and its files stay as they are.
+    A copy becomes an independent lake: the original and its files are not changed.
 
     Args:
-        target: The lake, where its store is now.
-        warehouse: Where the tables' files are now; the target's directory if they were there
-            before, or else the place that the store records.
+        target: The lake at the present place of its store.
+        warehouse: The new place of the tables' files; by default the target's directory if they
+            were in the lake's directory before, otherwise the place that the store records.
         storage_options: As `lakeward.open` takes them.
-        dry_run: Look and count, and change nothing.
+        dry_run: Check and count only; change nothing.
+        progress: Called with the number of files checked, and of all files.
 
     Raises:
         WrongWarehouse: The warehouse belongs to another lake.
@@ -43,6 +47,7 @@ def relocate(
     """
     context = opening.unchecked(target, warehouse, storage_options)
     try:
-        return relocate_context(context, dry_run=dry_run)
+        with reported(progress):
+            return relocate_context(context, dry_run=dry_run)
     finally:
         context.database.close()

@@ -12,7 +12,7 @@ from typing import Any
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput, LakeNotFound, WrongWarehouse
-from lakeward.log import binding, heads, locks, pins, transactions
+from lakeward.log import binding, heads, pins, transactions
 from lakeward.log.binding import Binding
 from lakeward.log.database import Database
 from lakeward.log.drivers.connect import connect
@@ -93,6 +93,8 @@ def repair(context: LakeContext) -> None:
         stale = any(r.lease_until_ms < now for r in transactions.still_open(session))
         stale = stale or pins.any_stale(session, now)
     if stale:
+        from lakeward.log import locks
+
         with database.write() as session:
             transactions.expire(session, now)
             pins.expire(session, now)

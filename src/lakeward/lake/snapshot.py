@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from lakeward.context import LakeContext
 from lakeward.errors import (
@@ -17,18 +18,23 @@ from lakeward.errors import (
     OutcomeUnknown,
     StoreUnavailable,
     TableNotFound,
-    TransactionNotFound,
 )
-from lakeward.log import commits, heads, pins
+from lakeward.log import commits, heads, pins, retired, tags
 from lakeward.log.database import Session
+from lakeward.log.tags import LoggedTag
+from lakeward.model import arguments
 from lakeward.model.clock import now_ms, to_datetime, to_ms
 from lakeward.model.commit import new_transaction_id
 from lakeward.model.names import TableName, hint_for_unknown
 from lakeward.model.shown import Shown, html_table
+from lakeward.read import moments
 from lakeward.read import snapshot as snapshots
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write.commit.publications import follow_all
 from lakeward.write.transaction.registration import LeaseKeeper
+
+if TYPE_CHECKING:
+    from lakeward.read.export import Exported
 
 _CLOSE_MS: Final = 100
 _LOG: Final = logging.getLogger(__name__)
@@ -63,15 +69,23 @@ class LakeSnapshot(Shown):
         self._context = context
         self._keeper = keeper
         self._pin: str | None = None
-        self._moment = None if at is None else _moment(context, at)
+        self._tag: LoggedTag | None = None
+        self._moment: int | None = None
+        if at is not None:
+            self._tag, self._moment = _place(context, at)
         follow_all(context)
-        if self._moment is not None:
+        if self._moment is not None and self._tag is None:
             _wait_for_commits(context, self._moment)
         with context.database.read() as session:
-            self._tables = _cut(context, session, self._moment)
+            if self._tag is None:
+                self._tables = _cut(context, session, self._moment)
+            else:
+                self._tables = _tagged(context, session, self._tag)
 
     def __repr__(self) -> str:
         moment = "now" if self._moment is None else f"{self.moment:%Y-%m-%d %H:%M:%S} UTC"
+        if self._tag is not None:
+            moment = self._tag.name
         return f"LakeSnapshot({moment!r}, versions={dict(self.versions)})"
 
     def _repr_html_(self) -> str:
@@ -83,6 +97,11 @@ class LakeSnapshot(Shown):
     def moment(self) -> datetime | None:
         """The time of the cut, or of the transaction it was asked for by; None for now."""
         return None if self._moment is None else to_datetime(self._moment)
+
+    @property
+    def tag(self) -> str | None:
+        """Name of the tag this snapshot was opened at, or None."""
+        return None if self._tag is None else self._tag.name
 
     @property
     def versions(self) -> Mapping[str, int]:
@@ -107,6 +126,42 @@ class LakeSnapshot(Shown):
         """The cut as a record."""
         return Cut(self.moment, tuple(CutTable(t.name, t.version, t.timestamp) for t in self))
 
+    def export(
+        self,
+        path: str | Path,
+        *,
+        tables: Sequence[str] | None = None,
+        format: str = "parquet",  # noqa: A002  the name users know
+        max_rows_per_file: int | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        progress: Callable[[int, int | None], None] | None = None,
+    ) -> list[Exported]:
+        """Export all tables of the cut, or some, as files that need no lake.
+
+        Each table gets a directory of its name with its own manifest; the manifest of the whole
+        export describes the cut. See `TableSnapshot.export`.
+
+        Args:
+            path: A directory that does not exist yet, or a location in an object store.
+            tables: Only these tables.
+            format: `parquet`, `csv`, `jsonl` or `arrow`.
+            max_rows_per_file: Begin another file after so many rows.
+            storage_options: Access to the object store; the environment supplies missing options.
+            progress: Called with the number of rows of a table done, and of all its rows.
+
+        Raises:
+            AlreadyExists: There is something at the path.
+            InvalidInput: The path is in the lake, or the format cannot hold a column.
+            TableNotFound: The cut has no such table.
+        """
+        from lakeward.read.export import export_all, options_of
+
+        wanted = None if tables is None else arguments.texts(tables, "tables")
+        found = list(self) if wanted is None else [self.table(name) for name in wanted]
+        options = options_of(format, (), max_rows_per_file, None, None, progress)
+        cut = {"moment": self.moment, "tag": self.tag}
+        return export_all(found, path, options, cut, storage_options)
+
     def __iter__(self) -> Iterator[TableSnapshot]:
         return iter(self._tables.values())
 
@@ -118,6 +173,10 @@ class LakeSnapshot(Shown):
         database = self._context.database
         try:
             with database.write() as session:
+                for snapshot in sorted(self._tables.values(), key=lambda s: s.log_head.table_id):
+                    # Vacuum holds this lock while it retires versions.
+                    heads.share(session, snapshot.log_head.table_id)
+                    retired.check(session, snapshot.log_head, snapshot.version)
                 pins.insert(
                     session,
                     database.clock_ms(session),
@@ -164,23 +223,35 @@ def _cut(
     return out
 
 
-def _moment(context: LakeContext, at: datetime | str | int) -> int:
-    """A time, or the time of a transaction given by its id."""
-    if not isinstance(at, str):
-        return to_ms(at)
-    with context.database.read() as session:
-        members = commits.members(session, at)
-        if members:
-            _, table_id, version = members[0]
-            found = commits.one(session, table_id, version)
-            if found is not None:
-                return found.timestamp_ms
-    try:
-        return to_ms(at)
-    except InvalidInput:
-        what = f"{at!r} is neither a moment nor a committed transaction of this lake."
-        hint = "`lakeward transactions` lists the newest; moments are ISO 8601."
-        raise TransactionNotFound(what, hint=hint, transaction_id=at) from None
+def _tagged(
+    context: LakeContext, session: Session, tag: LoggedTag
+) -> dict[TableName, TableSnapshot]:
+    found = [(heads.ever_by_id(session, i), version) for i, version in tag.versions.items()]
+    found.sort(key=lambda pair: pair[0].name)
+    return {h.name: snapshots.at_version(context, session, h, v) for h, v in found}
+
+
+def _place(context: LakeContext, at: datetime | str | int) -> tuple[LoggedTag | None, int]:
+    """Return a tag and its time for a tag's name; for a time or a transaction, only the time."""
+    begun = time.perf_counter_ns()
+    tag, moment, kind = None, None, "timestamp"
+    if isinstance(at, str):
+        arguments.text(at, "at")
+        with context.database.read() as session:
+            tag = tags.find(session, at)
+            if tag is None:
+                moment, kind = moments.moment_of_transaction(session, at), "transaction"
+            else:
+                moment, kind = tag.moment_ms, "tag"
+    if moment is None:
+        try:
+            moment, kind = to_ms(at), "timestamp"
+        except InvalidInput:
+            if isinstance(at, str):
+                raise moments.unknown(at) from None
+            raise
+    moments.count(context.counters, kind, begun)
+    return tag, moment
 
 
 def _wait_for_commits(context: LakeContext, moment: int) -> None:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lakeward.context import LakeContext
-from lakeward.errors import InvalidInput, LakewardError
-from lakeward.lake.altering import TableAlter
+from lakeward.errors import LakewardError
+from lakeward.lake.changed import Changed
+from lakeward.lake.frames import Frames
+from lakeward.lake.maintenance import TableMaintenance
+from lakeward.lake.optimizing import Optimizable
+from lakeward.lake.past import Past
 from lakeward.lake.transactions import Transactions
 from lakeward.lake.writable import Writable
 from lakeward.log import audit, commits, heads
 from lakeward.log.audit import AuditEntry
+from lakeward.log.sizes import SizeClass, size_classes
 from lakeward.model import arguments
 from lakeward.model.clock import now_ms, to_ms
 from lakeward.model.commit import Head
@@ -21,17 +27,21 @@ from lakeward.model.constraints import Constraint, declared
 from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE, LoggedFile
 from lakeward.model.names import TableName
+from lakeward.model.parameters import Params
 from lakeward.model.schema import Schema
-from lakeward.read import snapshot as snapshots
-from lakeward.read.diff import Diff, diff
+from lakeward.read import moments
+from lakeward.read.describe import Totals, columns_line
 from lakeward.read.history import Entry, Version, entries, version_of
 from lakeward.read.readable import Readable
 from lakeward.read.schemas import SchemaVersion, schemas_of
-from lakeward.read.snapshot import TableSnapshot, Totals
+from lakeward.read.snapshot import TableSnapshot
 from lakeward.write.commit.publications import current
 
+if TYPE_CHECKING:
+    from lakeward.lake.altering import TableAlter
 
-class Table(Readable, Writable):
+
+class Table(Past, Readable, Frames, Writable, Changed, Optimizable, TableMaintenance):
     """A named table. Each access to a property reads the table's current state."""
 
     def __init__(self, context: LakeContext, name: TableName, transactions: Transactions) -> None:
@@ -48,7 +58,7 @@ class Table(Readable, Writable):
             return f"Table({self.name!r}, {type(error).__name__})"
         return (
             f"Table({self.name!r}, format={head.format!r}, version={head.version},"
-            f" columns={snapshots.columns_line(schema)!r})"
+            f" columns={columns_line(schema)!r})"
         )
 
     def _repr_html_(self) -> str:
@@ -155,23 +165,33 @@ class Table(Readable, Writable):
         version: int | None = None,
         timestamp: datetime | str | None = None,
         tag: str | None = None,
+        transaction: str | None = None,
     ) -> TableSnapshot:
-        """The table at a version or at a moment; as it is now when neither is given."""
-        if tag is not None:
-            what = "Tags are not kept yet."
-            raise InvalidInput(what, hint="Use version= or timestamp=.")
-        if version is not None and timestamp is not None:
-            what = "Give a version or a timestamp, not both."
-            raise InvalidInput(what)
-        if version is not None:
-            arguments.whole(version, "version", least=-LIVE)
+        """Return the table at a version, time, tag or transaction; by default as it is now.
+
+        Args:
+            version: This version.
+            timestamp: The newest version that is not later than this time.
+            tag: The version that a tag names.
+            transaction: The version right after the transaction of this id, even if it changed only
+                other tables.
+
+        Raises:
+            VersionNotFound: The table has no such version, or did not exist at that time.
+            NotFound: The lake has no such tag.
+            TransactionNotFound: No such transaction was committed.
+        """
         head = self._head()
         with self._context.database.read() as session:
-            if version is not None:
-                return snapshots.at_version(self._context, session, head, version)
-            if timestamp is not None:
-                return snapshots.at_time(self._context, session, head, timestamp)
-            return snapshots.latest(self._context, session, head)
+            return moments.at(
+                self._context,
+                session,
+                head,
+                version=version,
+                timestamp=timestamp,
+                tag=tag,
+                transaction=transaction,
+            )
 
     def alter(self, *, message: str | None = None) -> TableAlter:
         """Change columns, properties, checks and features, all at once, by `commit` at the end.
@@ -181,6 +201,8 @@ class Table(Readable, Writable):
         Args:
             message: Why; kept with the commit.
         """
+        from lakeward.lake.altering import TableAlter
+
         return TableAlter(self._transactions, self._name, message)
 
     def schemas(self) -> list[SchemaVersion]:
@@ -189,36 +211,42 @@ class Table(Readable, Writable):
         with self._context.database.read() as session:
             return schemas_of(session, head)
 
-    def diff(self, a: int, b: int) -> Diff:
-        """What changed from version `a` to version `b`."""
-        for value, parameter in ((a, "a"), (b, "b")):
-            arguments.whole(value, parameter, least=-LIVE)
-        return diff(self.at(version=a), self.at(version=b))
-
-    def files(self, *, where: str | None = None) -> list[LoggedFile]:
+    def files(self, *, where: str | None = None, params: Params | None = None) -> list[LoggedFile]:
         """The files now, or those of them that may hold a matching row."""
-        return self.at().files(where=where)
+        return self.at().files(where=where, params=params)
+
+    def file_sizes(self) -> list[SizeClass]:
+        """How many files the table has now of which size, smallest first."""
+        head = self._head()
+        with self._context.database.read() as session:
+            return size_classes(session, head.table_id, head.version)
 
     def to_reader(
-        self, *, columns: Sequence[str] | None = None, where: str | None = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Params | None = None,
     ) -> pa.RecordBatchReader:
-        """The rows now, as a stream of record batches.
+        """Return the current rows as a stream of record batches.
 
         Args:
             columns: Names, in the order wanted; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
+            params: Values for `:name`, by name, or for `?`, in order.
         """
-        return self.at().to_reader(columns=columns, where=where)
+        return self.at().to_reader(columns=columns, where=where, params=params)
 
-    def count(self, where: str | None = None) -> int:
-        """How many rows there are now, or how many of them satisfy a condition.
+    def count(self, where: str | None = None, *, params: Params | None = None) -> int:
+        """Return the number of current rows, or of those that satisfy a condition.
 
-        The log answers where it can; only files that it cannot answer for are read.
+        The count comes from the log if possible; only files without sufficient statistics are read.
 
         Args:
             where: A SQL boolean expression; rows for which it is true are counted.
+            params: Values for `:name`, by name, or for `?`, in order.
         """
-        return self.at().count(where)
+        return self.at().count(where, params=params)
 
     def entries(self, *, version: int | None = None) -> list[Entry]:
         """Every action of a version, of the newest one unless said otherwise."""

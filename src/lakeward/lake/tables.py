@@ -14,9 +14,12 @@ from lakeward.log import heads
 from lakeward.model import arguments
 from lakeward.model.constraints import Constraint
 from lakeward.model.names import TableName
+from lakeward.model.progress import Progress, reported
 
 if TYPE_CHECKING:
     from lakeward.lake.branch import Branch
+    from lakeward.lake.rest_catalog import RestCatalog
+    from lakeward.model.policy.policy import Policy
 
 
 class Tables:
@@ -35,7 +38,7 @@ class Tables:
         format: str = "delta",  # noqa: A002  the name users know
         partition_by: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
-        policy: Mapping[str, Any] | None = None,
+        policy: Policy | Mapping[str, Any] | None = None,
         constraints: Mapping[str, str | Constraint] | None = None,
         comment: str | None = None,
         guard: bool = True,
@@ -48,23 +51,22 @@ class Tables:
                 `id int64 not null, price decimal(10,2)`. Types may have their usual SQL names.
             like: Instead of a schema, something that has the columns: a frame of pandas or Polars,
                 an Arrow table or reader, a schema of Polars or pandas, a table of a lake, or the
-                path of a file. Its rows are not taken.
+                path of a file, on an object store too. Its rows are not taken.
             if_not_exists: Return the table that has the name, if there is one, as it is.
             format: `delta` or `iceberg`.
             partition_by: Columns whose values split the table into directories, and transforms of
                 columns: `day(ts)`, `bucket(16, id)`, `truncate(4, name)`.
             properties: Table properties, as the format names them.
-            policy: `target_file_size`, `compression`, `append_only`, …
+            policy: A `Policy`, or a mapping: `target_file_size`, `compression`, `append_only`, …
             constraints: By name: a SQL boolean expression that every row must satisfy, or a
                 `lw.Check`, `lw.Unique` or `lw.ForeignKey`.
-            comment: For people.
-            guard: Keep writers out that do not go through the lake. Iceberg tables are always
-                written through the lake's catalog, which other engines can open.
+            comment: A description for people.
+            guard: Keep out writers that do not use Lakeward. Iceberg tables are always written
+                through the lake's catalog, which other engines can open.
 
         Raises:
-            InvalidInput: An argument is wrong, or not possible in this format. Nothing was
-                made.
-            AlreadyExists: The name is taken, or there is a table at the new location.
+            InvalidInput: An argument is wrong, or not possible in this format. Nothing was created.
+            AlreadyExists: The name is in use, or there is a table at the new location.
             MissingExtra: Iceberg tables need `lakeward[iceberg]`.
         """
         from lakeward.write.tables import create as tables
@@ -97,43 +99,48 @@ class Tables:
         take_over: bool = False,
         format: str | None = None,  # noqa: A002  the name users know
         catalog: Mapping[str, str] | str | None = None,
+        progress: Progress | None = None,
     ) -> Table:
-        """Take an existing Delta or Iceberg table into the lake, with its history; no file moves.
+        """Adopt an existing Delta or Iceberg table with its history; no file moves.
 
         Args:
-            name: What the lake shall call it.
-            location: Its directory; of an Iceberg table a metadata file, too, or with `catalog` its
-                name there.
-            guard: Keep other writers out of a Delta table from now on. An open table (False) takes
-                part in no transaction with others.
-            drift: On a table that others can write, `adopt` what they commit, or `refuse` it.
-            take_over: Take a table that another lake keeps, because that lake is gone.
-            format: `delta` or `iceberg`, where both lie at the location.
-            catalog: The Iceberg catalog that has the table, by properties as pyiceberg takes them:
-                `{"type": "sql", "uri": ...}`. It is only read, never changed. `"lakeward"` is the
-                lake's own, for a table that others made there.
+            name: The table's name in the lake.
+            location: The table's directory. For an Iceberg table also a metadata file or, with
+                `catalog`, its name in that catalog.
+            guard: Keep other writers out of a Delta table from now on. An unguarded table (False)
+                cannot be in one transaction with other tables.
+            drift: If others can write the table, `adopt` their commits or `refuse` them.
+            take_over: Adopt a table that belongs to another lake, because that lake no longer
+                exists.
+            format: `delta` or `iceberg`, if the location has both.
+            catalog: The Iceberg catalog that has the table, as properties for pyiceberg: `{"type":
+                "sql", "uri": ...}`. It is only read, never changed. `"lakeward"` is the lake's own
+                catalog, for a table that another engine made there.
+            progress: Called with the number of versions read, and of all versions.
 
         Raises:
             TableNotFound: There is no table.
-            AlreadyExists: The lake has it already, or another lake keeps it.
+            AlreadyExists: The lake has the table already, or it belongs to another lake.
             CorruptTable: Its log or metadata cannot be understood. Nothing was changed.
-            UnsupportedFeature: It has what the lake cannot read. Nothing was changed.
+            UnsupportedFeature: The table uses a feature that Lakeward cannot read. Nothing was
+                changed.
         """
         from lakeward.write.tables.adopt import adopt
 
         self._context.database.check_writable()
         parsed = TableName.parse(name)
         place = arguments.place(location, "location")
-        adopt(
-            self._context,
-            parsed,
-            place,
-            guard=arguments.flag(guard, "guard"),
-            drift=drift,
-            take_over=arguments.flag(take_over, "take_over"),
-            format=arguments.optional_text(format, "format"),
-            catalog=catalog,
-        )
+        with reported(progress):
+            adopt(
+                self._context,
+                parsed,
+                place,
+                guard=arguments.flag(guard, "guard"),
+                drift=drift,
+                take_over=arguments.flag(take_over, "take_over"),
+                format=arguments.optional_text(format, "format"),
+                catalog=catalog,
+            )
         return Table(self._context, parsed, self._transactions)
 
     def table(self, name: str) -> Table:
@@ -216,6 +223,12 @@ class Tables:
         if tables is not None:
             self._context.database.check_writable()
         return branch_of(self._context, self._transactions.begin, name, tables)
+
+    def iceberg_catalog(self) -> RestCatalog:
+        """The lake's Iceberg tables as the service offers them to other engines over HTTP."""
+        from lakeward.lake.rest_catalog import RestCatalog
+
+        return RestCatalog(self._context, self._transactions, self.create)
 
     def branches(self) -> list[Branch]:
         """The named branches, by name."""

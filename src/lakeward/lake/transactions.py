@@ -15,7 +15,7 @@ from lakeward.write.transaction.registration import LeaseKeeper, checked_isolati
 
 if TYPE_CHECKING:
     from lakeward.write.plan.retry import Retry
-    from lakeward.write.transaction.lifecycle import CommitResult
+    from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle
     from lakeward.write.transaction.strategy import OnConflict
     from lakeward.write.transaction.transaction import Transaction
 
@@ -41,6 +41,7 @@ class Transactions:
         reruns: bool = False,
         locks: Mapping[str, str] | None = None,
         lock_timeout: float = PATIENCE_SECONDS,
+        properties: Mapping[str, str] | None = None,
     ) -> Transaction:
         """Begin a transaction and take its locks; the arguments are those of `Lake.transaction`.
 
@@ -64,6 +65,8 @@ class Transactions:
             **_engine(spark),
         )
         begun = Transaction(lifecycle)
+        if properties:
+            begun.set_properties(properties)
         if not locks:
             return begun
         try:
@@ -72,6 +75,12 @@ class Transactions:
             begun.rollback()
             raise
         return begun
+
+    def for_maintenance(self) -> Lifecycle:
+        """Begin a transaction that changes no rows: it runs no hooks and waits for no lock."""
+        from lakeward.write.transaction.lifecycle import Lifecycle
+
+        return Lifecycle(self.context, self.keeper, self.background, lock_timeout=0.0)
 
     def run(
         self,

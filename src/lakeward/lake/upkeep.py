@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lakeward.context import LakeContext
 from lakeward.formats.background import BackgroundWorker
 from lakeward.model import arguments
+from lakeward.model.progress import Progress, reported
 from lakeward.write.commit.publications import publish_owed
 
 if TYPE_CHECKING:
@@ -24,39 +25,61 @@ class Upkeep:
     _context: LakeContext
     _background: BackgroundWorker
 
-    def publish(self) -> dict[str, int]:
-        """Write the files of commits that are not published; return the versions by table.
+    def publish(self, *, progress: Progress | None = None) -> dict[str, int]:
+        """Publish ratified commits that are not published yet; return the versions by table.
 
-        Checkpoints that commits left to the background worker are written too when this returns.
+        Also waits for the checkpoints that commits left to the background worker.
+
+        Args:
+            progress: Called with the number of versions done, and of all versions.
 
         Raises:
-            ForeignCommit: A file of another writer has the name of one of ours.
+            ForeignCommit: Another writer's file has the name of one of Lakeward's commits.
         """
         self._context.database.check_writable()
         self._background.wait()
-        return publish_owed(self._context)
+        with reported(progress):
+            return publish_owed(self._context)
 
-    def backup(self, target: str | Path) -> StoreCopy:
-        """Copy the store while others go on writing; a file that exists is left alone."""
+    def backup(self, target: str | Path, *, progress: Progress | None = None) -> StoreCopy:
+        """Copy the store while writers continue; an existing file is not overwritten.
+
+        Args:
+            target: A file that does not exist yet.
+            progress: Called with the number of pages or rows done, and of all.
+        """
         from lakeward.maintain import backup
 
-        return backup.backup(self._context.database, _path(target, "target"))
+        with reported(progress):
+            return backup.backup(self._context.database, _path(target, "target"))
 
-    def export_store(self, target: str | Path) -> StoreCopy:
-        """Export the store as a zip of Parquet files, for either database."""
+    def export_store(self, target: str | Path, *, progress: Progress | None = None) -> StoreCopy:
+        """Export the store as a zip of Parquet files, for either database.
+
+        Args:
+            target: A file that does not exist yet.
+            progress: Called with the number of rows done, and of all rows.
+        """
         from lakeward.maintain import backup
 
-        return backup.export(self._context.database, _path(target, "target"))
+        with reported(progress):
+            return backup.export(self._context.database, _path(target, "target"))
 
-    def import_store(self, source: str | Path) -> StoreCopy:
-        """Fill this lake's empty store from an export."""
+    def import_store(self, source: str | Path, *, progress: Progress | None = None) -> StoreCopy:
+        """Fill this lake's empty store from an export.
+
+        Args:
+            source: A file that `export_store` wrote.
+            progress: Called with the number of rows done, and of all rows.
+        """
         from lakeward.maintain import backup
 
         context = self._context
         context.database.check_writable()
-        return backup.import_into(context.database, context.storage, _path(source, "source"))
+        with reported(progress):
+            return backup.import_into(context.database, context.storage, _path(source, "source"))
 
-    def rebuild(self, *, progress: Callable[[int, int | None], None] | None = None) -> Rebuilt:
+    def rebuild(self, *, progress: Progress | None = None) -> Rebuilt:
         """Fill this lake's empty store from what is published in its warehouse.
 
         Args:
@@ -72,7 +95,7 @@ class Upkeep:
         *,
         tables: Sequence[str] | None = None,
         fix: bool = False,
-        progress: Callable[[int, int | None], None] | None = None,
+        progress: Progress | None = None,
     ) -> Report:
         """Check every promise of the lake: the log against itself and against published files.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lakeward.lake.transactions import Transactions
-from lakeward.model.expressions.when import Actions
-from lakeward.model.names import TableName
-
 if TYPE_CHECKING:
+    from lakeward.lake.transactions import Transactions
+    from lakeward.model.expressions.when import Actions
+    from lakeward.model.names import TableName
+    from lakeward.model.parameters import Params
     from lakeward.write.transaction.lifecycle import CommitResult
     from lakeward.write.transaction.transaction import Transaction
 
@@ -45,6 +46,7 @@ class Writable:
         data: Any,
         *,
         where: str | None = None,
+        params: Params | None = None,
         schema_mode: str | None = None,
         message: str | None = None,
     ) -> CommitResult:
@@ -53,6 +55,7 @@ class Writable:
         Args:
             data: As in `Transaction.append`; with `where`, all rows must satisfy it.
             where: A SQL boolean expression; all rows when None.
+            params: Values for `:name`, by name, or for `?`, in order.
             schema_mode: As in `Transaction.overwrite`.
             message: Why; kept with the commit.
 
@@ -60,40 +63,49 @@ class Writable:
             Conflict: Another transaction changed the same rows meanwhile. Call it again.
         """
         return self._commit(
-            lambda tx, name: tx.overwrite(name, data, where=where, schema_mode=schema_mode),
+            lambda tx, name: tx.overwrite(
+                name, data, where=where, params=params, schema_mode=schema_mode
+            ),
             message,
         )
 
-    def delete(self, *, where: str, message: str | None = None) -> CommitResult:
+    def delete(
+        self, *, where: str, params: Params | None = None, message: str | None = None
+    ) -> CommitResult:
         """Delete the rows for which `where` is true, and commit.
 
         Args:
             where: A SQL boolean expression.
+            params: Values for `:name`, by name, or for `?`, in order.
             message: Why; kept with the commit.
 
         Raises:
             Conflict: Another transaction changed the same rows meanwhile. Call it again.
         """
-        return self._commit(lambda tx, name: tx.delete(name, where=where), message)
+        return self._commit(lambda tx, name: tx.delete(name, where=where, params=params), message)
 
     def update(
         self,
         *,
         set: Mapping[str, str],  # noqa: A002  SQL's own word
         where: str | None = None,
+        params: Params | None = None,
         message: str | None = None,
     ) -> CommitResult:
-        """Give rows new values and commit.
+        """Set new values in rows and commit.
 
         Args:
-            set: Columns with SQL expressions of the row as it was: `{"price": "price * 2"}`.
-            where: Which rows; all of them when None.
+            set: Columns with SQL expressions over the row's old values: `{"price": "price * 2"}`.
+            where: Which rows; all rows when None.
+            params: Values for `:name`, by name, or for `?`, in order.
             message: Why; kept with the commit.
 
         Raises:
             Conflict: Another transaction changed the same rows meanwhile. Call it again.
         """
-        return self._commit(lambda tx, name: tx.update(name, set=set, where=where), message)
+        return self._commit(
+            lambda tx, name: tx.update(name, set=set, where=where, params=params), message
+        )
 
     def merge(
         self,
@@ -126,6 +138,35 @@ class Writable:
                 matched=matched,
                 not_matched=not_matched,
                 not_matched_by_source=not_matched_by_source,
+            ),
+            message,
+        )
+
+    def restore(
+        self,
+        *,
+        version: int | None = None,
+        timestamp: datetime | str | None = None,
+        tag: str | None = None,
+        transaction: str | None = None,
+        message: str | None = None,
+    ) -> CommitResult:
+        """Restore the table to an earlier state, as a new version, and commit.
+
+        Args:
+            version: As in `Transaction.restore`.
+            timestamp: As in `Transaction.restore`.
+            tag: As in `Transaction.restore`.
+            transaction: As in `Transaction.restore`.
+            message: Why; kept with the commit.
+
+        Raises:
+            VersionNotFound: There is no such version, or some of its files were deleted.
+            Conflict: Another transaction changed the table meanwhile. Call it again.
+        """
+        return self._commit(
+            lambda tx, name: tx.restore(
+                name, version=version, timestamp=timestamp, tag=tag, transaction=transaction
             ),
             message,
         )

@@ -17,6 +17,7 @@ from lakeward.log.database import Session
 from lakeward.log.statement import Statement, insertion
 from lakeward.log.tables import audit
 from lakeward.model.commit import Head
+from lakeward.model.names import TableName
 
 GENESIS: Final = ""
 
@@ -24,6 +25,17 @@ _INSERT = insertion(audit, "")
 _OF_TABLE = Statement(
     """SELECT seq, at_ms, actor, action, transaction_id, version, detail, hash
     FROM lakeward_audit WHERE table_id = :table_id ORDER BY seq"""
+)
+
+
+_FOUND = Statement(
+    """SELECT a.seq, a.at_ms, a.actor, a.action, a.transaction_id, a.version, a.detail, a.hash,
+        h.namespace, h.name
+    FROM lakeward_audit a JOIN lakeward_head h ON h.table_id = a.table_id
+    WHERE (:every_table = 1 OR (h.namespace = :namespace AND h.name = :name))
+        AND (:every_actor = 1 OR a.actor = :actor) AND (:every_action = 1 OR a.action = :action)
+        AND a.at_ms >= :since AND a.at_ms <= :until
+    ORDER BY a.at_ms DESC, a.table_id DESC, a.seq DESC LIMIT :limit"""
 )
 
 
@@ -55,6 +67,11 @@ class Link(NamedTuple):
 
     seq: int
     hash: str
+
+
+def anchor_of(head: Head) -> str | None:
+    """Return the newest entry of a table's trail as `number:hash`; None without entries."""
+    return f"{head.audit_seq}:{head.audit_hash}" if head.audit_seq else None
 
 
 def record(session: Session, head: Head, **entry: Unpack[_Entry]) -> Head:
@@ -100,6 +117,33 @@ def entries(session: Session, table_id: int) -> Iterator[AuditEntry]:
     for chunk in session.stream(_OF_TABLE, {"table_id": table_id}):
         for row in chunk:
             yield AuditEntry(*row)
+
+
+def found(
+    session: Session,
+    *,
+    table: TableName | None,
+    actor: str | None,
+    action: str | None,
+    since_ms: int,
+    until_ms: int,
+    limit: int,
+) -> list[tuple[TableName, AuditEntry]]:
+    """Return entries of one table or of all, including dropped tables, newest first."""
+    given = {
+        "every_table": int(table is None),
+        "namespace": "" if table is None else table.namespace,
+        "name": "" if table is None else table.name,
+        "every_actor": int(actor is None),
+        "actor": actor or "",
+        "every_action": int(action is None),
+        "action": action or "",
+        "since": since_ms,
+        "until": until_ms,
+        "limit": limit,
+    }
+    rows = session.rows(_FOUND, given)
+    return [(TableName(*row[8:]), AuditEntry(*row[:8])) for row in rows]
 
 
 def broken_at(session: Session, head: Head) -> int | None:

@@ -43,9 +43,7 @@ _REBASE = Statement(
 _UNNAME = Statement("UPDATE lakeward_branch SET name = NULL WHERE owner = :id")
 _HELD = Statement(
     """SELECT base_version FROM lakeward_branch WHERE table_id = :table_id
-    UNION SELECT c.source_version FROM lakeward_clone c
-    JOIN lakeward_head h ON h.table_id = c.table_id
-    WHERE c.source_id = :table_id AND h.dropped_ms IS NULL"""
+    UNION SELECT c.source_version FROM lakeward_clone c WHERE c.source_id = :table_id"""
 )
 _INSERT_CLONE = insertion(clone)
 _INHERIT = Statement(
@@ -53,6 +51,7 @@ _INHERIT = Statement(
     SELECT :table_id, source_id, source_version FROM lakeward_clone WHERE table_id = :source_id
     ON CONFLICT DO NOTHING"""
 )
+_DELETE_CLONE = Statement("DELETE FROM lakeward_clone WHERE table_id = :table_id")
 _CLONES = Statement(
     """SELECT table_id, info FROM lakeward_commit WHERE operation = 'CLONE'
     ORDER BY timestamp_ms, table_id"""
@@ -122,6 +121,11 @@ def insert_clone(session: Session, table_id: int, source_id: int, source_version
     row = {"table_id": table_id, "source_id": source_id, "source_version": source_version}
     session.run(_INSERT_CLONE, row)
     session.run(_INHERIT, {"table_id": table_id, "source_id": source_id})
+
+
+def delete_clone(session: Session, table_id: int) -> None:
+    """Delete the record of a clone's origin, when the clone's own files are deleted."""
+    session.run(_DELETE_CLONE, {"table_id": table_id})
 
 
 def clones(session: Session) -> list[tuple[int, str]]:

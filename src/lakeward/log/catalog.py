@@ -48,6 +48,10 @@ _RENAME = Statement(
     f"""UPDATE iceberg_tables SET table_namespace = :new_namespace, table_name = :new_name
     WHERE {_OF_TABLE}"""  # noqa: S608  our names
 )
+_NAMESPACES = Statement(
+    f"""SELECT DISTINCT namespace FROM iceberg_namespace_properties
+    WHERE catalog_name = '{CATALOG}' ORDER BY namespace"""  # noqa: S608  our names
+)
 _DELETE = Statement(
     f"DELETE FROM iceberg_tables WHERE {_OF_TABLE}"  # noqa: S608  our names
 )
@@ -114,6 +118,16 @@ def rename(session: Session, old: tuple[str, str], name: TableName) -> None:
     session.run(_EXISTS, {"catalog": CATALOG, "namespace": namespace})
     new = {"new_namespace": namespace, "new_name": table}
     session.run(_RENAME, {"namespace": old[0], "name": old[1], **new})
+
+
+def namespaces(session: Session) -> list[str]:
+    """The namespaces that were entered, also those without tables."""
+    return [row[0] for row in session.rows(_NAMESPACES)]
+
+
+def enter_namespace(session: Session, namespace: str) -> bool:
+    """Enter a namespace; whether it was not there."""
+    return session.run(_EXISTS, {"catalog": CATALOG, "namespace": namespace}) == 1
 
 
 def delete(session: Session, name: TableName) -> None:

@@ -48,6 +48,10 @@ def info_text(info: CommitInfo) -> str:
         body["adopted"] = True
     if info.extra is not None:
         body["extra"] = info.extra
+    if info.anchor is not None:
+        body["anchor"] = info.anchor
+    if info.properties:
+        body["properties"] = info.properties
     return dumps(body)
 
 
@@ -68,6 +72,8 @@ def info_of(transaction_id: str, operation: str, actor: str, text: str) -> Commi
         data_change=body.get("data_change", True),
         adopted=body.get("adopted", False),
         extra=body.get("extra"),
+        anchor=body.get("anchor"),
+        properties=body.get("properties", {}),
     )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lakeward.errors import VersionNotFound
-from lakeward.log import definitions, files
+from lakeward.log import definitions, domains, files
 from lakeward.log.codec import (
     info_of,
     info_text,
@@ -42,6 +42,21 @@ _AT_TIME = Statement(
     WHERE table_id = :table_id AND timestamp_ms <= :moment
     ORDER BY timestamp_ms DESC, version DESC LIMIT 1"""
 )
+_SINCE = Statement(
+    """SELECT version FROM lakeward_commit
+    WHERE table_id = :table_id AND timestamp_ms >= :moment
+    ORDER BY timestamp_ms, version LIMIT 1"""
+)
+_MAYBE_MOVES = Statement(
+    f"""SELECT {_COLUMNS} FROM lakeward_commit
+    WHERE table_id = :table_id AND version > :after AND version <= :version
+      AND info LIKE :sign ORDER BY version"""  # noqa: S608  our names
+)
+_OF_OPERATION = Statement(
+    f"""SELECT {_COLUMNS} FROM lakeward_commit
+    WHERE table_id = :table_id AND operation = :operation ORDER BY version DESC
+    LIMIT :limit"""  # noqa: S608  our names
+)
 _FIRST = Statement("SELECT min(version) FROM lakeward_commit WHERE table_id = :table_id")
 _COUNT = Statement("SELECT count(*) FROM lakeward_commit")
 _MEMBERS = Statement(
@@ -59,6 +74,10 @@ _APPS_OF = Statement(
 _CHANGE_FILES_OF = Statement(
     """SELECT path, size, partition, extra FROM lakeward_change_file
     WHERE table_id = :table_id AND version = :version ORDER BY ordinal"""
+)
+_CHANGE_FILES_BETWEEN = Statement(
+    """SELECT version, path, size, partition, extra FROM lakeward_change_file
+    WHERE table_id = :table_id AND version BETWEEN :low AND :high ORDER BY version, ordinal"""
 )
 _APPS_AT = Statement(
     """SELECT a.app_id, a.app_version, a.updated_ms FROM lakeward_app_transaction a
@@ -93,12 +112,15 @@ def insert(session: Session, table_id: int, new: Commit, definition_id: int | No
             "actor": info.actor,
             "definition_id": definition_id,
             "info": info_text(info),
+            "position": new.position,
         },
     )
     if new.app_transactions:
         session.many(_INSERT_APP, _app_rows(table_id, new.version, new.app_transactions))
     if new.change_files:
         _insert_change_files(session, table_id, [new])
+    if new.domains:
+        domains.insert(session, table_id, [(new.version, new.domains)])
 
 
 def insert_many(
@@ -107,12 +129,15 @@ def insert_many(
     """Insert very many commits' rows, their application transactions and change files."""
     applications: list[dict[str, Any]] = []
     changing: list[Commit] = []
+    configured: list[tuple[int, Mapping[str, str | None]]] = []
 
     def rows() -> Iterable[tuple[Any, ...]]:
         for c in new:
             applications.extend(_app_rows(table_id, c.version, c.app_transactions))
             if c.change_files:
                 changing.append(c)
+            if c.domains:
+                configured.append((c.version, c.domains))
             yield (
                 table_id,
                 c.version,
@@ -122,12 +147,14 @@ def insert_many(
                 c.info.actor,
                 definitions_at.get(c.version),
                 info_text(c.info),
+                c.position,
             )
 
     session.bulk(commit.name, commit.columns, rows())
     if applications:
         session.many(_INSERT_APP, applications)
     _insert_change_files(session, table_id, changing)
+    domains.insert(session, table_id, configured)
 
 
 def full(session: Session, table_id: int, version: int) -> Commit:
@@ -148,6 +175,7 @@ def full(session: Session, table_id: int, version: int) -> Commit:
         definition=None if new is None else definitions.get(session, table_id, new),
         app_transactions=tuple(AppTransaction(*r) for r in session.rows(_APPS_OF, key)),
         change_files=change_files(session, table_id, version),
+        domains=domains.of_version(session, table_id, version),
     )
 
 
@@ -171,14 +199,35 @@ def between(session: Session, table_id: int, low_ms: int, high_ms: int) -> list[
     return [_logged(row) for row in session.rows(_BETWEEN, params)]
 
 
+def moves(session: Session, table_id: int, after: int, version: int) -> list[int]:
+    """Return the versions after `after`, up to `version`, that only moved rows to other files."""
+    params = {"table_id": table_id, "after": after, "version": version, "sign": '%"data_change"%'}
+    found = map(_logged, session.rows(_MAYBE_MOVES, params))
+    return [c.version for c in found if not c.info.data_change]
+
+
+def newest_of(session: Session, table_id: int, operation: str, *, limit: int) -> list[LoggedCommit]:
+    """Return the newest commits of one operation, newest first."""
+    params = {"table_id": table_id, "operation": operation, "limit": limit}
+    return [_logged(row) for row in session.rows(_OF_OPERATION, params)]
+
+
 def newest_with(session: Session, table_id: int, version: int, key: str) -> Any:
     """The value of a key in the newest commit up to a version whose `extra` has it, or None."""
+    found = newest_commit_with(session, table_id, version, key)
+    return None if found is None or found.info.extra is None else found.info.extra[key]
+
+
+def newest_commit_with(
+    session: Session, table_id: int, version: int, key: str
+) -> LoggedCommit | None:
+    """Return the newest commit up to a version whose `extra` has a key, or None."""
     # Mostly the newest commit has it.
     count = 1
     while page := history(session, table_id, low=0, high=version, limit=count):
         for found in page:
             if found.info.extra is not None and key in found.info.extra:
-                return found.info.extra[key]
+                return found
         version, count = page[-1].version - 1, _PAGE
     return None
 
@@ -186,6 +235,12 @@ def newest_with(session: Session, table_id: int, version: int, key: str) -> Any:
 def version_at(session: Session, table_id: int, moment_ms: int) -> int | None:
     """The newest version that is not newer than a moment."""
     row = session.row(_AT_TIME, {"table_id": table_id, "moment": moment_ms})
+    return row[0] if row else None
+
+
+def first_since(session: Session, table_id: int, moment_ms: int) -> int | None:
+    """Return the oldest version that is not older than a time."""
+    row = session.row(_SINCE, {"table_id": table_id, "moment": moment_ms})
     return row[0] if row else None
 
 
@@ -228,6 +283,19 @@ def change_files(session: Session, table_id: int, version: int) -> tuple[DataFil
         )
         for path, size, partition, extra in found
     )
+
+
+def change_files_between(
+    session: Session, table_id: int, low: int, high: int
+) -> dict[int, list[DataFile]]:
+    """Return the change files of a range of versions, by version."""
+    params = {"table_id": table_id, "low": low, "high": high}
+    out: dict[int, list[DataFile]] = {}
+    for version, path, size, partition, extra in session.rows(_CHANGE_FILES_BETWEEN, params):
+        values = partition_of(partition)
+        file = DataFile(path, size, None, 0, values, extra=loads(extra) if extra else None)
+        out.setdefault(version, []).append(file)
+    return out
 
 
 def _app_rows(

@@ -9,10 +9,10 @@ from lakeward.log import tables
 from lakeward.log.database import Session
 from lakeward.log.statement import Statement
 
-_LEFT_OUT: Final = (tables.store, tables.lock, tables.lock_wait)
+_LEFT_OUT: Final = (tables.store, tables.lock, tables.lock_wait, tables.claim)
 _COPIED: Final = {t.name: t for t in tables.ALL if t not in _LEFT_OUT}
 COPIED: Final = tuple(_COPIED)
-"""The log tables that are copied: all but locks, and what belongs to one store."""
+"""The log tables that are copied: all but locks and claims, and what belongs to one store."""
 
 
 def columns(table: str) -> dict[str, bool]:

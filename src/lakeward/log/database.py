@@ -23,6 +23,8 @@ class Session(ABC):
     dialect: str
     bulk_from: int
     """From how many rows on `bulk` is faster than `many`."""
+    is_placed = False
+    """Whether it gave a transaction its position, so that followers are told when it commits."""
 
     @abstractmethod
     def rows(self, statement: Statement, params: Params | None = None) -> list[Any]:
@@ -51,6 +53,17 @@ class Session(ABC):
     @abstractmethod
     def script(self, sql: str) -> None:
         """Run SQL that takes no parameters."""
+
+
+class Waiter(ABC):
+    """Waits for new transactions."""
+
+    @abstractmethod
+    def wait(self, seconds: float) -> None:
+        """Return when a transaction may have been committed, or after so many seconds."""
+
+    def close(self) -> None:  # noqa: B027  most hold nothing
+        """Stop waiting."""
 
 
 class Database(ABC):
@@ -99,6 +112,10 @@ class Database(ABC):
 
     def wait_for_writers(self) -> None:  # noqa: B027  a writer waits by locking rows
         """Wait without writing, in a read-only store, until all commits under way are visible."""
+
+    def waiter(self) -> Waiter | None:
+        """Return a waiter that the database wakes; None if the caller has to poll."""
+        return None
 
     @abstractmethod
     def turn(self, table_id: int) -> AbstractContextManager[None]:

@@ -37,6 +37,11 @@ _ADDED = Statement(
     f"""SELECT {_COLUMNS} FROM lakeward_file
     WHERE table_id = :table_id AND added_version = :version ORDER BY added_version, ordinal"""  # noqa: S608  our names
 )
+_ADDED_BETWEEN = Statement(
+    f"""SELECT {_COLUMNS} FROM lakeward_file
+    WHERE table_id = :table_id AND added_version > :after AND added_version <= :version
+    ORDER BY added_version, ordinal"""  # noqa: S608  our names
+)
 _REMOVED = Statement(
     f"""SELECT {_COLUMNS} FROM lakeward_file
     WHERE table_id = :table_id AND removed_version = :version
@@ -61,6 +66,14 @@ _AT_PATH = Statement(
     f"""SELECT {_COLUMNS} FROM lakeward_file
     WHERE {_IN_VERSION} AND path = :path
     ORDER BY added_version, ordinal"""  # noqa: S608  our names
+)
+_IS_LIVE = Statement(
+    """SELECT 1 FROM lakeward_file WHERE table_id = :table_id AND added_version = :added
+    AND ordinal = :ordinal AND removed_version = :live"""
+)
+_LAST_REMOVED = Statement(
+    """SELECT max(removed_version) FROM lakeward_file
+    WHERE table_id = :table_id AND path = :path AND removed_version <= :version"""
 )
 _STATE = Statement(
     f"""SELECT count(*), coalesce(sum(size), 0), count(row_count), coalesce(sum(row_count), 0),
@@ -232,6 +245,11 @@ def removed_since(session: Session, table_id: int, after: int, version: int) -> 
     return _files(session, _REMOVED_SINCE, table_id=table_id, after=after, version=version)
 
 
+def added_between(session: Session, table_id: int, after: int, version: int) -> list[LoggedFile]:
+    """Return all files that were added after `after` and up to `version`, in order."""
+    return _files(session, _ADDED_BETWEEN, table_id=table_id, after=after, version=version)
+
+
 def removed_between(session: Session, table_id: int, after: int, version: int) -> list[LoggedFile]:
     """All files that were removed later than `after` and up to `version`."""
     return _files(session, _REMOVED_BETWEEN, table_id=table_id, after=after, version=version)
@@ -242,9 +260,22 @@ def live_at_path(session: Session, table_id: int, path: str) -> list[LoggedFile]
     return _files(session, _BY_PATH, table_id=table_id, path=path, live=LIVE)
 
 
+def is_live(session: Session, table_id: int, known: LoggedFile) -> bool:
+    """Return whether no version has removed or replaced this entry of a file."""
+    key = {"table_id": table_id, "added": known.added, "ordinal": known.ordinal, "live": LIVE}
+    return session.row(_IS_LIVE, key) is not None
+
+
 def at_path(session: Session, table_id: int, version: int, path: str) -> list[LoggedFile]:
     """The files of a version at a path: at most one, but for different deletion vectors."""
     return _files(session, _AT_PATH, table_id=table_id, version=version, path=path)
+
+
+def last_removed(session: Session, table_id: int, version: int, path: str) -> int | None:
+    """Return the newest version, up to `version`, that removed the file at a path."""
+    params = {"table_id": table_id, "version": version, "path": path}
+    found: int | None = session.row(_LAST_REMOVED, params)[0]
+    return found
 
 
 def has_partition(

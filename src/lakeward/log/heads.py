@@ -60,6 +60,26 @@ _SET_PUBLISHED = Statement(
     "UPDATE lakeward_head SET published = :new WHERE table_id = :id AND published < :new"
 )
 _SET_GUARD = Statement("UPDATE lakeward_head SET guarded = :new WHERE table_id = :id")
+_SHARE_ONE = Statement("SELECT table_id FROM lakeward_head WHERE table_id = :table_id FOR SHARE")
+_LOCK_EVER = Statement(
+    f"SELECT {_COLUMNS}, dropped_ms FROM lakeward_head WHERE table_id = :table_id FOR UPDATE"  # noqa: S608  our names
+)
+_DROPPED = Statement(
+    f"""SELECT {_COLUMNS}, dropped_ms FROM lakeward_head WHERE dropped_ms IS NOT NULL
+    ORDER BY dropped_ms DESC, table_id DESC"""  # noqa: S608  our names
+)
+_HEIR = Statement(
+    """SELECT 1 FROM lakeward_head WHERE location = :location AND table_id > :table_id LIMIT 1"""
+)
+_BEFORE = Statement(
+    """SELECT table_id FROM lakeward_head WHERE location = :location AND table_id < :table_id
+    ORDER BY table_id"""
+)
+_UNDROP = Statement("UPDATE lakeward_head SET dropped_ms = NULL WHERE table_id = :id")
+_SET_POLICY = Statement("UPDATE lakeward_head SET policy_id = :new WHERE table_id = :id")
+_NAMES_EVER = Statement(
+    "SELECT table_id, namespace, name, version FROM lakeward_head ORDER BY table_id"
+)
 _DROP = Statement("UPDATE lakeward_head SET dropped_ms = :now WHERE table_id = :id")
 
 
@@ -79,6 +99,11 @@ def at_moment(session: Session, moment_ms: int) -> list[Head]:
 def wait_for_commits(session: Session) -> None:
     """Wait in a write session for every commit that is under way."""
     session.rows(_SHARE)
+
+
+def share(session: Session, table_id: int) -> None:
+    """Lock a table's head in shared mode until the session ends, so that others cannot lock it."""
+    session.row(_SHARE_ONE, {"table_id": table_id})
 
 
 def unpublished(session: Session) -> list[Head]:
@@ -186,6 +211,7 @@ def insert(session: Session, new: Head, created_ms: int) -> int:
             "audit_hash": new.audit_hash,
             "created_ms": created_ms,
             "pointer": new.pointer,
+            "policy_id": new.policy_id,
         },
     )
     if row is None:
@@ -222,6 +248,44 @@ def set_guarded(session: Session, table_id: int, *, guarded: bool) -> None:
     session.run(_SET_GUARD, {"id": table_id, "new": int(guarded)})
 
 
+def ever(session: Session) -> list[tuple[int, TableName, int]]:
+    """Return the id, name and version of every table, including dropped ones, by id."""
+    return [(i, TableName(space, name), v) for i, space, name, v in session.rows(_NAMES_EVER)]
+
+
+def set_policy(session: Session, table_id: int, policy_id: int) -> None:
+    """Record the newest policy that matches a table, so that readers of the head reload it."""
+    session.run(_SET_POLICY, {"id": table_id, "new": policy_id})
+
+
 def drop(session: Session, table_id: int, now: int) -> None:
     """Mark a table as dropped; its rows and files stay until they are vacuumed."""
     session.run(_DROP, {"id": table_id, "now": now})
+
+
+def undrop(session: Session, table_id: int) -> None:
+    """Mark a dropped table as live again; its name and location must be free."""
+    session.run(_UNDROP, {"id": table_id})
+
+
+def dropped(session: Session) -> list[tuple[Head, int]]:
+    """Return heads of dropped tables, each with the time of the drop, newest first."""
+    return [(head_of(row[:-1]), row[-1]) for row in session.rows(_DROPPED)]
+
+
+def lock_ever(session: Session, table_id: int) -> tuple[Head, int | None]:
+    """Lock a head, even of a dropped table; return it and the time of the drop, or None."""
+    row = session.row(_LOCK_EVER, {"table_id": table_id})
+    return head_of(row[:-1]), row[-1]
+
+
+def has_heir(session: Session, head: Head) -> bool:
+    """Whether a table was adopted later at the location of this one, which was dropped."""
+    params = {"location": head.location, "table_id": head.table_id}
+    return session.row(_HEIR, params) is not None
+
+
+def before_at_location(session: Session, head: Head) -> list[int]:
+    """Ids of dropped tables that had the location of this one before it, oldest first."""
+    params = {"location": head.location, "table_id": head.table_id}
+    return [row[0] for row in session.rows(_BEFORE, params)]

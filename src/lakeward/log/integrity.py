@@ -71,12 +71,15 @@ _MEMBERS = Statement(
     LEFT JOIN lakeward_transaction t ON t.transaction_id = c.transaction_id
     ORDER BY c.transaction_id, c.table_id, c.version"""
 )
-# A run of a pipeline may have taken in files without a row to write.
+# A run of a pipeline may have taken in files without a row to write, and setting a policy writes no
+# version of a table.
 _EMPTY = Statement(
     """SELECT t.transaction_id FROM lakeward_transaction t
     LEFT JOIN lakeward_commit c ON c.transaction_id = t.transaction_id
     WHERE t.state = 'ratified' AND c.version IS NULL
-    AND NOT EXISTS (SELECT 1 FROM lakeward_run r WHERE r.run_id = t.transaction_id)"""
+    AND NOT EXISTS (SELECT 1 FROM lakeward_run r WHERE r.run_id = t.transaction_id)
+    AND NOT EXISTS
+      (SELECT 1 FROM lakeward_policy p WHERE p.transaction_id = t.transaction_id)"""
 )
 _PINS = Statement(
     """SELECT pin_id, min(actor), count(*), max(lease_until_ms) FROM lakeward_pin

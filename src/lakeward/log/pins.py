@@ -18,6 +18,10 @@ _HELD = Statement(
     """SELECT min(version) FROM lakeward_pin
     WHERE table_id = :table_id AND lease_until_ms >= :now"""
 )
+_VERSIONS = Statement(
+    """SELECT DISTINCT version FROM lakeward_pin
+    WHERE table_id = :table_id AND lease_until_ms >= :now"""
+)
 
 
 def insert(
@@ -65,3 +69,9 @@ def oldest(session: Session, table_id: int, now: int) -> int | None:
     """The oldest pinned version of a table, or None."""
     found: int | None = session.row(_HELD, {"table_id": table_id, "now": now})[0]
     return found
+
+
+def held_versions(session: Session, table_id: int, now: int) -> set[int]:
+    """Return the pinned versions of a table."""
+    params = {"table_id": table_id, "now": now}
+    return {row[0] for row in session.rows(_VERSIONS, params)}

@@ -40,7 +40,7 @@ head = _table(
     "lakeward_head",
     "table_id uuid:text namespace:text name:text format:text location:text guarded"
     " drift:text version timestamp_ms definition_id published audit_seq audit_hash:text"
-    " created_ms dropped_ms pointer:text",
+    " created_ms dropped_ms pointer:text policy_id",
 )
 definition = _table(
     "lakeward_definition",
@@ -54,7 +54,7 @@ transaction = _table(
 commit = _table(
     "lakeward_commit",
     "table_id version transaction_id:text timestamp_ms operation:text actor:text"
-    " definition_id info:text",
+    " definition_id info:text position",
 )
 file = _table(
     "lakeward_file",
@@ -78,6 +78,7 @@ app_transaction = _table(
     "lakeward_app_transaction",
     "table_id app_id:text version app_version updated_ms",
 )
+domain = _table("lakeward_domain", "table_id domain:text version configuration:text")
 pin = _table("lakeward_pin", "pin_id:text table_id version actor:text lease_until_ms")
 audit = _table(
     "lakeward_audit",
@@ -102,12 +103,34 @@ writer = _table(
     "table_id writer_id:text instance:text generation actor:text opened_ms epoch"
     " transaction_id:text progress:text",
 )
+tag = _table("lakeward_tag", "name:text moment_ms whole actor:text message:text created_ms")
+tagged = _table("lakeward_tagged", "name:text table_id version")
+consumer = _table("lakeward_consumer", "name:text position transaction_id:text actor:text moved_ms")
 foreign_key = _table("lakeward_foreign_key", "table_id name:text parent:text")
 violation = _table(
     "lakeward_violation",
     "violation_id:text at_ms table_name:text constraint_name:text transaction_id:text actor:text"
     " action:text reason:text row_count sample:text",
 )
+job = _table(
+    "lakeward_job",
+    "job_id:text kind:text table_name:text state:text actor:text process:text started_ms ended_ms"
+    " lease_until_ms units units_done done:text error:text",
+)
+retired = _table("lakeward_retired", "table_id from_version until_version")
+promise = _table("lakeward_promise", "table_id kept_from pruned_to cleaned_to")
+policy = _table(
+    "lakeward_policy",
+    "policy_id pattern:text body:text from_ms until_id actor:text message:text transaction_id:text",
+)
+policy_version = _table("lakeward_policy_version", "table_id policy_id from_version")
+token = _table(
+    "lakeward_token",
+    "token_id:text digest:text name:text role:text tables:text actor:text created_ms expires_ms"
+    " revoked_ms",
+)
+claim = _table("lakeward_claim", "name:text transaction_id:text")
+lineage = _table("lakeward_lineage", "transaction_id:text body:text")
 iceberg_table = _table(
     "iceberg_tables",
     "catalog_name:text table_namespace:text table_name:text metadata_location:text"

@@ -46,6 +46,7 @@ _LIST_STATE = Statement(
 _OPEN = Statement(
     f"SELECT {_COLUMNS} FROM lakeward_transaction WHERE state = 'open' ORDER BY opened_ms DESC"  # noqa: S608  our names
 )
+_IDS = Statement("SELECT transaction_id FROM lakeward_transaction")
 _REOPEN = Statement(
     """UPDATE lakeward_transaction SET state = 'open', lease_until_ms = :until, ended_ms = NULL
     WHERE transaction_id = :id AND (state = 'rolled_back' OR state = 'expired')"""
@@ -156,6 +157,11 @@ def newest(
 def still_open(session: Session) -> list[Registration]:
     """Transactions that are open, newest first."""
     return [_registration(row) for row in session.rows(_OPEN)]
+
+
+def all_ids(session: Session) -> list[str]:
+    """Return the ids of all known transactions."""
+    return [row[0] for row in session.rows(_IDS)]
 
 
 def extend(database: Database, transaction_ids: Iterable[str]) -> None:

@@ -23,12 +23,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.errors import AlreadyExists, InvalidInput, NotFound, StorageError, StoreCorrupt
-from lakeward.log import copying, heads
+from lakeward.log import copying, heads, positions
 from lakeward.log.copying import COPIED
 from lakeward.log.database import Database, Session
 from lakeward.log.drivers.sqlite import SqliteDatabase
 from lakeward.log.migrations import CURRENT
 from lakeward.maintain.ownership import check_found
+from lakeward.model import progress
 from lakeward.storage.base import Storage
 
 _MANIFEST: Final = "manifest.json"
@@ -68,6 +69,7 @@ def export(database: Database, target: Path) -> StoreCopy:
         zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
     ):
         checksums = {}
+        progress.expect(sum(copying.count(session, table) for table in COPIED))
         for table in COPIED:
             part = Path(scratch) / f"{table}.parquet"
             rows[table] = _write(session, table, part)
@@ -100,10 +102,12 @@ def import_into(database: Database, storage: Storage, source: Path) -> StoreCopy
                     raise StoreCorrupt(what, hint="Use another export.")
             with database.write() as session:
                 _check_empty(session, database)
+                progress.expect(sum(manifest["rows"].values()))
                 for table in COPIED:
                     copying.insert(session, table, _rows(Path(scratch) / f"{table}.parquet", table))
                 check_found(storage, heads.all_heads(session))
                 database.after_import(session)
+                positions.continue_after(session)
     except (zipfile.BadZipFile, KeyError, ValueError, pa.ArrowException) as error:
         what = f"{source} is not an export of a Lakeward store: {error}."
         raise StoreCorrupt(what, hint="Make one with `lakeward store export`.") from error
@@ -145,6 +149,7 @@ def _write(session: Session, table: str, target: Path) -> int:
             arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
             count += len(chunk)
+            progress.advance(len(chunk))
     return count
 
 
@@ -153,6 +158,7 @@ def _rows(source: Path, table: str) -> Iterator[tuple[Any, ...]]:
     with pq.ParquetFile(source) as parquet:
         for batch in parquet.iter_batches(batch_size=10_000, columns=names):
             yield from zip(*(c.to_pylist() for c in batch.columns), strict=True)
+            progress.advance(batch.num_rows)
 
 
 def _check_empty(session: Session, database: Database) -> None:

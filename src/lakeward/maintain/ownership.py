@@ -23,8 +23,7 @@ from uuid import uuid4
 import orjson
 
 from lakeward.errors import FileMissing, LakewardError, StorageError, WrongWarehouse
-from lakeward.formats.delta.publication import LOG_DIRECTORY
-from lakeward.formats.iceberg.document import METADATA_DIRECTORY
+from lakeward.formats.directories import LOG_DIRECTORY, METADATA_DIRECTORY
 from lakeward.log import binding, heads
 from lakeward.log.binding import Binding
 from lakeward.log.database import Database, Session

@@ -9,7 +9,6 @@ document that no other file vouches for is left out: its commit was never acknow
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeGuard
@@ -19,17 +18,17 @@ from lakeward.errors import AlreadyExists, InvalidName, LakewardError
 from lakeward.formats.delta.history import read_history
 from lakeward.formats.delta.parse import is_ours
 from lakeward.formats.delta.protocol import is_guarded
-from lakeward.formats.delta.publication import LOG_DIRECTORY
 from lakeward.formats.iceberg.definition import NAME
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY
-from lakeward.formats.iceberg.metadata import renew_hints
+from lakeward.formats.iceberg.hints import renew_hints
 from lakeward.formats.iceberg.newest import Candidates
 from lakeward.formats.registry import format_named
-from lakeward.log import commits, heads, transactions
+from lakeward.log import commits, heads, positions, transactions
+from lakeward.maintain.published import published_tables
 from lakeward.model.clock import now_ms
 from lakeward.model.names import TableName
+from lakeward.model.progress import Progress
 from lakeward.storage.attach import attach
-from lakeward.storage.base import Storage
 from lakeward.write.tables.adopt import adopt, adopt_from
 from lakeward.write.tables.clone import restore_clones
 
@@ -59,9 +58,7 @@ class Rebuilt:
     incomplete: list[Incomplete]
 
 
-def rebuild(
-    context: LakeContext, progress: Callable[[int, int | None], None] | None = None
-) -> Rebuilt:
+def rebuild(context: LakeContext, progress: Progress | None = None) -> Rebuilt:
     """Fill an empty store from the published files; `AlreadyExists` if the store has tables.
 
     `progress` is called with the tables that are done, and with how many there are.
@@ -71,7 +68,7 @@ def rebuild(
             what = f"The store {context.database.label} has tables already."
             raise AlreadyExists(what, hint="Rebuild into an empty store.")
     rebuilding = _Rebuilding(context)
-    tables = sorted(_locations(context.storage), key=lambda p: -_newest(context, *p))
+    tables = sorted(published_tables(context.storage), key=lambda p: -_newest(context, *p))
     for log, location in tables:
         rebuilding.look_at(log, location)
     for number, (log, location) in enumerate(tables, 1):
@@ -87,7 +84,7 @@ def rebuild(
 def is_published_below(place: str) -> tuple[bool, str]:
     """Whether a warehouse has published tables, and its full name; nothing is changed."""
     storage = attach(place, {})
-    return next(_locations(storage), None) is not None, storage.root
+    return next(published_tables(storage), None) is not None, storage.root
 
 
 @dataclass
@@ -147,24 +144,6 @@ class _Rebuilding:
         return name is not None and str(name) not in self.found
 
 
-def _locations(storage: Storage) -> Iterator[tuple[str, str]]:
-    """Directories with published metadata, and its kind; nothing below them is searched."""
-    stack = [""]
-    while stack:
-        directory = stack.pop()
-        below = storage.directories(directory)
-        kinds = [
-            log
-            for log in (LOG_DIRECTORY, METADATA_DIRECTORY)
-            if directory and f"{directory}/{log}" in below
-        ]
-        if METADATA_DIRECTORY in kinds and not Candidates.at(storage, directory).names:
-            kinds.remove(METADATA_DIRECTORY)
-        yield from ((log, directory) for log in kinds)
-        if not kinds:
-            stack.extend(below)
-
-
 def _newest(context: LakeContext, log: str, location: str) -> int:
     listed = context.storage.listing(f"{location}/{log}")
     return max((f.modified_ms for f in listed), default=0)
@@ -192,4 +171,5 @@ def _register(context: LakeContext) -> list[Incomplete]:
             expected[transaction_id] = members
             present[transaction_id] += 1
         transactions.register_ratified(session, expected, context.actor, now_ms())
+        positions.renumber(session)
     return [Incomplete(i, present[i], n) for i, n in expected.items() if present[i] < n]

@@ -22,14 +22,14 @@ from lakeward.formats.delta.publication import LOG_DIRECTORY
 from lakeward.formats.delta.vectors import escaped
 from lakeward.formats.iceberg.deletes import DELETE_FILES, EQUALITY_IDS
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY
+from lakeward.formats.iceberg.hints import document_number, renew_hints
 from lakeward.formats.iceberg.manifests import FILE_PATH
-from lakeward.formats.iceberg.metadata import renew_hints
 from lakeward.formats.iceberg.moved import MovedTables
-from lakeward.formats.iceberg.newest import document_number
 from lakeward.log import binding, branches, files, heads, relocation, transactions
 from lakeward.log.codec import dumps, loads
 from lakeward.log.database import Session
 from lakeward.maintain import ownership
+from lakeward.model import progress
 from lakeward.model.commit import Head
 from lakeward.model.file import is_full
 from lakeward.model.steps import reach
@@ -301,7 +301,8 @@ def _missing(context: LakeContext, head: Head, move: Move) -> Iterator[str]:
         yield storage.uri(head.location)
         return
     with context.database.read() as session:
-        for file in files.at(session, head.table_id, head.version):
+        found = files.at(session, head.table_id, head.version)
+        for file in progress.counted(found, files.totals(session, head.table_id, head.version)[0]):
             inside = move.inside(file.path) if is_full(file.path) else None
             if inside is not None and not _is_file(context, inside, file.size):
                 yield storage.uri(inside)

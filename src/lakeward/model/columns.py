@@ -1,8 +1,9 @@
 """Parses columns and types as users write them: `id int64 not null, tags list<string>`.
 
-Types have the names that `lakeward show` prints, or the usual ones of SQL: `bigint`,
-`varchar(20)`, `double precision`, `numeric(10,2)`, `timestamp with time zone`. Names of columns
-that are not plain words are in double quotes or backticks.
+Types have the names that `lakeward show` prints, or the usual SQL names: `bigint`, `varchar(20)`,
+`double precision`, `numeric(10,2)`, `timestamp with time zone`. Column names that are not plain
+words are in double quotes or backticks. A type may be followed by `not null`, `default` and a
+literal, and `generated always as` with an expression in parentheses.
 """
 
 from __future__ import annotations
@@ -20,6 +21,13 @@ _TOKEN: Final = re.compile(
     r"""\s*(?:"(?P<quoted>(?:[^"]|"")+)"|`(?P<ticked>[^`]+)`|(?P<word>\w+)|(?P<mark>[(),<>:]))""",
     re.UNICODE,
 )
+_LITERAL: Final = re.compile(
+    r"""\s*(?P<text>(?:[A-Za-z_]\w*\s*)?'(?:[^'\\]|\\.|'')*'|[^\s,()]+)""", re.UNICODE
+)
+"""A literal: a text, perhaps after the name of its type, a number or a word."""
+DEFAULT: Final = b"lakeward.default"
+GENERATED: Final = b"lakeward.generated"
+"""The metadata of an Arrow field with its default and with the expression of its values."""
 _NESTED: Final = ("decimal", "list", "map", "struct")
 _SQL_NAMES: Final = {
     **dict.fromkeys(("int", "integer"), "int32"),
@@ -72,19 +80,28 @@ class _Reader:
                 self._refuse(f"{whole[position:].strip()[:20]!r} cannot be read")
             kind = found.lastgroup or ""
             self._tokens.append((kind, found[kind].replace('""', '"')))
-            position = found.end()
+            position = self._clause(whole, found.end())
         self._next = 0
 
     def column(self) -> pa.Field:
-        """A name, a type, and perhaps `not null`."""
+        """Parse a name, a type, and optionally `not null`, `default` and `generated always as`."""
         name = self._name()
         kind = self.type()
-        nullable = True
-        if self._word("not"):
-            if not self._word("null"):
-                self._refuse("after `not` comes `null`")
-            nullable = False
-        return pa.field(name, kind, nullable)
+        nullable, metadata = True, dict[bytes, str]()
+        while True:
+            if self._word("not"):
+                if not self._word("null"):
+                    self._refuse("after `not` comes `null`")
+                nullable = False
+            elif self._word("default"):
+                metadata[DEFAULT] = self._pop("a literal")[1]
+            elif self._word("generated"):
+                self._word("always")
+                if not self._word("as") or self._peek()[0] != "text":
+                    self._refuse("after `generated always` comes `as (…)`")
+                metadata[GENERATED] = self._pop("an expression")[1]
+            else:
+                return pa.field(name, kind, nullable, metadata or None)
 
     def take(self, mark: str) -> bool:
         """Whether the next token is this mark; it is then read."""
@@ -134,6 +151,26 @@ class _Reader:
                 return self._struct(depth)
             case _:
                 return PRIMITIVES[word]
+
+    def _clause(self, whole: str, position: int) -> int:
+        """Parse the text after `default` or `generated always as`; return the position after it."""
+        words = [word.lower() for kind, word in self._tokens[-3:] if kind == "word"]
+        if words[-1:] == ["default"] and len(self._tokens) > 1 and self._tokens[-2][1] != ",":
+            found = _LITERAL.match(whole, position)
+            if found is None:
+                self._refuse("a literal is missing after `default`")
+            self._tokens.append(("text", found["text"]))
+            return found.end()
+        if words[-2:] not in (["always", "as"], ["generated", "as"]):
+            return position
+        start = whole.find("(", position)
+        if start < 0 or whole[position:start].strip():
+            return position
+        end = _closing(whole, start)
+        if end is None:
+            self._refuse("`)` is missing")
+        self._tokens.append(("text", whole[start + 1 : end].strip()))
+        return end + 1
 
     def _decimal(self, given: str) -> pa.DataType:
         if not self.take("("):
@@ -213,6 +250,22 @@ class _Reader:
             types = (*PRIMITIVES, "decimal(p,s)", "list<…>", "map<…, …>", "struct<…: …>")
             hint += f" Types: {', '.join(types)}."
         raise InvalidInput(what, hint=hint)
+
+
+def _closing(text: str, start: int) -> int | None:
+    """Return where the parenthesis at `start` is closed, ignoring quoted text."""
+    depth, quote = 0, ""
+    for end in range(start, len(text)):
+        sign = text[end]
+        if quote:
+            quote = "" if sign == quote and text[end - 1] != "\\" else quote
+        elif sign in "'\"`":
+            quote = sign
+        else:
+            depth += (sign == "(") - (sign == ")")
+            if not depth:
+                return end
+    return None
 
 
 def _nearest(word: str) -> str:

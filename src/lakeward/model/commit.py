@@ -58,7 +58,7 @@ class Head:
 
     `drift` is `adopt` or `refuse`, for commits of others to an unguarded table. Every version up to
     `published` is published and synced. `pointer` is the catalog's metadata document of the newest
-    version, for formats that have one.
+    version, for formats that have one. `policy_id` is the newest policy that matches the table.
     """
 
     table_id: int
@@ -75,6 +75,7 @@ class Head:
     audit_seq: int
     audit_hash: str
     pointer: str | None = None
+    policy_id: int = 0
 
     @property
     def publications(self) -> tuple[Publication, ...]:
@@ -98,6 +99,7 @@ class Head:
             self.audit_seq,
             self.audit_hash,
             self.pointer,
+            self.policy_id,
         )
 
 
@@ -112,11 +114,13 @@ class AppTransaction:
 
 @dataclass(frozen=True, slots=True)
 class CommitInfo:
-    """Everything about a commit beside its actions.
+    """Everything about a commit except its actions.
 
     All members of a transaction share its id. The engine is the program that wrote it. `blind`: it
     only added rows, without reading. `data_change` is False where rows only moved (compaction).
-    `adopted`: it was read from published files, and `extra` has what it said of itself.
+    `adopted`: it was read from published files, and `extra` has what it said of itself. `anchor`:
+    number and hash of the last entry of the table's audit trail before the commit, which the
+    published files keep. `properties` are the user's own, published by their names.
     """
 
     transaction_id: str
@@ -132,15 +136,19 @@ class CommitInfo:
     data_change: bool = True
     adopted: bool = False
     extra: Mapping[str, Any] | None = None
+    anchor: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One version of one table, with all actions that its publication consists of.
+    """One version of one table, with all actions to publish.
 
-    A file of the version before may be added again under its path, with another deletion vector.
-    Change files have the rows that were inserted, updated and deleted; where there are none, the
-    rows of added and removed files are the change.
+    A file of the previous version may be added again under its path, with another deletion vector.
+    Change files have the rows that were inserted, updated and deleted; without change files, the
+    rows of added and removed files are the change. `position` is the place of its transaction in
+    the order of the whole lake; 0 if it has none. `returns` tells where restored files come from.
+    `domains` are domain metadata to set, or to remove if None.
     """
 
     version: int
@@ -151,6 +159,22 @@ class Commit:
     definition: Definition | None = None
     app_transactions: tuple[AppTransaction, ...] = ()
     change_files: tuple[DataFile, ...] = ()
+    returns: Return | None = None
+    position: int = 0
+    domains: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """Where the restored files of a commit come from; not recorded in the log.
+
+    Attributes:
+        version: Files are added as they were at this version.
+        exact: After the commit the table has exactly the files of that version.
+    """
+
+    version: int
+    exact: bool
 
 
 def new_transaction_id() -> str:

@@ -7,111 +7,24 @@ formats keep checks (`Definition.constraints`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, ClassVar, Final, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import orjson
 
 from lakeward.errors import InvalidInput
-from lakeward.model import arguments
+from lakeward.model.constraint_kinds import CHECK, FOREIGN_KEY, UNIQUE
+from lakeward.model.constraint_kinds import PREFIXES as PREFIXES
+from lakeward.model.constraint_kinds import Check as Check
+from lakeward.model.constraint_kinds import Constraint as Constraint
+from lakeward.model.constraint_kinds import ForeignKey as ForeignKey
+from lakeward.model.constraint_kinds import OnViolation as OnViolation
+from lakeward.model.constraint_kinds import Unique as Unique
 from lakeward.model.definition import Definition, known
-from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
 from lakeward.model.types import Decimal, Field, Primitive
 
-UNIQUE: Final = "lakeward.unique."
-FOREIGN_KEY: Final = "lakeward.foreign-key."
-CHECK: Final = "lakeward.check."
-PREFIXES: Final = (UNIQUE, FOREIGN_KEY, CHECK)
-
-
-class OnViolation(StrEnum):
-    """What happens when rows violate a constraint."""
-
-    FAIL = "fail"
-    QUARANTINE = "quarantine"
-    WARN = "warn"
-
-
-@dataclass(frozen=True)
-class Check:
-    """A condition that every row must satisfy.
-
-    Attributes:
-        expression: A SQL boolean expression. A row for which it is null violates it.
-        on_violation: `fail`, `quarantine` or `warn`.
-    """
-
-    prefix: ClassVar[str] = CHECK
-    expression: str
-    on_violation: str = OnViolation.FAIL
-
-    def __post_init__(self) -> None:
-        _set(self, on_violation=arguments.choice(self.on_violation, OnViolation, "on_violation"))
-
-
-@dataclass(frozen=True, init=False)
-class Unique:
-    """Columns whose values no two rows share. Rows with a null in one of them are not compared.
-
-    Attributes:
-        columns: One or more.
-        on_violation: `fail`, `quarantine` or `warn`.
-    """
-
-    prefix: ClassVar[str] = UNIQUE
-    columns: tuple[str, ...]
-    on_violation: str
-
-    def __init__(self, *columns: str, on_violation: str = OnViolation.FAIL) -> None:
-        _set(
-            self,
-            columns=_names(columns, "columns"),
-            on_violation=arguments.choice(on_violation, OnViolation, "on_violation"),
-        )
-
-
-@dataclass(frozen=True, init=False)
-class ForeignKey:
-    """Columns whose values must be a key of another table. Rows with a null in one pass.
-
-    Attributes:
-        columns: One or more.
-        references: The other table.
-        key: Its columns, which are a unique key there; the same names unless given.
-        on_violation: `fail`, `quarantine` or `warn`.
-    """
-
-    prefix: ClassVar[str] = FOREIGN_KEY
-    columns: tuple[str, ...]
-    references: str
-    key: tuple[str, ...]
-    on_violation: str
-
-    def __init__(
-        self,
-        *columns: str,
-        references: str,
-        key: str | Sequence[str] = (),
-        on_violation: str = OnViolation.FAIL,
-    ) -> None:
-        own = _names(columns, "columns")
-        other = _names([key] if isinstance(key, str) else key, "key") if key else own
-        if len(other) != len(own):
-            what = f"A foreign key of {len(own)} columns cannot refer to {len(other)} columns."
-            raise InvalidInput(what, hint="Name one column of the other table for each.")
-        _set(
-            self,
-            columns=own,
-            references=str(TableName.parse(references)),
-            key=other,
-            on_violation=arguments.choice(on_violation, OnViolation, "on_violation"),
-        )
-
-
-Constraint: TypeAlias = Check | Unique | ForeignKey
+_Kind = TypeVar("_Kind", Check, Unique)
 
 
 def unique_keys(definition: Definition) -> Mapping[str, Unique]:
@@ -124,6 +37,11 @@ def foreign_keys(definition: Definition) -> Mapping[str, ForeignKey]:
     return known(definition, _foreign_keys)
 
 
+def plain_checks(definition: Definition) -> Mapping[str, str]:
+    """Return the checks of the table and its policies that fail a transaction, by name."""
+    return known(definition, _plain_checks) if definition.rules else definition.constraints
+
+
 def tolerant_checks(definition: Definition) -> Mapping[str, Check]:
     """The checks of a table whose violation does not end a transaction, by name."""
     return known(definition, _tolerant_checks)
@@ -132,7 +50,7 @@ def tolerant_checks(definition: Definition) -> Mapping[str, Check]:
 def declared(definition: Definition) -> dict[str, str | Constraint]:
     """All constraints by name: checks that refuse rows as text, the others as objects."""
     return {
-        **definition.constraints,
+        **plain_checks(definition),
         **tolerant_checks(definition),
         **unique_keys(definition),
         **foreign_keys(definition),
@@ -197,11 +115,54 @@ def renamed(properties: Mapping[str, str], old: str, new: str) -> dict[str, str]
     return out
 
 
-def _unique_keys(definition: Definition) -> dict[str, Unique]:
+def rule_constraints(definition: Definition) -> Mapping[str, str | Constraint]:
+    """Return the constraints that policies of patterns add to the table, by name."""
+    return known(definition, _rule_constraints)
+
+
+def rule_sources(definition: Definition) -> Mapping[str, str]:
+    """Return the pattern of the policy for each of `rule_constraints`."""
+    return known(definition, _rule_sources)
+
+
+def _rule_sources(definition: Definition) -> dict[str, str]:
+    given = rule_constraints(definition)
     return {
+        name: rule.pattern.text
+        for rule in definition.rules
+        for name in rule.policy.constraints or ()
+        if name in given
+    }
+
+
+def rule_keys(definition: Definition) -> Mapping[str, Constraint]:
+    """Return those of `rule_constraints` that are checked once a change is complete."""
+    given = rule_constraints(definition)
+    return {name: one for name, one in given.items() if not isinstance(one, str)}
+
+
+def _rule_constraints(definition: Definition) -> dict[str, str | Constraint]:
+    own = {*definition.constraints, *_own_names(definition)}
+    return {
+        name: one
+        for rule in definition.rules
+        for name, one in (rule.policy.constraints or {}).items()
+        if rule.pattern.is_exact or name not in own
+    }
+
+
+def _plain_checks(definition: Definition) -> dict[str, str]:
+    given = rule_constraints(definition)
+    own = {n: text for n, text in definition.constraints.items() if n not in given}
+    return own | {n: one for n, one in given.items() if isinstance(one, str)}
+
+
+def _unique_keys(definition: Definition) -> dict[str, Unique]:
+    found = {
         name: Unique(*body["columns"], on_violation=body["on_violation"])
         for name, body in _bodies(definition, UNIQUE)
     }
+    return found | _given(definition, Unique)
 
 
 def _foreign_keys(definition: Definition) -> dict[str, ForeignKey]:
@@ -217,29 +178,32 @@ def _foreign_keys(definition: Definition) -> dict[str, ForeignKey]:
 
 
 def _tolerant_checks(definition: Definition) -> dict[str, Check]:
-    return {
+    found = {
         name: Check(body["expression"], body["on_violation"])
         for name, body in _bodies(definition, CHECK)
     }
+    return found | _given(definition, Check)
+
+
+def _given(definition: Definition, kind: type[_Kind]) -> dict[str, _Kind]:
+    return {n: one for n, one in rule_constraints(definition).items() if isinstance(one, kind)}
 
 
 def _has_late_checks(definition: Definition) -> bool:
+    if any(not isinstance(one, str) for one in rule_constraints(definition).values()):
+        return True
     return any(key.startswith(PREFIXES) for key in definition.properties)
 
 
+def _own_names(definition: Definition) -> Iterator[str]:
+    for key in definition.properties:
+        for prefix in PREFIXES:
+            if key.startswith(prefix):
+                yield key.removeprefix(prefix)
+
+
 def _bodies(definition: Definition, prefix: str) -> list[tuple[str, Any]]:
+    given = rule_constraints(definition)
     found = sorted(definition.properties.items())
-    return [(k.removeprefix(prefix), orjson.loads(v)) for k, v in found if k.startswith(prefix)]
-
-
-def _names(columns: Sequence[str], parameter: str) -> tuple[str, ...]:
-    names = tuple(arguments.texts(columns, parameter))
-    if not names or len(set(names)) < len(names):
-        what = "A key needs at least one column, and each of them once."
-        raise InvalidInput(what, hint='Write lw.Unique("id") or lw.Unique("a", "b").')
-    return names
-
-
-def _set(target: object, **values: object) -> None:
-    for name, value in values.items():
-        object.__setattr__(target, name, value)
+    own = ((k.removeprefix(prefix), v) for k, v in found if k.startswith(prefix))
+    return [(name, orjson.loads(text)) for name, text in own if name not in given]

@@ -1,16 +1,40 @@
-"""Counters of events in this process."""
+"""Counters and timings of what happened in this process."""
 
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Upper bounds of the classes of durations, in seconds; the last class has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long something took, over all times that it was done.
+
+    Attributes:
+        count: How often.
+        seconds: In all.
+        classes: How many took at most as long as each of `BOUNDS`, and not as short as the bound
+            before; the last is the number of those beyond all bounds.
+    """
+
+    count: int
+    seconds: float
+    classes: tuple[int, ...]
 
 
 class Counters:
-    """Counts by name, shared by threads."""
+    """Counts and timings by name, shared by threads."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
+        self._seconds: dict[str, float] = {}
+        self._classes: dict[str, list[int]] = {}
         self._lock = threading.Lock()
 
     def add(self, name: str, count: int = 1) -> None:
@@ -18,7 +42,24 @@ class Counters:
         with self._lock:
             self._counts[name] += count
 
+    def time(self, name: str, seconds: float) -> None:
+        """Count how long something took."""
+        with self._lock:
+            classes = self._classes.get(name)
+            if classes is None:
+                classes = self._classes[name] = [0] * (len(BOUNDS) + 1)
+            classes[bisect_left(BOUNDS, seconds)] += 1
+            self._seconds[name] = self._seconds.get(name, 0.0) + seconds
+
     def read(self) -> dict[str, int]:
         """The counts so far, by name."""
         with self._lock:
             return dict(sorted(self._counts.items()))
+
+    def timings(self) -> dict[str, Timing]:
+        """The timings so far, by name."""
+        with self._lock:
+            return {
+                name: Timing(sum(classes), self._seconds[name], tuple(classes))
+                for name, classes in sorted(self._classes.items())
+            }

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from lakeward.model.derived import Derived
+from lakeward.model.policy.rules import Rule
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field
 
@@ -21,14 +22,17 @@ class Definition:
     Attributes:
         schema: The columns.
         partition_by: Ids of the partition values, in order: of columns, or of `derived`.
-        properties: Set by users.
+        properties: The table properties that users set.
         constraints: Check expressions by name.
         protocol: What the format demands of readers and writers, by its own names.
         created_ms: When the table was created.
         comment: A description for users.
-        derived: By id, values that are computed from a column: generated columns (positive ids) and
-            hidden partition values (negative ids, no columns).
-        whole_files: Whether data files contain the partition columns, too.
+        derived: By id, values computed from one column: generated columns (positive ids) and hidden
+            partition values (negative ids, no columns).
+        whole_files: Whether data files also contain the partition columns.
+        computed: By id, the expressions of other columns that are computed from a row.
+        rules: The policies of patterns that matched the table when it was loaded. They are not part
+            of the recorded definition.
     """
 
     schema: Schema
@@ -40,6 +44,8 @@ class Definition:
     comment: str | None = None
     derived: Mapping[int, Derived] = field(default_factory=dict)
     whole_files: bool = False
+    computed: Mapping[int, str] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = field(default=(), compare=False, repr=False)
     _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -93,6 +99,8 @@ class Definition:
         }
         if self.derived:
             out["derived"] = {str(i): d.to_json() for i, d in self.derived.items()}
+        if self.computed:
+            out["computed"] = {str(i): text for i, text in self.computed.items()}
         return out
 
     @classmethod
@@ -110,6 +118,7 @@ class Definition:
                 int(i): Derived.from_json(int(i), d) for i, d in source.get("derived", {}).items()
             },
             whole_files=source.get("whole_files", False),
+            computed={int(i): text for i, text in source.get("computed", {}).items()},
         )
 
 

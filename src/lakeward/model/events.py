@@ -1,34 +1,30 @@
-"""Events: frozen records that a lake delivers to listeners after something happened.
+"""Events: frozen records of what happened in a lake, and their names.
 
-Listeners run in the thread that committed, in the order in which they were registered, after the
-commit is ratified and publishing was tried. What a listener raises is logged as a warning and never
-changes the outcome of the commit.
+`lakeward.model.delivery` delivers them. An event has no rows of tables in it, so that listeners may
+pass it on.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-from lakeward.errors import InvalidInput
-
-Listener = Callable[[Any], object]
-
+RATIFIED: Final = "ratified"
+PUBLISHED: Final = "published"
 COMMIT: Final = "commit"
-_NAMES: Final = (COMMIT,)
-_REMEMBERED: Final = 10_000
-"""How many delivered transaction ids are remembered, to deliver a replayed commit once."""
-_LOG: Final = logging.getLogger(__name__)
+CONFLICTED: Final = "conflicted"
+FAILED: Final = "failed"
+VIOLATION: Final = "violation"
+MAINTENANCE: Final = "maintenance"
+PIPELINE: Final = "pipeline"
+NAMES: Final = (COMMIT, RATIFIED, PUBLISHED, CONFLICTED, FAILED, VIOLATION, MAINTENANCE, PIPELINE)
 
 
 @dataclass(frozen=True, slots=True)
 class CommitEvent:
-    """A transaction that was committed through this lake object.
+    """A transaction that was committed.
 
     Attributes:
         transaction_id: The transaction's id.
@@ -38,7 +34,8 @@ class CommitEvent:
         message: Why, as the transaction was given it.
         operations: What it did to each table: `WRITE`, `DELETE`, `MERGE`, …
         published: False where a table's own files could not be written yet. The commit stands, and
-            the next process that opens the lake writes them.
+            the next process that opens the lake writes them. None where the event does not know:
+            in the event `ratified`, and for listeners with a name.
     """
 
     transaction_id: str
@@ -47,84 +44,108 @@ class CommitEvent:
     actor: str
     message: str | None
     operations: Mapping[str, str]
-    published: bool
+    published: bool | None
 
 
-class Events:
-    """The listeners of one lake object. It is false while there are none."""
+@dataclass(frozen=True, slots=True)
+class PublishedEvent:
+    """Ratified versions whose files are written now.
 
-    def __init__(self) -> None:
-        self._listeners: dict[str, tuple[Listener, ...]] = {}
-        self._delivered: OrderedDict[str, None] = OrderedDict()
-        self._lock = threading.Lock()
-        self._thread = threading.local()
+    Attributes:
+        transaction_id: The transaction that was just ratified; None for versions of other
+            processes that were published later.
+        versions: The newest published version of each table.
+        timestamp: When.
+        seconds: The time from ratification until then; None for versions of other processes.
+    """
 
-    def __bool__(self) -> bool:
-        return bool(self._listeners)
-
-    def add(self, event: str, listener: Listener) -> None:
-        """Call a listener with every event of this name from now on.
-
-        Raises:
-            InvalidInput: There is no such event, or the listener cannot be called.
-        """
-        _check(event)
-        if not callable(listener):
-            what = f"A listener must be a function of an event, not {type(listener).__name__}."
-            raise InvalidInput(what, hint=f'Write lake.on("{event}", fn).')
-        with self._lock:
-            own = self._listeners.get(event, ())
-            self._listeners = {**self._listeners, event: (*own, listener)}
-
-    def remove(self, event: str, listener: Listener) -> None:
-        """Stop calling a listener; one that was never added is ignored."""
-        _check(event)
-        with self._lock:
-            own = tuple(f for f in self._listeners.get(event, ()) if f != listener)
-            others = {name: kept for name, kept in self._listeners.items() if name != event}
-            self._listeners = {**others, event: own} if own else others
-
-    def committed(self, event: CommitEvent) -> None:
-        """Deliver a commit, unless this lake object delivered the same transaction before."""
-        with self._lock:
-            if event.transaction_id in self._delivered:
-                return
-            self._delivered[event.transaction_id] = None
-            if len(self._delivered) > _REMEMBERED:
-                self._delivered.popitem(last=False)
-        self._deliver(COMMIT, event)
-
-    def _deliver(self, name: str, event: Any) -> None:
-        """Call the listeners; the event of a listener's own commit waits for its turn."""
-        waiting: deque[tuple[str, Any]] | None = getattr(self._thread, "waiting", None)
-        if waiting is not None:
-            waiting.append((name, event))
-            return
-        waiting = self._thread.waiting = deque([(name, event)])
-        try:
-            while waiting:
-                name, event = waiting.popleft()
-                for listener in self._listeners.get(name, ()):
-                    _call(listener, name, event)
-        finally:
-            self._thread.waiting = None
+    transaction_id: str | None
+    versions: Mapping[str, int]
+    timestamp: datetime
+    seconds: float | None
 
 
-def _call(listener: Listener, name: str, event: Any) -> None:
-    try:
-        listener(event)
-    except Exception as error:  # noqa: BLE001  the commit stands, whatever a listener does
-        shown = getattr(listener, "__qualname__", repr(listener))
-        _LOG.warning(
-            "Listener %s of %r failed and was skipped: %s: %s",
-            shown,
-            name,
-            type(error).__name__,
-            error,
-        )
+@dataclass(frozen=True, slots=True)
+class ConflictEvent:
+    """A transaction that met a conflicting commit of another one.
+
+    Attributes:
+        transaction_id: The transaction's id.
+        table: The table in which the conflict is, if it is in one.
+        attempt: Which attempt to commit it was, from 1.
+        resolved: Whether the transaction goes on; False where it was rolled back. `lake.run` may
+            run its function again in a new transaction.
+        reason: What the error says.
+        timestamp: When.
+    """
+
+    transaction_id: str
+    table: str | None
+    attempt: int
+    resolved: bool
+    reason: str
+    timestamp: datetime
 
 
-def _check(event: str) -> None:
-    if event not in _NAMES:
-        what = f"There is no event {event!r}."
-        raise InvalidInput(what, hint=f"Events are: {', '.join(_NAMES)}.", event=str(event))
+@dataclass(frozen=True, slots=True)
+class FailedEvent:
+    """A transaction that was rolled back because of an error that is no conflict.
+
+    Attributes:
+        transaction_id: The transaction's id.
+        tables: The tables that it touched.
+        error: The name of the error's class.
+        reason: What the error says.
+        timestamp: When.
+    """
+
+    transaction_id: str
+    tables: tuple[str, ...]
+    error: str
+    reason: str
+    timestamp: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ViolationEvent:
+    """Rows of a transaction that violated a constraint.
+
+    Attributes:
+        transaction_id: The transaction's id.
+        table: The table.
+        constraint: The constraint's name.
+        count: How many rows.
+        action: What was done: `fail`, `quarantine` or `warn`.
+        timestamp: When.
+    """
+
+    transaction_id: str
+    table: str
+    constraint: str
+    count: int
+    action: str
+    timestamp: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineEvent:
+    """A run of a pipeline that ended.
+
+    Attributes:
+        pipeline: The pipeline's name.
+        run_id: The run's id, which is that of its transaction; None where nothing was new, or where
+            it failed before it began a transaction.
+        state: `ratified`, `failed`, or `nothing` where there was no new input.
+        versions: The new version of each table.
+        seconds: How long the run took.
+        error: The error's class and text, where it failed.
+        timestamp: When it ended.
+    """
+
+    pipeline: str
+    run_id: str | None
+    state: str
+    versions: Mapping[str, int]
+    seconds: float
+    error: str | None
+    timestamp: datetime

@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from lakeward.model.commit import CommitInfo
 
+SAMPLE: Final = 20
+"""How many changed rows a comparison shows, unless more are asked for."""
 INSERTED: Final = "numInsertedRows"
 UPDATED: Final = "numUpdatedRows"
 DELETED: Final = "numDeletedRows"

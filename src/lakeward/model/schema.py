@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakeward.errors import InvalidInput
 from lakeward.model.calendar import DAY
-from lakeward.model.columns import parse_columns, parse_type
+from lakeward.model.columns import DEFAULT, GENERATED, parse_columns, parse_type
 from lakeward.model.types import (
     PRIMITIVES,
     READ_ONLY,
@@ -34,6 +34,10 @@ from lakeward.model.values import Value
 
 WIDENED_FROM: Final = "lakeward.widenedFrom"
 """Metadata of a timestamp column: the id that it had as a date column."""
+DEFAULT_AS: Final = "lakeward.defaultText"
+"""Metadata of a column of a new table: the SQL literal of its default."""
+GENERATED_AS: Final = "lakeward.generated"
+"""Metadata of a column of a new table: the expression by which its values are computed."""
 _PYTHON: Final[dict[type, str]] = {
     bool: "boolean",
     int: "int64",
@@ -59,7 +63,7 @@ class Schema:
     def from_arrow(cls, source: pa.Schema, *, indexed: int = INDEXED_FIELDS) -> Schema:
         """A new schema with fresh ids; refuses what no format can hold."""
         ids = Ids()
-        fields = [field_from_arrow(f, ids) for f in source]
+        fields = [_with_clauses(field_from_arrow(f, ids), f) for f in source]
         return cls(_with_index(_checked(fields), indexed), ids.last)
 
     @classmethod
@@ -190,6 +194,14 @@ def _with_index(fields: list[Field], limit: int) -> tuple[Field, ...]:
         replace(f, indexed=indexable(f.type) and position < limit)
         for position, f in enumerate(fields)
     )
+
+
+def _with_clauses(field: Field, source: pa.Field) -> Field:
+    """Return a field with metadata for its default and its generation expression."""
+    given = source.metadata or {}
+    kept = {GENERATED_AS: GENERATED, DEFAULT_AS: DEFAULT}
+    found = {note: given[key].decode() for note, key in kept.items() if key in given}
+    return replace(field, metadata=found) if found else field
 
 
 def _checked(fields: list[Field]) -> list[Field]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import Any, ClassVar
 
 
@@ -21,6 +20,8 @@ class Shown:
 
 def html_table(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """A titled table of HTML; every text in it is escaped."""
+    from html import escape
+
     head = _row("th", header)
     body = "".join(_row("td", row) for row in rows)
     return (
@@ -30,5 +31,7 @@ def html_table(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]])
 
 
 def _row(tag: str, cells: Sequence[Any]) -> str:
+    from html import escape
+
     texts = ("" if cell is None else str(cell) for cell in cells)
     return "<tr>" + "".join(f"<{tag}>{escape(text)}</{tag}>" for text in texts) + "</tr>"

@@ -37,6 +37,15 @@ ROW_STEPS: Final = ("rows.found", "rows.rewritten", "rows.written", "rows.marked
 """Steps of changes of rows, between the files that these write: all rows found, a file written
 again, new rows written, files marked, change files written."""
 
+TAG_STEPS: Final = ("tag.prepared", "tag.inserted", "tag.committed", "publish.hinted")
+"""Steps of making a tag: documents with refs written, rows inserted, committed, hints written."""
+
+MOVE_STEPS: Final = ("move.read", "move.written", "move.staged")
+"""Steps of a compaction before those of its commit: files found, a part written, all written."""
+
+MIGRATE_STEPS: Final = ("migrate.created", "migrate.taken")
+"""Steps of a migration, beside those of its commits: table created, a batch of files taken in."""
+
 BIND_STEPS: Final = ("bind.marked",)
 """Steps of binding a store and a warehouse, when a lake is made: its marker is written."""
 
@@ -51,6 +60,12 @@ RELOCATE_STEPS: Final = (
 )
 """Steps of relocating a lake: files found, metadata written, Delta logs rewritten, rows changed,
 marker written, committed, hints renewed."""
+
+VACUUM_STEPS: Final = ("vacuum.planned", "vacuum.retired", "vacuum.deleted")
+"""Steps of a vacuum: a table is planned, versions that lose files are retired, some files are
+deleted."""
+POLICY_STEPS: Final = ("policy.locked", "policy.inserted", "policy.committed")
+"""Steps of setting a policy: heads locked, rows inserted, committed."""
 
 _observer: Callable[[str], None] | None = None
 

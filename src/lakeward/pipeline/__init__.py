@@ -13,11 +13,23 @@
 
 from __future__ import annotations
 
-from lakeward.pipeline.declaration import Landing, New, Step, StepSource, Whole, landing, new, whole
+from lakeward.pipeline.declaration import (
+    Changes,
+    Landing,
+    New,
+    Step,
+    StepSource,
+    Whole,
+    changes,
+    landing,
+    new,
+    whole,
+)
 from lakeward.pipeline.pipeline import Pipeline
 from lakeward.pipeline.results import Notice, RunResult, StepResult
 
 __all__ = [
+    "Changes",
     "Landing",
     "New",
     "Notice",
@@ -27,6 +39,7 @@ __all__ = [
     "StepResult",
     "StepSource",
     "Whole",
+    "changes",
     "landing",
     "new",
     "whole",

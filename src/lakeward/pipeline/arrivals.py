@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakeward.errors import InvalidInput, NotFound, StorageError
 from lakeward.model.inputs import InputFile
+from lakeward.pipeline.file_kinds import FileKind
 from lakeward.storage.base import Storage, StoredFile
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.object_store.options import resolve
@@ -31,15 +31,23 @@ class Arrivals:
 
 
 class LandingDirectory:
-    """A directory of Parquet files: `path` below `base`, or a full path or URL.
+    """A directory of files of one kind: `path` below `base`, or a full path or URL.
 
     Options of an object store come from the environment, as for a warehouse.
     """
 
-    def __init__(self, base: str | None, path: str, *, missing_ok: bool = False) -> None:
+    def __init__(
+        self,
+        base: str | None,
+        path: str,
+        *,
+        missing_ok: bool = False,
+        kind: FileKind | None = None,
+    ) -> None:
         whole = path if "://" in path or Path(path).is_absolute() else f"{base or '.'}/{path}"
         self.place = whole if "://" in whole else str(Path(whole).expanduser().absolute())
         self._missing_ok = missing_ok
+        self.kind = kind or FileKind()
 
     def __str__(self) -> str:
         return self.place
@@ -59,7 +67,7 @@ class LandingDirectory:
         new, schemas, not_taken = [], {}, []
         for entry in found:
             before = taken.get(entry.path)
-            if not _is_parquet(entry.path):
+            if not self.kind.takes(entry.path):
                 not_taken.append(entry.path)
             elif before is None:
                 data = storage.read(entry.path)
@@ -71,7 +79,7 @@ class LandingDirectory:
 
     def example(self) -> str | None:
         """The full name of some file, if there is one."""
-        paths = sorted(e.path for e in _visible(_storage(self.place)) if _is_parquet(e.path))
+        paths = sorted(e.path for e in _visible(_storage(self.place)) if self.kind.takes(e.path))
         return f"{self.place}/{paths[0]}" if paths else None
 
     def full(self, file: InputFile) -> str:
@@ -96,10 +104,10 @@ class LandingDirectory:
 
     def _columns(self, path: str, data: bytes) -> pa.Schema:
         try:
-            # From the Parquet schema alone: Arrow's own notes do not concern Spark.
-            return pq.ParquetFile(pa.BufferReader(data)).schema.to_arrow_schema()
-        except (pa.ArrowException, OSError) as error:
-            what = f"{self.place}/{path} is no whole Parquet file: {error}"
+            return self.kind.columns(path, data)
+        except (pa.ArrowException, OSError, EOFError, ValueError) as error:
+            called = {"parquet": "Parquet", "csv": "CSV", "json": "JSON"}[self.kind.format.value]
+            what = f"{self.place}/{path} is no whole {called} file: {error}"
             hint = "Give a file its name when it is whole; names that begin with . or _ wait."
             raise InvalidInput(what, hint=hint, path=path) from error
 
@@ -127,10 +135,6 @@ def _visible(storage: Storage) -> Iterator[StoredFile]:
     except OSError as error:
         what = f"The landing directory {storage.root} cannot be read: {error}."
         raise StorageError(what, hint="Check the path and permissions.") from error
-
-
-def _is_parquet(path: str) -> bool:
-    return path.lower().endswith(".parquet")
 
 
 def _checksum(data: bytes) -> str:

@@ -15,6 +15,7 @@ from lakeward.model.constraints import Constraint
 from lakeward.model.names import TableName
 from lakeward.pipeline.code import Code
 from lakeward.pipeline.expectations import Expectations
+from lakeward.pipeline.file_kinds import FileFormat, FileKind
 
 Function: TypeAlias = Callable[..., Any]
 """Takes a Spark DataFrame for each source, and returns one."""
@@ -22,17 +23,19 @@ Function: TypeAlias = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """A directory that gets new Parquet files; each file is taken in once.
+    """A directory that gets new files; each file is taken in once.
 
     Attributes:
         path: The directory, below the run's landing place unless it is a whole path or URL.
         schema: What to read the files as, as Spark spells it; their own schema when None.
         missing_ok: A directory that does not exist is no error.
+        kind: What kind of files.
     """
 
     path: str
     schema: str | None = None
     missing_ok: bool = False
+    kind: FileKind = field(default_factory=FileKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,18 @@ class Whole:
     table: TableName
 
 
-StepSource: TypeAlias = Landing | New | Whole
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes of a table since the step looked last, this run's own among them.
+
+    `key` has the columns by which a deleted and an inserted row are one update.
+    """
+
+    table: TableName
+    key: tuple[str, ...] = ()
+
+
+StepSource: TypeAlias = Landing | New | Whole | Changes
 
 
 class Mode(StrEnum):
@@ -57,6 +71,7 @@ class Mode(StrEnum):
 
     APPEND = "append"
     MERGE = "merge"
+    APPLY = "apply"
     OVERWRITE = "overwrite"
 
 
@@ -101,13 +116,28 @@ class Step:
     @property
     def watches(self) -> set[str]:
         """The parameters whose sources make the step run: all of them where all are `whole`."""
-        fresh = {n for n, s in self.inputs.items() if isinstance(s, Landing | New)}
+        fresh = {n for n, s in self.inputs.items() if isinstance(s, Landing | New | Changes)}
         return fresh or set(self.inputs)
 
     @property
     def reads(self) -> set[TableName]:
         """The tables that it reads."""
-        return {s.table for s in self.inputs.values() if isinstance(s, New | Whole)}
+        return {s.table for s in self.inputs.values() if not isinstance(s, Landing)}
+
+    @property
+    def rejects(self) -> bool:
+        """Whether rows of its sources may not be what is declared."""
+        return any(isinstance(s, Landing) and s.kind.is_text for s in self.inputs.values())
+
+    @property
+    def has_key(self) -> bool:
+        """Whether its rows change the table by key."""
+        return self.mode in (Mode.MERGE, Mode.APPLY)
+
+    @property
+    def marks_deletes(self) -> bool:
+        """Whether some of its rows may delete the row of their key."""
+        return self.delete is not None or self.mode is Mode.APPLY
 
 
 class Declaration:
@@ -144,8 +174,8 @@ class Declaration:
             target: The table; one that is missing is made, empty, before the first run.
             schema: Of the table, as `lake.create` takes it. A table that exists must have these
                 columns, and the format, partitioning and constraints that are declared.
-            mode: `append`; `merge` by key; or `overwrite` the whole table.
-            key: Columns that tell rows apart, for `merge`.
+            mode: `append`; `merge` by key; `apply` changes by key; or `overwrite` the whole table.
+            key: Columns that tell rows apart, for `merge` and `apply`.
             latest: For `merge`, a column that grows with each change of a row: of several rows of
                 one key the one with the greatest value counts, and an older one changes nothing.
                 Without it, rows of one key that differ end the run.
@@ -216,11 +246,20 @@ class Declaration:
             raise InvalidInput(what) from error
 
 
-def landing(path: str, *, schema: str | None = None, missing_ok: bool = False) -> Landing:
-    """New Parquet files of a directory, each of them exactly once.
+def landing(
+    path: str,
+    *,
+    schema: str | None = None,
+    missing_ok: bool = False,
+    format: str = "parquet",  # noqa: A002  the name users know
+    header: bool = True,
+    delimiter: str = ",",
+) -> Landing:
+    """New files of a directory, each of them exactly once.
 
     Files whose names begin with `.` or `_` are left alone: give a file its name when it is whole.
-    Files of other types (CSV, JSON, …) are not read; the run's report names them.
+    Files of other formats are not read; the run's report names them. Rows of CSV and JSON files
+    that are not what `schema` says go to the table `<target>__rejected`.
 
     Args:
         path: Below the landing place that the run is given, or a whole path or URL.
@@ -228,11 +267,31 @@ def landing(path: str, *, schema: str | None = None, missing_ok: bool = False) -
             one that lacks a column gives nulls. When not given, the columns of all new files
             together.
         missing_ok: A directory that does not exist has no files. It is an error otherwise.
+        format: `parquet` (`.parquet`), `csv` (`.csv`) or `json` (JSON lines: `.json`, `.jsonl` or
+            `.ndjson`); text files may be compressed (`.gz`). CSV and JSON need a schema.
+        header: Whether the first line of each CSV file names its columns, which may come in any
+            order. They are those of the schema, in its order, otherwise.
+        delimiter: What is between the fields of a CSV file: one character.
+
+    Raises:
+        InvalidInput: A format that there is none of, or CSV or JSON without a schema.
     """
     arguments.text(path, "path")
+    kind = FileKind(
+        arguments.choice(format, FileFormat, "format"),
+        arguments.flag(header, "header"),
+        arguments.text(delimiter, "delimiter"),
+    )
+    if len(kind.delimiter) != 1:
+        what = f"The delimiter {delimiter!r} is not one character."
+        raise InvalidInput(what, parameter="delimiter")
+    if kind.is_text and schema is None:
+        what = f"The columns of {kind.format.value} files in {path} are not declared."
+        hint = "Give landing(..., schema='id BIGINT, name STRING')."
+        raise InvalidInput(what, hint=hint, parameter="schema")
     arguments.optional_text(schema, "schema")
     arguments.flag(missing_ok, "missing_ok")
-    return Landing(path.rstrip("/") or path, schema, missing_ok)
+    return Landing(path.rstrip("/") or path, schema, missing_ok, kind)
 
 
 def new(table: str) -> New:
@@ -241,10 +300,28 @@ def new(table: str) -> New:
     Of a table that an earlier step of the same run writes, these are the rows that it wrote. What
     others committed since the last run comes from the table's change feed, or from the files they
     added where nothing was removed; updated rows come as they are now, deleted rows do not come.
-    The values that rows had before do not come either: make totals of groups from `whole`, because
-    the group that a row has left would keep its old total.
+    The values that rows had before do not come either, so the group that a row has left would keep
+    its old total: use `changes`, which has them.
     """
     return New(TableName.parse(table))
+
+
+def changes(table: str, *, key: str | Sequence[str] = ()) -> Changes:
+    """The rows that were inserted, updated and deleted in a table since the step looked last.
+
+    Tables of both formats have changes, with or without a change feed. Rows have the columns of the
+    table, `_change_type` (`insert`, `update_preimage`, `update_postimage` or `delete`) and
+    `_commit_version`, which is null for what an earlier step of the same run did: it has no version
+    yet. The first time all rows of the table come as inserted ones. `mode="apply"` applies such
+    rows to a table by key.
+
+    Args:
+        table: The table.
+        key: Columns that tell rows apart: a deleted and an inserted row of one key and commit are
+            the two images of an update. Without it only a change feed of Delta has updates.
+    """
+    names = (key,) if isinstance(key, str) else tuple(arguments.texts(key, "key"))
+    return Changes(TableName.parse(table), names)
 
 
 def whole(table: str) -> Whole:
@@ -259,14 +336,23 @@ def _inputs(function: Function, target: TableName) -> dict[str, StepSource]:
     found: dict[str, StepSource] = {}
     for name, parameter in inspect.signature(function).parameters.items():
         source = parameter.default
-        if not isinstance(source, Landing | New | Whole):
+        if not isinstance(source, Landing | New | Whole | Changes):
             what = f"Parameter {name} of the step for {target} does not say where it comes from."
-            hint = f"Write {name}=landing(...), {name}=new(...) or {name}=whole(...)."
+            hint = (
+                f"Write {name}=landing(...), {name}=new(...), {name}=changes(...) or"
+                f" {name}=whole(...)."
+            )
             raise InvalidInput(what, hint=hint, table=str(target))
         found[name] = source
     if not found:
         what = f"The step for {target} has no source, so it would never run."
-        hint = "Give it a landing(...), new(...) or whole(...)."
+        hint = "Give it a landing(...), new(...), changes(...) or whole(...)."
+        raise InvalidInput(what, hint=hint, table=str(target))
+    followed = [s.table for s in found.values() if isinstance(s, New | Changes)]
+    twice = next((t for t in followed if followed.count(t) > 1), None)
+    if twice is not None:
+        what = f"The step for {target} has two sources that follow {twice}."
+        hint = "Keep one of them: the step has one position in a table."
         raise InvalidInput(what, hint=hint, table=str(target))
     return found
 
@@ -274,9 +360,14 @@ def _inputs(function: Function, target: TableName) -> dict[str, StepSource]:
 def _check_merge(
     table: TableName, mode: Mode, key: tuple[str, ...], latest: str | None, delete: str | None
 ) -> None:
-    if mode is Mode.MERGE and not key:
-        what = f"The step for {table} merges, and has no key."
+    if mode in (Mode.MERGE, Mode.APPLY) and not key:
+        does = "merges" if mode is Mode.MERGE else "applies changes"
+        what = f"The step for {table} {does}, and has no key."
         raise InvalidInput(what, hint="Give key=...", table=str(table))
-    if mode is not Mode.MERGE and (key or latest or delete):
+    if mode is Mode.APPLY and (latest or delete):
+        what = f"The step for {table} applies changes, so latest and delete mean nothing."
+        hint = "The changes say what is deleted and in which order: leave them out."
+        raise InvalidInput(what, hint=hint, table=str(table))
+    if mode not in (Mode.MERGE, Mode.APPLY) and (key or latest or delete):
         what = f"The step for {table} does not merge, so key, latest and delete mean nothing."
         raise InvalidInput(what, hint="Give mode='merge', or leave them out.", table=str(table))

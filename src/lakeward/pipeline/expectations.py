@@ -54,37 +54,47 @@ def condition(text: str, name: str, table: str) -> str:
     return parsed.sql(dialect=_DIALECT)
 
 
-def sift(rows: Any, expectations: Expectations) -> tuple[Any, dict[str, int]]:
-    """Drop rows that fail a condition of `drop`; return the others, and counts by condition."""
+def sift(
+    rows: Any, expectations: Expectations, exempt: str = "false"
+) -> tuple[Any, dict[str, int]]:
+    """Drop rows that fail a condition of `drop`; return the others, and counts by condition.
+
+    Rows for which `exempt` is true fail no condition.
+    """
     if not expectations.drop:
         return rows, {}
-    dropped = _counts(rows, expectations.drop)
+    dropped = _counts(rows, expectations.drop, exempt)
     for text in expectations.drop.values():
-        rows = rows.filter(_true(text))
+        rows = rows.filter(_true(text, exempt))
     return rows, {n: dropped[n] for n in expectations.drop}
 
 
-def check(rows: Any, expectations: Expectations, table: str) -> tuple[int, dict[str, int]]:
+def check(
+    rows: Any, expectations: Expectations, table: str, exempt: str = "false"
+) -> tuple[int, dict[str, int]]:
     """Count the rows, and those that fail each condition of `warn`; computes the frame.
 
-    Raises `ExpectationFailed`, with counts and a sample, where rows fail a condition of `expect`.
+    Rows for which `exempt` is true fail no condition. Raises `ExpectationFailed`, with counts and
+    a sample, where rows fail a condition of `expect`.
     """
-    found = _counts(rows, {**expectations.expect, **expectations.warn})
+    found = _counts(rows, {**expectations.expect, **expectations.warn}, exempt)
     failed = {n: found[n] for n in expectations.expect if found[n]}
     if failed:
-        raise _failure(rows, expectations.expect, failed, table)
+        raise _failure(rows.filter(f"NOT ({exempt})"), expectations.expect, failed, table)
     return found[_ROWS], {n: found[n] for n in expectations.warn}
 
 
-def _counts(rows: Any, conditions: Mapping[str, str]) -> dict[str, int]:
+def _counts(rows: Any, conditions: Mapping[str, str], exempt: str) -> dict[str, int]:
     """The number of rows, and by condition of those for which it is not true."""
-    wanted = [f"count_if(NOT {_true(t)}) AS _{i}" for i, t in enumerate(conditions.values())]
+    wanted = [
+        f"count_if(NOT {_true(t, exempt)}) AS _{i}" for i, t in enumerate(conditions.values())
+    ]
     found = rows.selectExpr(f"count(*) AS {_ROWS}", *wanted).first()
     return {_ROWS: found[_ROWS], **{n: found[f"_{i}"] for i, n in enumerate(conditions)}}
 
 
-def _true(text: str) -> str:
-    return f"coalesce(({text}), false)"
+def _true(text: str, exempt: str = "false") -> str:
+    return f"(({exempt}) OR coalesce(({text}), false))"
 
 
 def _failure(

@@ -16,6 +16,8 @@ _OF_KEY: Final = "_lakeward_of_key"
 _MOST: Final = "_lakeward_most"
 _KINDS: Final = "_lakeward_kinds"
 _FRAME: Final = "{rows}"
+ORDER: Final = "_lakeward_order"
+"""Orders the changes of a key, where changes are applied; the table has no such column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +30,13 @@ class Candidates:
 
     @classmethod
     def of(cls, step: Step, rows: Any) -> Candidates:
-        """The rows of a step; where it merges by `latest`, the newest ones of each key."""
-        columns = list(rows.columns)
-        if step.mode is not Mode.MERGE:
+        """The rows of a step; where newer ones replace older ones, the newest of each key."""
+        columns = [c for c in rows.columns if c != ORDER]
+        if not step.has_key:
             return cls(step, rows, columns)
         key = ", ".join(map(identifier, step.key))
-        newest = key if step.latest is None else f"{identifier(step.latest)} DESC NULLS LAST"
+        by = ORDER if step.mode is Mode.APPLY else step.latest
+        newest = key if by is None else f"{identifier(by)} DESC NULLS LAST"
         window = f"PARTITION BY {key} ORDER BY {newest}"
         ranked = rows.selectExpr(
             "*",
@@ -50,7 +53,7 @@ class Candidates:
     def unique(self) -> tuple[Any, list[Notice]]:
         """One row of each key, and notices of rows left out; `InvalidInput` where rows differ."""
         step, rows = self.step, self.rows
-        if step.mode is not Mode.MERGE:
+        if not step.has_key:
             return rows, []
         undated = "0" if step.latest is None else f"count_if({identifier(step.latest)} IS NULL)"
         found = rows.selectExpr(
@@ -60,8 +63,10 @@ class Candidates:
         ).first()
         if found["same"]:
             self._check_same()
+        # That a key has several changes is no news.
+        older = 0 if step.mode is Mode.APPLY else found["older"]
         left_out = {
-            "rows_superseded": (found["older"], "with a newer row of the same key left out"),
+            "rows_superseded": (older, "with a newer row of the same key left out"),
             "rows_the_same": (found["same"], "left out, because another one is the same"),
             "rows_without_latest": (
                 found["undated"],
@@ -96,7 +101,10 @@ class Candidates:
     def _ambiguous(self, count: int, sample: list[dict[str, Any]]) -> InvalidInput:
         step = self.step
         table = str(step.target)
-        if step.latest is None:
+        if step.mode is Mode.APPLY:
+            why = "which one commit changed, so that none of them is the last"
+            hint = "Give as key= columns that are unique in the table whose changes are applied."
+        elif step.latest is None:
             why = "and has no latest= to say which of them is the newest"
             hint = "Give latest=, or return one row of each key."
         else:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lakeward.errors import InvalidInput, SchemaMismatch
+from lakeward.pipeline.landed_text import landed_text
 from lakeward.pipeline.plan import NewFiles
 from lakeward.pipeline.results import SAMPLE, Notice, counted, named
 from lakeward.write.transaction.transaction import Transaction
@@ -39,6 +40,8 @@ def landed(tx: Transaction, found: NewFiles, table: str) -> tuple[Any, list[Noti
     reader = tx.spark.read
     if not found.files:
         return _nothing(tx, found), []
+    if found.kind.is_text:
+        return landed_text(tx, found, table)
     paths = [found.directory.full(f) for f in found.files]
     if found.schema is not None:
         rows = reader.schema(found.schema).parquet(*paths)

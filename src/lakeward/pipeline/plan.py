@@ -21,6 +21,7 @@ from lakeward.model.names import TableName
 from lakeward.model.types import Field
 from lakeward.pipeline.arrivals import Arrivals, LandingDirectory
 from lakeward.pipeline.declaration import Declaration, Landing, Step
+from lakeward.pipeline.file_kinds import FileKind
 from lakeward.pipeline.results import SAMPLE, Notice, counted, named
 from lakeward.write.tables.create import define
 
@@ -31,7 +32,8 @@ _MANY = 2**31
 class NewFiles:
     """New files of a landing directory, which the log knows as `source`.
 
-    `schemas` has the columns of each file, by path; `schema` the declared columns, if any.
+    `schemas` has the columns of each file, by path, as far as they are known before its rows are
+    read; `schema` the declared columns, if any.
     """
 
     source: str
@@ -39,6 +41,11 @@ class NewFiles:
     files: tuple[InputFile, ...]
     schemas: Mapping[str, pa.Schema]
     schema: str | None
+
+    @property
+    def kind(self) -> FileKind:
+        """What kind of files they are."""
+        return self.directory.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +117,9 @@ def _planned(
     for name, source in step.inputs.items():
         known = step.source_name(name)
         if isinstance(source, Landing):
-            directory = LandingDirectory(landing, source.path, missing_ok=source.missing_ok)
+            directory = LandingDirectory(
+                landing, source.path, missing_ok=source.missing_ok, kind=source.kind
+            )
             found = directory.look(inputs.files(session, pipeline.name, known))
             notices += _noticed(str(step.target), directory, found)
             schemas = found.schemas or {}
@@ -147,7 +156,8 @@ def _noticed(table: str, directory: LandingDirectory, found: Arrivals) -> list[N
     if found.not_taken:
         who = counted(len(found.not_taken), "file")
         message = (
-            f"{who} of {directory} not taken, because only .parquet files are read:"
+            f"{who} of {directory} not taken, because only"
+            f" {named(directory.kind.suffixes)} files are read:"
             f" {named(found.not_taken)}."
         )
         sample = found.not_taken[:SAMPLE]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeward.context import LakeContext
-from lakeward.pipeline.declaration import Declaration, Landing, New, StepSource
+from lakeward.pipeline.declaration import Changes, Declaration, Landing, New, StepSource
 from lakeward.pipeline.plan import PlannedStep, plan
 from lakeward.pipeline.results import Notice
 
@@ -66,10 +66,10 @@ def _news(name: str, source: StepSource, planned: PlannedStep | None) -> dict[st
         files = planned.files[name].files if planned else ()
         size = sum(f.size for f in files)
         return {"landing": source.path, "files": len(files), "bytes": size}
-    if isinstance(source, New):
+    if isinstance(source, New | Changes):
         found = planned.tables.get(name) if planned else None
         return {
-            "new": str(source.table),
+            "new" if isinstance(source, New) else "changes": str(source.table),
             "this_run": bool(planned and name in planned.upstream),
             "versions": list(found.versions) if found else [],
         }

@@ -17,15 +17,19 @@ from lakeward.formats.registry import format_of
 from lakeward.log import commits, files
 from lakeward.log.catalog import CATALOG, NAMESPACE
 from lakeward.model.definition import Definition
+from lakeward.model.generated import generated_ids
 from lakeward.model.quoting import identifier
+from lakeward.pipeline.changed import CHANGE_COLUMNS, DELETES, ORDERED
 from lakeward.pipeline.declaration import Mode, Step
+from lakeward.pipeline.keys import ORDER
 from lakeward.pipeline.plan import NewVersions, check_readable
 from lakeward.pipeline.results import SAMPLE, Notice, named
 from lakeward.write.commit.publications import publish_backlog
 from lakeward.write.spark.executor import append_once
 from lakeward.write.transaction.transaction import Transaction
 
-_DELETE: Final = "_lakeward_delete"
+DELETE: Final = "_lakeward_delete"
+"""Marks the rows of a step that delete the row of their key."""
 _INTEGERS: Final = ("int8", "int16", "int32", "int64")
 _FEED: Final = ("_change_type", "_commit_version", "_commit_timestamp")
 
@@ -134,13 +138,13 @@ def _merge(tx: Transaction, step: Step, rows: Any) -> None:
         column = identifier(step.latest)
         newer = f" AND (t.{column} IS NULL OR s.{column} >= t.{column})"
     clauses = []
-    if step.delete is not None:
-        gone = f"s.{identifier(_DELETE)}"
+    if step.marks_deletes:
+        gone = f"s.{identifier(DELETE)}"
         clauses.append(f"WHEN MATCHED{newer} AND {gone} THEN DELETE")
         insert = f"WHEN NOT MATCHED AND NOT {gone}"
     else:
         insert = "WHEN NOT MATCHED"
-    names = [c for c in rows.columns if c != _DELETE]
+    names = [c for c in rows.columns if c != DELETE]
     sets = ", ".join(f"t.{identifier(c)} = s.{identifier(c)}" for c in names)
     columns = ", ".join(map(identifier, names))
     values = ", ".join(f"s.{identifier(c)}" for c in names)
@@ -156,7 +160,7 @@ def written(tx: Transaction, step: Step, rows: Any) -> Any:
     Deleted rows are left out. Where the table had a newer row of a key, that row comes instead.
     """
     if step.latest is None:
-        return rows if step.delete is None else rows.filter(f"NOT {_DELETE}").drop(_DELETE)
+        return rows.filter(f"NOT {DELETE}").drop(DELETE) if step.marks_deletes else rows
     table = tx.read(str(step.target))
     keys = rows.select(*map(identifier, step.key)).distinct()
     on = [table[identifier(k)].eqNullSafe(keys[identifier(k)]) for k in step.key]
@@ -164,10 +168,20 @@ def written(tx: Transaction, step: Step, rows: Any) -> Any:
 
 
 def marked(step: Step, rows: Any) -> Any:
-    """The rows with a column that marks those which delete."""
+    """The rows with a column that marks those which delete, and one that orders changes.
+
+    Raises `InvalidInput` where changes are to be applied, and the rows do not say what they are.
+    """
+    if step.mode is Mode.APPLY:
+        missing = [c for c in CHANGE_COLUMNS if c not in rows.columns]
+        if missing:
+            what = f"The step for {step.target} applies changes, and gives no {missing[0]}."
+            hint = "Return rows of a changes(...) source with the columns that it adds."
+            raise InvalidInput(what, hint=hint, table=str(step.target), column=missing[0])
+        return rows.selectExpr("*", f"{DELETES} AS {DELETE}", f"{ORDERED} AS {ORDER}")
     if step.delete is None:
         return rows
-    return rows.selectExpr("*", f"coalesce(({step.delete}), false) AS {_DELETE}")
+    return rows.selectExpr("*", f"coalesce(({step.delete}), false) AS {DELETE}")
 
 
 def checked(step: Step, returned: Any) -> Any:
@@ -186,7 +200,7 @@ def fitted(step: Step, rows: Any, definition: Definition) -> tuple[Any, list[Not
     Raises `InvalidInput` for a missing column, `SchemaMismatch` where values would be truncated.
     """
     table = str(step.target)
-    generated = {i for i in definition.derived if i > 0}
+    generated = generated_ids(definition)
     columns = {f.name: f for f in definition.schema if f.id not in generated}
     missing = [c for c in columns if c not in rows.columns]
     if missing:
@@ -196,18 +210,19 @@ def fitted(step: Step, rows: Any, definition: Definition) -> tuple[Any, list[Not
     for given in rows.schema.fields:
         kind = given.dataType.simpleString()
         if given.name in columns and _is_cut(kind, str(columns[given.name].type)):
-            own = columns[given.name].type
-            what = f"Column {given.name} of {table} is {own}, and the step gives {kind}."
+            kept = columns[given.name].type
+            what = f"Column {given.name} of {table} is {kept}, and the step gives {kind}."
             hint = "Values would lose a part: cast or round the column in the step."
             raise SchemaMismatch(what, hint=hint, table=table, column=given.name)
-    extra = [c for c in rows.columns if c != _DELETE and c not in definition.schema.by_name]
+    own = {DELETE, ORDER} | (set(CHANGE_COLUMNS) if step.mode is Mode.APPLY else set())
+    extra = [c for c in rows.columns if c not in own and c not in definition.schema.by_name]
     notices = []
     if extra:
         message = f"{table}: the step gives columns that the table does not have: {named(extra)}."
         notices.append(
             Notice("columns_not_written", table, message, len(extra), tuple(extra[:SAMPLE]))
         )
-    wanted = [*columns, _DELETE] if step.delete is not None else list(columns)
+    wanted = [*columns, *(c for c in (DELETE, ORDER) if c in rows.columns)]
     return rows.select(*(identifier(c) for c in wanted)), notices
 
 

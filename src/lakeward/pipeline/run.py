@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
@@ -14,23 +15,34 @@ from lakeward.errors import Conflict
 from lakeward.log import heads, inputs, runs
 from lakeward.log.database import Session
 from lakeward.log.runs import Run
-from lakeward.model.clock import now_ms
+from lakeward.model import events
+from lakeward.model.clock import now_ms, to_datetime
 from lakeward.model.definition import Definition
+from lakeward.model.events import PipelineEvent
 from lakeward.model.inputs import Cursor
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
 from lakeward.pipeline import bundle, expectations, rows
 from lakeward.pipeline.bundle import Progress
+from lakeward.pipeline.changed import Written, changed, needs_before
 from lakeward.pipeline.code import errors_of
-from lakeward.pipeline.declaration import Declaration, Landing, Step, Whole
+from lakeward.pipeline.declaration import Changes, Declaration, Landing, Mode, Step, Whole
 from lakeward.pipeline.keys import Candidates
 from lakeward.pipeline.landed import landed
+from lakeward.pipeline.landed_text import REJECTED, REJECTED_SCHEMA
 from lakeward.pipeline.plan import PlannedStep, plan
 from lakeward.pipeline.results import RunResult, StepResult
 from lakeward.write.tables import create as tables
 from lakeward.write.transaction.transaction import Transaction
 
 _ATTEMPTS: Final = 5
+_REJECTED_TABLE: Final[Mapping[str, Any]] = {
+    "schema": REJECTED_SCHEMA,
+    "partition_by": (),
+    "properties": None,
+    "constraints": None,
+    "comment": "Rows of landing files that are not what is declared",
+}
 
 
 class Observer(Protocol):
@@ -63,27 +75,42 @@ def run(
 
     def once() -> RunResult:
         progress = Progress(pipeline, attempts=next(numbers))
+        begun.append(progress)
         return _attempt(progress, lake, spark, landing, observe)
 
-    return patience(once)
+    context, begun, since = context_of(lake), list[Progress](), time.monotonic()
+    try:
+        result = patience(once)
+    except BaseException as error:
+        run_id = begun[-1].run_id or None
+        what = f"{type(error).__name__}: {error}"
+        _announce(context, pipeline.name, run_id, "failed", {}, since, what)
+        raise
+    state = "nothing" if result.run_id is None else "ratified"
+    _announce(context, pipeline.name, result.run_id, state, result.versions, since, None)
+    return result
 
 
 def prepare(pipeline: Declaration, lake: LakeLike) -> list[str]:
     """Create the missing tables; return their names."""
-    steps = pipeline.steps()
+    wanted: dict[TableName, Mapping[str, Any]] = {s.target: s.table for s in pipeline.steps()}
+    for step in pipeline.steps():
+        if step.rejects:
+            aside = TableName.parse(f"{step.target}{REJECTED}")
+            wanted[aside] = {**_REJECTED_TABLE, "format": step.table["format"]}
     with context_of(lake).database.read() as session:
-        missing = [s for s in steps if heads.find(session, s.target) is None]
-    for step in missing:
+        missing = {n: t for n, t in wanted.items() if heads.find(session, n) is None}
+    for name, table in missing.items():
         tables.create(
             context_of(lake),
-            step.target,
+            name,
             like=None,
             if_not_exists=False,
             policy=None,
             guard=True,
-            **step.table,
+            **table,
         )
-    return [str(s.target) for s in missing]
+    return [str(name) for name in missing]
 
 
 def _attempt(
@@ -137,6 +164,26 @@ def _attempt(
     )
 
 
+def _announce(
+    context: LakeContext,
+    pipeline: str,
+    run_id: str | None,
+    state: str,
+    versions: Mapping[str, int],
+    since: float,
+    error: str | None,
+) -> None:
+    """Count a run that ended, and deliver `pipeline`."""
+    seconds = time.monotonic() - since
+    context.counters.add(f"runs_{state}")
+    context.counters.time("run", seconds)
+    ended = to_datetime(now_ms())
+    event = PipelineEvent(
+        pipeline, run_id, state, MappingProxyType(dict(versions)), seconds, error, ended
+    )
+    context.events.deliver(events.PIPELINE, event)
+
+
 def _steps(
     progress: Progress,
     tx: Transaction,
@@ -144,7 +191,7 @@ def _steps(
     observe: Observer | None,
     kept: list[Any],
 ) -> None:
-    written: dict[TableName, tuple[Step, Any]] = {}
+    written: dict[TableName, Written] = {}
     for number, planned in enumerate(progress.planned, 1):
         step = planned.step
         if observe is not None:
@@ -152,8 +199,11 @@ def _steps(
         progress.at_work, progress.since = step, time.monotonic()
         with errors_of(str(step.target), step.code):
             frames = {n: _frame(progress, tx, context, planned, n, written) for n in step.inputs}
+            later = [p.step for p in progress.planned[number:]]
+            before = tx.read(str(step.target)) if needs_before(step, later) else None
+            exempt = rows.DELETE if step.mode is Mode.APPLY else "false"
             made = rows.marked(step, rows.checked(step, step.function(**frames)))
-            sifted, dropped = expectations.sift(made, step.expectations)
+            sifted, dropped = expectations.sift(made, step.expectations, exempt)
             fitting, notices = rows.fitted(step, sifted, _definition(context, step))
             progress.notices += notices
             known = rows.put_once(tx, step, fitting)
@@ -163,11 +213,12 @@ def _steps(
                 kept.append(candidates.rows)
                 known, notices = candidates.unique()
                 progress.notices += notices
-            count, warned = expectations.check(known, step.expectations, str(step.target))
+            count, warned = expectations.check(known, step.expectations, str(step.target), exempt)
             reach("pipeline.checked")
             if not is_put:
                 rows.put(tx, step, known)
-        written[step.target] = (step, known)
+        written[step.target] = Written(step, known, before)
+        _note_sources(tx, planned)
         result = StepResult(
             str(step.target),
             step.mode.value,
@@ -184,29 +235,42 @@ def _steps(
             observe.ends(result)
 
 
+def _note_sources(tx: Transaction, planned: PlannedStep) -> None:
+    """Record the tables and files that a step read, for lineage."""
+    step = planned.step
+    files = [found.directory.full(f) for found in planned.files.values() for f in found.files]
+    tables = {str(s.table) for s in step.inputs.values() if not isinstance(s, Landing)}
+    tx.sources(str(step.target), tables=sorted(tables - {str(step.target)}), files=files)
+
+
 def _frame(
     progress: Progress,
     tx: Transaction,
     context: LakeContext,
     planned: PlannedStep,
     name: str,
-    written: Mapping[TableName, tuple[Step, Any]],
+    written: Mapping[TableName, Written],
 ) -> Any:
     source = planned.step.inputs[name]
     if isinstance(source, Landing):
         frame, notices = landed(tx, planned.files[name], str(planned.step.target))
         progress.notices += notices
         return frame
-    changed, table = planned.tables.get(name), str(source.table)
-    is_first = changed is not None and changed.before is None and bool(changed.versions)
-    if isinstance(source, Whole) or (is_first and source.table not in written):
-        frame = tx.read(table)
-        if changed is not None:
-            progress.seen[changed.source] = tx.bases[table]
+    found, table, own = planned.tables.get(name), str(source.table), written.get(source.table)
+    if isinstance(source, Changes):
+        frame, version = changed(tx, source, found, own)
+        if found is not None:
+            progress.seen[found.source] = version
         return frame
-    frames = [rows.written(tx, *written[source.table])] if source.table in written else []
-    if changed is not None and changed.versions:
-        frames.append(rows.fresh(tx, context, changed))
+    is_first = found is not None and found.before is None and bool(found.versions)
+    if isinstance(source, Whole) or (is_first and own is None):
+        frame = tx.read(table)
+        if found is not None:
+            progress.seen[found.source] = tx.bases[table]
+        return frame
+    frames = [] if own is None else [rows.written(tx, own.step, own.rows)]
+    if found is not None and found.versions:
+        frames.append(rows.fresh(tx, context, found))
     if not frames:
         return tx.read(str(source.table)).limit(0)
     out = frames[0]

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakeward.engines.arrow import frames
 from lakeward.model.awaiting import awaited, uninterrupted, worker
+from lakeward.model.parameters import Params, where_text
 from lakeward.model.shown import Shown
 
 
@@ -18,16 +19,25 @@ class Rows(Protocol):
     """A table or a snapshot, as far as its rows are read."""
 
     def to_reader(
-        self, *, columns: Sequence[str] | None = None, where: str | None = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Params | None = None,
     ) -> pa.RecordBatchReader:
         """The rows as a stream of record batches."""
 
     def head(
-        self, n: int = 5, *, columns: Sequence[str] | None = None, where: str | None = None
+        self,
+        n: int = 5,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Params | None = None,
     ) -> pa.Table:
         """The first rows."""
 
-    def count(self, where: str | None = None) -> int:
+    def count(self, where: str | None = None, *, params: Params | None = None) -> int:
         """How many rows there are."""
 
 
@@ -44,48 +54,75 @@ class AsyncRows(Shown):
         self.source = source
 
     async def to_arrow(
-        self, *, columns: Sequence[str] | None = None, where: str | None = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Params | None = None,
     ) -> pa.Table:
         """The rows as an Arrow table; see `Table.to_arrow`."""
         stop = Event()
-        return await awaited(partial(_collected, self.source, columns, where, stop), stop=stop.set)
+        return await awaited(
+            partial(_collected, self.source, columns, where_text(where, params), stop),
+            stop=stop.set,
+        )
 
     async def to_pandas(
-        self, *, columns: Sequence[str] | None = None, where: str | None = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Params | None = None,
     ) -> Any:
         """The rows as a frame of pandas; see `Table.to_pandas`."""
-        rows = await self.to_arrow(columns=columns, where=where)
+        rows = await self.to_arrow(columns=columns, where=where, params=params)
         return await awaited(partial(frames.to_pandas, rows))
 
     async def to_polars(
-        self, *, columns: Sequence[str] | None = None, where: str | None = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Params | None = None,
     ) -> Any:
         """The rows as a frame of Polars; see `Table.to_polars`."""
-        rows = await self.to_arrow(columns=columns, where=where)
+        rows = await self.to_arrow(columns=columns, where=where, params=params)
         return await awaited(partial(frames.to_polars, rows))
 
     async def head(
-        self, n: int = 5, *, columns: Sequence[str] | None = None, where: str | None = None
+        self,
+        n: int = 5,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Params | None = None,
     ) -> pa.Table:
         """The first rows; see `Table.head`."""
-        return await awaited(partial(self.source.head, n, columns=columns, where=where))
+        return await awaited(
+            partial(self.source.head, n, columns=columns, where=where, params=params)
+        )
 
-    async def count(self, where: str | None = None) -> int:
+    async def count(self, where: str | None = None, *, params: Params | None = None) -> int:
         """How many rows there are; see `Table.count`."""
-        return await awaited(partial(self.source.count, where))
+        return await awaited(partial(self.source.count, where, params=params))
 
     async def batches(
-        self, *, columns: Sequence[str] | None = None, where: str | None = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Params | None = None,
     ) -> AsyncIterator[pa.RecordBatch]:
-        """The rows as record batches: `async for batch in table.aio().batches()`.
+        """Yield the rows as record batches: `async for batch in table.aio().batches()`.
 
         Args:
             columns: Names, in the order wanted; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
+            params: Values for `:name`, by name, or for `?`, in order.
         """
         pool = worker()
         try:
-            begin = partial(self.source.to_reader, columns=columns, where=where)
+            begin = partial(self.source.to_reader, columns=columns, where=where, params=params)
             reader = await awaited(begin, pool=pool)
             try:
                 while (batch := await awaited(partial(next, reader, None), pool=pool)) is not None:

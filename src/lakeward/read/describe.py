@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakeward.model.records import HIDDEN, in_json
 from lakeward.model.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_COLUMNS: Final = 8
+"""Columns that a line shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Files, bytes and rows of a version; rows only if every file has a row count."""
+
+    files: int
+    bytes: int
+    rows: int | None
 
 
 @dataclass(frozen=True)
@@ -142,3 +154,15 @@ def pages_of(
                 count, start = count + part.num_rows, start + part.num_rows
                 left = None if left is None else left - part.num_rows
         yield pa.Table.from_batches(held, reader.schema), False
+
+
+def columns_line(schema: Schema) -> str:
+    """Return the columns on one line, shortened if there are many."""
+    shown = [f"{f.name} {f.type}" for f in schema.fields[:_COLUMNS]]
+    more = [f"and {len(schema.fields) - _COLUMNS} more"] if len(schema.fields) > _COLUMNS else []
+    return ", ".join([*shown, *more])
+
+
+def rows_line(count: int | None) -> str:
+    """Return the number of rows in words."""
+    return "rows not counted" if count is None else f"{count:,} rows"

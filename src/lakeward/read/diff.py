@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakeward.log import commits, files
 from lakeward.log.database import Session
 from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
 from lakeward.model.records import HIDDEN, in_json, shown_as
-from lakeward.model.row_counts import NO_ROWS, RowCounts, row_counts
+from lakeward.model.row_counts import NO_ROWS, SAMPLE, RowCounts, row_counts
 from lakeward.model.schema import Schema
 from lakeward.model.transform import value_text
 from lakeward.model.types import Type
 from lakeward.model.values import Value, from_neutral
-from lakeward.read.snapshot import TableSnapshot, Totals
+from lakeward.read.describe import Totals
+from lakeward.read.snapshot import TableSnapshot
+
+if TYPE_CHECKING:
+    from lakeward.read.row_diff import RowDiff
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +62,20 @@ class PartitionChange(NamedTuple):
 
 @dataclass(frozen=True)
 class Diff:
-    """From one version to another, in that direction.
+    """The difference between two versions, from the first to the second.
 
     Attributes:
         added_files: Files of `to_version` that `from_version` does not have.
         removed_files: Files of `from_version` that `to_version` does not have.
-        schema_changes: Columns, by their ids: a renamed column is one change.
-        properties: Old and new value of each property that differs; constraints are among them.
+        schema_changes: Changed columns, matched by id: a renamed column is one change.
+        properties: Old and new value of each property or constraint that differs.
         before: Totals of `from_version`.
         after: Totals of `to_version`.
-        changed: Rows that the commits in between inserted, updated and deleted, without those that
-            they only wrote again; None where a commit does not tell.
+        changed: Rows that the commits in between inserted, updated and deleted, without rewritten
+            ones; None if a commit does not record it.
         old: The definition at `from_version`.
         new: The definition at `to_version`.
+        rows: The rows by which the versions differ, if requested.
     """
 
     table: str
@@ -85,6 +90,7 @@ class Diff:
     changed: RowCounts | None
     old: Definition = field(metadata=HIDDEN, repr=False)
     new: Definition = field(metadata=HIDDEN, repr=False)
+    rows: RowDiff | None = None
 
     @property
     @in_json
@@ -130,8 +136,18 @@ class Diff:
         )
 
 
-def diff(first: TableSnapshot, second: TableSnapshot) -> Diff:
-    """The difference of two snapshots of one table, found by index and not by listing both."""
+def diff(
+    first: TableSnapshot,
+    second: TableSnapshot,
+    *,
+    rows: bool = False,
+    key: str | Sequence[str] | None = None,
+    sample: int = SAMPLE,
+) -> Diff:
+    """Compare two snapshots of one table by index, without listing all files of both.
+
+    With `rows`, the files that only one of them has are read and compared.
+    """
     low, high = sorted((first, second), key=lambda s: s.version)
     with low.context.database.read() as session:
         table_id = low.log_head.table_id
@@ -140,12 +156,19 @@ def diff(first: TableSnapshot, second: TableSnapshot) -> Diff:
         changed = _changed(session, table_id, low.version, high.version)
     came = tuple(sorted(came, key=lambda f: (f.added, f.ordinal)))
     forward = first.version <= second.version
+    new, gone = (came, went) if forward else (went, came)
+    told = None
+    if rows:
+        # Imported here because it loads the engine.
+        from lakeward.read.row_diff import version_rows
+
+        told = version_rows(first, second, gone, new, key=key, sample=sample)
     return Diff(
         table=first.name,
         from_version=first.version,
         to_version=second.version,
-        added_files=came if forward else went,
-        removed_files=went if forward else came,
+        added_files=new,
+        removed_files=gone,
         schema_changes=tuple(_schema_changes(first.schema, second.schema)),
         properties=_properties(first.definition, second.definition),
         before=first.totals(),
@@ -153,6 +176,7 @@ def diff(first: TableSnapshot, second: TableSnapshot) -> Diff:
         changed=changed if forward or changed is None else _undone(changed),
         old=first.definition,
         new=second.definition,
+        rows=told,
     )
 
 

@@ -31,6 +31,7 @@ class Version:
         changed: Rows that the commit inserted, updated and deleted; None where it does not tell.
         snapshot_id: The Iceberg snapshot that the commit made; None where it made none, and on
             tables of other formats.
+        properties: The user's own, as the transaction was given them.
     """
 
     version: int
@@ -47,6 +48,7 @@ class Version:
     adopted: bool
     changed: RowCounts | None = None
     snapshot_id: int | None = None
+    properties: dict[str, str] = field(default_factory=dict)
 
 
 def version_of(source: LoggedCommit) -> Version:
@@ -65,6 +67,7 @@ def version_of(source: LoggedCommit) -> Version:
         members=info.members,
         attempts=info.attempts,
         adopted=info.adopted,
+        properties=dict(info.properties),
         changed=row_counts(info),
         snapshot_id=(info.extra or {}).get(SNAPSHOT_ID),
     )

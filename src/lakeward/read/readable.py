@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakeward.model import arguments
+from lakeward.model.parameters import Params
 from lakeward.model.shown import Shown
 
 if TYPE_CHECKING:
@@ -25,28 +26,44 @@ class Readable(Shown):
 
     @abstractmethod
     def to_reader(
-        self, *, columns: Sequence[str] | None = None, where: str | None = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Params | None = None,
     ) -> pa.RecordBatchReader:
-        """The rows as a stream of record batches, for more than memory holds.
+        """Return the rows as a stream of record batches, for more than fits in memory.
 
         Args:
             columns: Names, in the order wanted; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
+            params: Values for `:name`, by name, or for `?`, in order.
         """
 
     def to_arrow(
-        self, *, columns: Sequence[str] | None = None, where: str | None = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Params | None = None,
     ) -> pa.Table:
-        """The rows as an Arrow table.
+        """Return the rows as an Arrow table.
 
         Args:
             columns: Names, in the order wanted; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
+            params: Values for `:name`, by name, or for `?`, in order.
         """
-        return self.to_reader(columns=columns, where=where).read_all()
+        return self.to_reader(columns=columns, where=where, params=params).read_all()
 
-    def to_pandas(self, *, columns: Sequence[str] | None = None, where: str | None = None) -> Any:
-        """The rows as a frame of pandas.
+    def to_pandas(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Params | None = None,
+    ) -> Any:
+        """Return the rows as a pandas frame.
 
         Columns of integers or booleans that have missing values get pandas' nullable types
         (`Int64`, `boolean`), so that no value changes.
@@ -54,51 +71,66 @@ class Readable(Shown):
         Args:
             columns: Names, in the order wanted; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
+            params: Values for `:name`, by name, or for `?`, in order.
 
         Raises:
             MissingExtra: pandas is not installed.
         """
         from lakeward.engines.arrow.frames import to_pandas
 
-        return to_pandas(self.to_arrow(columns=columns, where=where))
+        return to_pandas(self.to_arrow(columns=columns, where=where, params=params))
 
-    def to_polars(self, *, columns: Sequence[str] | None = None, where: str | None = None) -> Any:
-        """The rows as a frame of Polars.
+    def to_polars(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Params | None = None,
+    ) -> Any:
+        """Return the rows as a Polars frame.
 
         Args:
             columns: Names, in the order wanted; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
+            params: Values for `:name`, by name, or for `?`, in order.
 
         Raises:
             MissingExtra: Polars is not installed.
         """
         from lakeward.engines.arrow.frames import to_polars
 
-        return to_polars(self.to_arrow(columns=columns, where=where))
+        return to_polars(self.to_arrow(columns=columns, where=where, params=params))
 
     def head(
-        self, n: int = 5, *, columns: Sequence[str] | None = None, where: str | None = None
+        self,
+        n: int = 5,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Params | None = None,
     ) -> pa.Table:
-        """The first rows, as an Arrow table; no more is read than that takes.
+        """Return the first rows as an Arrow table, reading no more than needed.
 
         Args:
             n: At most so many.
             columns: Names, in the order wanted; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
+            params: Values for `:name`, by name, or for `?`, in order.
         """
         from lakeward.read.describe import page_of
 
         arguments.whole(n, "n")
-        rows, _ = page_of(self.to_reader(columns=columns, where=where), 0, n)
+        rows, _ = page_of(self.to_reader(columns=columns, where=where, params=params), 0, n)
         return rows
 
-    def count(self, where: str | None = None) -> int:
-        """How many rows there are, or how many of them satisfy a condition.
+    def count(self, where: str | None = None, *, params: Params | None = None) -> int:
+        """Return the number of rows, or of those that satisfy a condition.
 
         Args:
             where: A SQL boolean expression; rows for which it is true are counted.
+            params: Values for `:name`, by name, or for `?`, in order.
         """
-        with self.to_reader(where=where) as reader:
+        with self.to_reader(where=where, params=params) as reader:
             return sum(batch.num_rows for batch in reader)
 
     def aio(self) -> AsyncRows:

@@ -53,9 +53,9 @@ def read_files(
         pre_buffer=storage.is_remote,
         columns=own_names,
         where=condition,
-        deleted=_deleted(storage, head) if has_vectors else None,
+        deleted=deleted_of(storage, head) if has_vectors else None,
         hints=_hints(storage, head, stored),
-        equality=_equality(storage, head),
+        equality=equality_of(storage, head),
         numbered=numbered,
         among=among,
     )
@@ -80,6 +80,17 @@ def read_published(
         where=where,
         options=storage.delta_options(),
     )
+
+
+def equality_of(storage: Storage, head: Head) -> Equality | None:
+    """Return the function that finds the equality deletes of a file."""
+    return DeletedRows(storage, head).equality if format_of(head).columns_by_id else None
+
+
+def deleted_of(storage: Storage, head: Head) -> Deleted:
+    """Return the function that finds the deleted positions of a file."""
+    found = DeletedRows if format_of(head).columns_by_id else Vectors
+    return found(storage, head).positions
 
 
 def check_columns(columns: Sequence[str] | None, definition: Definition, table: str) -> None:
@@ -120,14 +131,3 @@ def _hints(storage: Storage, head: Head, definition: Definition) -> Hints | None
     if form.columns_by_id:
         return DocumentHints(storage, head, definition)
     return OwnNames(definition.schema) if form.finds_by_id(definition) else None
-
-
-def _equality(storage: Storage, head: Head) -> Equality | None:
-    """The function that finds the equality deletes of a file."""
-    return DeletedRows(storage, head).equality if format_of(head).columns_by_id else None
-
-
-def _deleted(storage: Storage, head: Head) -> Deleted:
-    """The function that finds the deleted positions of a file."""
-    found = DeletedRows if format_of(head).columns_by_id else Vectors
-    return found(storage, head).positions

@@ -2,49 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import pyarrow as pa
+
 from lakeward.context import LakeContext
-from lakeward.errors import VersionNotFound
-from lakeward.formats.registry import format_of
+from lakeward.errors import FileMissing, LakewardError, VersionNotFound
+from lakeward.formats.properties import bloom_columns
+from lakeward.formats.registry import light_format_of
 from lakeward.log import commits, definitions, files
 from lakeward.log.database import Session
 from lakeward.model.clock import to_datetime, to_ms
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
+from lakeward.model.parameters import Params, where_text
 from lakeward.model.schema import Schema
 from lakeward.model.shown import html_table
-from lakeward.read.describe import Page, PageColumn, TableDetails, TableInfo, columns_of, pages_of
+from lakeward.read.describe import (
+    Page,
+    PageColumn,
+    TableDetails,
+    TableInfo,
+    Totals,
+    columns_line,
+    columns_of,
+    pages_of,
+    rows_line,
+)
+from lakeward.read.lazy import Lazy
 from lakeward.read.readable import Readable
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from lakeward.model.expressions.nodes import Expression
+    from lakeward.model.policy.rules import EffectivePolicy
+    from lakeward.read.export import Exported
 
-_COLUMNS: Final = 8
-"""Columns that a line shows."""
 _PAGE_ROWS: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Files, bytes and rows of a version; rows only if every file has a count."""
-
-    files: int
-    bytes: int
-    rows: int | None
-
-
 @dataclass(frozen=True, repr=False)
-class TableSnapshot(Readable):
+class TableSnapshot(Lazy, Readable):
     """A table at one version; it never changes."""
 
-    _internal: ClassVar = frozenset({"context", "log_head", "plan", "timestamp_ms"})
+    _internal: ClassVar = frozenset({"context", "log_head", "parsed", "plan", "timestamp_ms"})
 
     context: LakeContext
     log_head: Head
@@ -70,7 +75,8 @@ class TableSnapshot(Readable):
     @property
     def snapshot_id(self) -> int | None:
         """The Iceberg snapshot that other engines know this version by, where there is one."""
-        return format_of(self.log_head).snapshot_id(self.context, self.log_head, self.version)
+        known = light_format_of(self.log_head)
+        return known.snapshot_id(self.context, self.log_head, self.version)
 
     @property
     def metadata_location(self) -> str | None:
@@ -80,44 +86,72 @@ class TableSnapshot(Readable):
         """
         return self.log_head.pointer
 
-    def files(self, *, where: str | None = None) -> list[LoggedFile]:
-        """The files of the version, or those of them that may hold a matching row.
+    def files(self, *, where: str | None = None, params: Params | None = None) -> list[LoggedFile]:
+        """Return the files of the version, or those that may hold a matching row.
 
         Args:
             where: A SQL boolean expression over the table's columns.
+            params: Values for `:name`, by name, or for `?`, in order.
         """
-        return self.plan(self._parsed(where))
+        return self.plan(self.parsed(where, params))
 
     def to_reader(
-        self, *, columns: Sequence[str] | None = None, where: str | None = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Params | None = None,
     ) -> pa.RecordBatchReader:
-        """The rows as a stream of record batches, for more than memory holds.
+        """Return the rows as a stream of record batches, for more than fits in memory.
 
         Args:
             columns: Names, in the order wanted; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
+            params: Values for `:name`, by name, or for `?`, in order.
         """
         from lakeward.read.scan import check_columns, read_files
 
         check_columns(columns, self.definition, self.name)
-        expression = self._parsed(where)
+        expression = self.parsed(where, params)
         found = self.plan(expression)
-        return read_files(
-            self.context.storage,
-            self.log_head,
-            self.definition,
-            found,
-            columns=columns,
-            where=expression,
-        )
+        try:
+            reader = read_files(
+                self.context.storage,
+                self.log_head,
+                self.definition,
+                found,
+                columns=columns,
+                where=expression,
+            )
+        except FileMissing as error:
+            raise self._gone(error) from error
+        if self.version == self.log_head.version:
+            return reader
+        return pa.RecordBatchReader.from_batches(reader.schema, self._old_batches(reader))
 
-    def count(self, where: str | None = None) -> int:
-        """How many rows there are, or how many of them satisfy a condition.
+    def _old_batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of an older version, whose files may have been deleted."""
+        try:
+            with reader:
+                yield from reader
+        except FileMissing as error:
+            raise self._gone(error) from error
 
-        The log answers where it can; only files that it cannot answer for are read.
+    def _gone(self, error: FileMissing) -> LakewardError:
+        if self.version == self.log_head.version:
+            return error
+        from lakeward.read.retention import gone
+
+        return gone(self.context, self.log_head, self.version, error.facts.get("path"))
+
+    def count(self, where: str | None = None, *, params: Params | None = None) -> int:
+        """Return the number of rows, or of those that satisfy a condition.
+
+        The count comes from the log if possible; only files without sufficient statistics are read.
 
         Args:
             where: A SQL boolean expression; rows for which it is true are counted.
+            params: Values for `:name`, by name, or for `?`, in order.
         """
         from lakeward.model.expressions.nodes import columns as columns_in
         from lakeward.read.plan import file_always_matches
@@ -128,7 +162,7 @@ class TableSnapshot(Readable):
             if known is not None:
                 return known
 
-        condition, counted = self._parsed(where), 0
+        condition, counted = self.parsed(where, params), 0
         unsure: list[LoggedFile] = []
         for file in self.plan(condition):
             rows = file.file.live_rows
@@ -156,13 +190,66 @@ class TableSnapshot(Readable):
 
         condition = to_prune_by(where, self.definition)
         with self.context.database.read() as session:
+            self._check_readable(session)
             found = list(plan(session, self.log_head.table_id, self.version, condition))
-        return sorted(found, key=lambda f: (f.added, f.ordinal))
+        found.sort(key=lambda f: (f.added, f.ordinal))
+        if where is None or len(found) < 2 or not bloom_columns(self.definition.properties):
+            return found
+        from lakeward.read.blooms import without_excluded
+
+        head, storage = self.log_head, self.context.storage
+        return without_excluded(storage, head, self.definition, found, where)
 
     def totals(self) -> Totals:
         """Files, bytes and rows of the version."""
         with self.context.database.read() as session:
+            self._check_readable(session)
             return Totals(*files.totals(session, self.log_head.table_id, self.version))
+
+    @property
+    def policy(self) -> EffectivePolicy:
+        """Return the effective policy of this version, and where each field comes from."""
+        from lakeward.read.policies import at_version
+
+        with self.context.database.read() as session:
+            return at_version(session, self.log_head, self.version)
+
+    def export(
+        self,
+        path: str | Path,
+        *,
+        format: str = "parquet",  # noqa: A002  the name users know
+        partition_by: Sequence[str] = (),
+        max_rows_per_file: int | None = None,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        progress: Callable[[int, int | None], None] | None = None,
+    ) -> Exported:
+        """Export the rows as files that need no lake, with a manifest.
+
+        Rows are streamed. The directory appears when it is complete; on an object store the
+        manifest, `manifest.json`, is written last. It has the version, the columns, and the rows,
+        bytes and SHA-256 of each file.
+
+        Args:
+            path: A directory that does not exist yet, or a location in an object store (`s3://…`).
+            format: `parquet`, `csv`, `jsonl` or `arrow`.
+            partition_by: Columns whose values name directories, `day=2026-11-15/`.
+            max_rows_per_file: Begin another file after so many rows.
+            columns: Names, in the order wanted; all when None.
+            where: A SQL boolean expression; rows for which it is true are exported.
+            storage_options: Access to the object store; the environment supplies missing options.
+            progress: Called with the number of rows done, and of all rows.
+
+        Raises:
+            AlreadyExists: There is something at the path.
+            InvalidInput: The path is in the lake, or the format cannot hold a column.
+        """
+        from lakeward.read.export import export, options_of
+
+        options = options_of(format, partition_by, max_rows_per_file, columns, where, progress)
+        return export(self, path, options, storage_options)
 
     def info(self) -> TableInfo:
         """The version in a line: format, size, location."""
@@ -191,38 +278,44 @@ class TableSnapshot(Readable):
         *,
         columns: Sequence[str] | None = None,
         where: str | None = None,
+        params: Params | None = None,
         offset: int = 0,
         limit: int = 20,
     ) -> Page:
-        """Some rows, as a record that can be shown.
+        """Return some rows, as a record for display.
 
         Args:
             columns: Names, in the order wanted; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
-            offset: How many rows to leave out.
+            params: Values for `:name`, by name, or for `?`, in order.
+            offset: How many rows to skip.
             limit: How many rows to read at most.
         """
-        return next(self.pages(columns=columns, where=where, offset=offset, limit=limit))
+        return next(
+            self.pages(columns=columns, where=where, params=params, offset=offset, limit=limit)
+        )
 
     def pages(
         self,
         *,
         columns: Sequence[str] | None = None,
         where: str | None = None,
+        params: Params | None = None,
         offset: int = 0,
         limit: int | None = None,
         size: int | None = None,
     ) -> Iterator[Page]:
-        """The rows page by page, for more than memory holds; at least one page.
+        """Yield the rows page by page, for more than fits in memory; at least one page.
 
         Args:
             columns: Names, in the order wanted; all when None.
             where: A SQL boolean expression; rows for which it is true are kept.
-            offset: How many rows to leave out.
+            params: Values for `:name`, by name, or for `?`, in order.
+            offset: How many rows to skip.
             limit: How many rows to read at most; all when None.
             size: How many rows a page has; as many as `limit` when None.
         """
-        reader = self.to_reader(columns=columns, where=where)
+        reader = self.to_reader(columns=columns, where=where, params=params)
         fields = (self.schema.by_name[name] for name in reader.schema.names)
         schema = tuple(PageColumn(f.name, str(f.type), f.nullable) for f in fields)
         for rows, more in pages_of(reader, offset, limit, size or limit or _PAGE_ROWS):
@@ -238,7 +331,7 @@ class TableSnapshot(Readable):
 
     def _repr_html_(self) -> str:
         details = self.details()
-        title = f"{self.name}, version {self.version} ({details.format}, {_rows(details.rows)})"
+        title = f"{self.name}, version {self.version} ({details.format}, {rows_line(details.rows)})"
         fields = ([c.name, c.type, "" if c.nullable else "not null"] for c in details.schema)
         return html_table(title, ["column", "type", ""], fields)
 
@@ -259,21 +352,18 @@ class TableSnapshot(Readable):
             "location": self.context.storage.uri(self.log_head.location),
         }
 
-    def _parsed(self, where: str | None) -> Expression | None:
+    def _check_readable(self, session: Session) -> None:
+        if self.version != self.log_head.version:
+            from lakeward.read.retention import check_readable
+
+            check_readable(self.context, session, self.log_head, self.version)
+
+    def parsed(self, where: str | None, params: Params | None = None) -> Expression | None:
+        """Parse a condition on the columns of this version. Raises `InvalidExpression`."""
         from lakeward.model.expressions.where import parse
 
-        return None if where is None else parse(where, self.schema)
-
-
-def columns_line(schema: Schema) -> str:
-    """The columns on a line, the first ones of many."""
-    shown = [f"{f.name} {f.type}" for f in schema.fields[:_COLUMNS]]
-    more = [f"and {len(schema.fields) - _COLUMNS} more"] if len(schema.fields) > _COLUMNS else []
-    return ", ".join([*shown, *more])
-
-
-def _rows(count: int | None) -> str:
-    return "rows not counted" if count is None else f"{count:,} rows"
+        text = where_text(where, params)
+        return None if text is None else parse(text, self.schema)
 
 
 def latest(context: LakeContext, session: Session, head: Head) -> TableSnapshot:

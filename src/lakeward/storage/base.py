@@ -7,15 +7,20 @@ for. Paths are relative to the warehouse's root and use `/`; `..` in a path is r
 
 from __future__ import annotations
 
+import secrets
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from lakeward.errors import InvalidInput
+from lakeward.model.file import is_full
+
+_CLOCKS: Final = "_lakeward"
+"""The directory of files that are written to read the store's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +182,36 @@ class Storage(ABC):
 
         Their paths begin with the directory's, as it was given.
         """
+
+    def clock_ms(self) -> int:
+        """Return the storage's own time: the timestamp that a file written now would get."""
+        name = f"{_CLOCKS}/clock-{secrets.token_hex(8)}"
+        self.put(name, b"\n")
+        try:
+            return next(f.modified_ms for f in self.listing(_CLOCKS) if f.path == name)
+        finally:
+            self.delete([name])
+
+    def walk(self, directory: str) -> Iterator[tuple[str, StoredFile | None]]:
+        """Yield the names of all files below a directory, with their metadata if that is free.
+
+        Symbolic links are neither followed nor listed.
+        """
+        for found in self.listing(directory, recursive=True):
+            yield found.path[len(directory) + 1 :], found
+
+    def look_below(self, directory: str, names: Iterable[str]) -> dict[str, StoredFile]:
+        """Return the metadata of files below a directory, by the names that `walk` gave."""
+        wanted = set(names)
+        return {n: f for n, f in self.walk(directory) if n in wanted and f is not None}
+
+    def delete_below(self, directory: str, names: Sequence[str]) -> None:
+        """Delete files by name below a directory, and never one outside of it."""
+        outside = [n for n in names if ".." in n.split("/") or is_full(n)]
+        if outside:
+            what = f"{outside[0]!r} is not below {directory}. Nothing was deleted."
+            raise InvalidInput(what, path=outside[0])
+        self.delete([f"{directory}/{name}" for name in names])
 
     @abstractmethod
     def make_directory(self, path: str) -> None:

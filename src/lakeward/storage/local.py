@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lakeward.errors import CorruptTable, InvalidInput, LakewardError, UnsupportedFeature
 from lakeward.model.steps import reach
 from lakeward.storage.base import Prepared, Storage, StoredFile, Underway
+from lakeward.storage.removal import LocalRemoval
 from lakeward.storage.syncing import (
     NEW,
     TMPFILE,
@@ -34,7 +35,7 @@ _SMALL_BYTES: Final = 64 * 1024
 """Files up to this size are synced together, when all are written."""
 
 
-class LocalStorage(Storage):
+class LocalStorage(LocalRemoval, Storage):
     """Files below a directory of this machine."""
 
     def __init__(self, root: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from lakeward.errors import ReadOnlyLake
@@ -47,6 +47,10 @@ class Unwritable:
         """Refused."""
         for path in paths:
             self._refuse(path)
+
+    def delete_below(self, directory: str, names: Sequence[str]) -> None:  # noqa: ARG002
+        """Raise an error: this storage is read-only."""
+        self._refuse(directory)
 
     def make_directory(self, path: str) -> None:
         """Refused."""

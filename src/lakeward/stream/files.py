@@ -1,18 +1,21 @@
-"""Rows of Parquet and CSV files, and of compressed text, counted by rows."""
+"""Rows of Parquet and CSV files, of compressed text and of object stores, counted by rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from lakeward.context import HasContext, context_of
 from lakeward.engines.arrow.files import file_rows, format_of, paths_of
+from lakeward.engines.arrow.remote import RowFile
 from lakeward.errors import InvalidInput
 from lakeward.stream.ipc import ArrowFiles
 from lakeward.stream.lines import JsonFiles, given
 from lakeward.stream.source import Files, Portion
+from lakeward.write.stage.remote_files import located
 
 
 class RowFiles(Files):
@@ -21,8 +24,9 @@ class RowFiles(Files):
     A file is read from its beginning, and the rows that were taken before are left out.
     """
 
-    def __init__(self, paths: list[Path], form: str) -> None:
-        super().__init__(paths)
+    def __init__(self, paths: Sequence[RowFile], form: str) -> None:
+        super().__init__(())
+        self._files = [p.expanduser().absolute() if isinstance(p, Path) else p for p in paths]
         self._form = form
 
     def start(self, progress: Any, schema: pa.Schema, table: str) -> None:
@@ -32,7 +36,7 @@ class RowFiles(Files):
 
     def portions(self) -> Iterator[Portion]:
         """A part of a file each."""
-        for path in self._paths:
+        for path in self._files:
             name, seen = str(path), 0
             for part in file_rows(path, self._schema, self._table, self._form):
                 taken = self._taken.get(name, 0)
@@ -47,17 +51,21 @@ class RowFiles(Files):
                 raise InvalidInput(what, hint=hint, path=name)
 
 
-def files_source(given_paths: list[str], form: str | None = None) -> Files:
-    """The source of files by paths and patterns, of one format."""
-    paths = [path for one in given_paths for path in paths_of(one)]
+def files_source(given_paths: list[str], form: str | None, lake: HasContext) -> Files:
+    """The source of files by paths, addresses and patterns, of one format."""
+    storage = context_of(lake).storage
+    paths = [path for one in given_paths for path in paths_of(located(one, storage))]
     formats = {form or format_of(path) for path in paths}
     if len(formats) > 1:
         what = f"The files are named for different formats: {', '.join(sorted(formats))}."
         raise InvalidInput(what, hint="Run the command once for each, or give --format.")
     (found,) = formats
     compressed = any(p.suffix.lower() in (".gz", ".bz2", ".zst", ".lz4") for p in paths)
+    local = [path for path in paths if isinstance(path, Path)]
+    if len(local) < len(paths):
+        return RowFiles(paths, found)
     if found == "arrow":
-        return ArrowFiles(paths)
+        return ArrowFiles(local)
     if found == "json" and not compressed:
-        return JsonFiles(paths)
-    return RowFiles(paths, found)
+        return JsonFiles(local)
+    return RowFiles(local, found)

@@ -14,6 +14,7 @@ from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.model.schema import Schema
 from lakeward.stream.changes import check_key
+from lakeward.stream.evolving import Evolving
 from lakeward.stream.queue import Limits
 from lakeward.stream.sink import Sink
 from lakeward.stream.table import Mode, SinkTable, WriterInstance
@@ -36,6 +37,7 @@ def opened_sink(
     format: str | None,  # noqa: A002  the name users know
     gaps: bool,
     limits: Limits,
+    schema_mode: object = None,
 ) -> Sink:
     """Open a sink; see `lake.sink`."""
     table = TableName.parse(name)
@@ -45,8 +47,10 @@ def opened_sink(
     _check_limits(limits)
     head, definition = _opened(context, table, schema, format=format, create=create)
     names = _check_mode(head, definition, wanted, key)
+    evolving = Evolving.of(context, begin, head, definition, schema_mode)
     writer = WriterInstance.take(context, head, writer_id)
-    return Sink(context, begin, SinkTable(writer, definition, wanted, limits, names), gaps=gaps)
+    made = SinkTable(writer, definition, wanted, limits, names, evolving)
+    return Sink(context, begin, made, gaps=gaps)
 
 
 def _opened(

@@ -21,7 +21,7 @@ from lakeward.context import LakeContext
 from lakeward.engines.arrow.conform import completed
 from lakeward.engines.arrow.input import tables_of
 from lakeward.engines.arrow.spill import Spill
-from lakeward.errors import Conflict, Fenced, LakewardError, TableNotFound
+from lakeward.errors import Conflict, Fenced, LakewardError, SchemaMismatch, TableNotFound
 from lakeward.log import commits, heads, writers
 from lakeward.log.commits import LoggedCommit
 from lakeward.log.database import Session
@@ -30,6 +30,7 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.stream.changes import Changes
 from lakeward.stream.epoch import Epoch
+from lakeward.stream.evolving import Evolving
 from lakeward.stream.queue import Limits, Meter, Queue, SinkMetrics
 from lakeward.write.commit.outcome import patiently
 from lakeward.write.stage.checks import Checks
@@ -150,6 +151,7 @@ class SinkTable:
         mode: Mode,
         limits: Limits,
         key: Sequence[str] = (),
+        evolving: Evolving | None = None,
     ) -> None:
         self.name = str(writer.head.name)
         self.writer = writer
@@ -157,6 +159,10 @@ class SinkTable:
         self.meter = Meter()
         self.queue = Queue(self.name, limits, self._stage, self.meter)
         self._key = key
+        self._evolving = evolving
+        # Serializes staging once rows may have several definitions.
+        self._gate = threading.Lock()
+        self._is_changed = False
         self._limit = limits.bytes
         self._lock = threading.Lock()
         self._records: WeakKeyDictionary[Epoch, list[pa.Table]] = WeakKeyDictionary()
@@ -170,6 +176,8 @@ class SinkTable:
     def accept(self, data: Any) -> list[pa.Table]:
         """Check rows and convert them to the table's schema; raises if any does not fit."""
         try:
+            if self._evolving is not None and self._evolving.is_due(data, self.definition):
+                self._evolve(self._evolving, data)
             return self._accepted(data)
         except LakewardError:
             self.meter.add(refused_batches=1)
@@ -222,11 +230,40 @@ class SinkTable:
             self._keep(epoch, self._changes.compact(tables))
             return
         staging = self._staging(epoch)
+        if staging.definition is self.definition and not self._is_changed:
+            # As one table: fewer calls block the producer's thread for less time.
+            staging.write([pa.concat_tables(tables)])
+            return
+        with self._gate:
+            self._stage_changed(staging, tables)
+
+    def _stage_changed(self, staging: Staging, tables: Sequence[pa.Table]) -> None:
+        """Stage rows that were accepted under an older definition of the table, or this one.
+
+        The table or its policy was changed since the sink was opened, by others or by the sink
+        itself; rows written from now on must fit the new definition.
+        """
         if staging.definition is not self.definition:
-            # Somebody changed the table: rows that come from now on must fit its new definition.
+            if not _has_all(staging.definition, self.definition):
+                staging.catch_up()
             self._use(staging.definition)
-        # As one table: fewer calls block the producer's thread less.
-        staging.write([pa.concat_tables(tables)])
+        self._is_changed = True
+        definition, checks = staging.definition, self._checks.anew()
+        rows = [completed(t, definition, self.name, trusted=True) for t in tables]
+        for table in rows:
+            checks.look_at(table)
+        checks.raise_violations()
+        staging.write(rows)
+
+    def _evolve(self, evolving: Evolving, data: Any) -> None:
+        """Add the columns of rows that the table lacks."""
+        if self._changes is not None and self.queue.fresh:
+            what = f"Rows bring new columns to {self.name} in the middle of an epoch of changes."
+            raise SchemaMismatch(what, hint="Commit the epoch first.", table=self.name)
+        definition = evolving.evolve(data)
+        with self._gate:
+            self._is_changed = True
+            self._use(definition)
 
     def _keep(self, epoch: Epoch, records: pa.Table) -> None:
         """Keep changes until all of the epoch are there; beyond some size, on disk."""
@@ -253,6 +290,12 @@ class SinkTable:
             what = f"The table {self.name} was dropped and made anew."
             raise TableNotFound(what, hint="Open the sink again.", table=self.name)
         return found
+
+
+def _has_all(definition: Definition, other: Definition) -> bool:
+    """Return whether a definition has all columns of another, with types that can hold theirs."""
+    known = {f.id: f.type for f in definition.schema.walk()}
+    return all(known.get(f.id) == f.type for f in other.schema.walk())
 
 
 def _is_pandas(data: Any) -> bool:

@@ -83,11 +83,11 @@ def test_mapped_columns_are_read_under_their_names(lake: lw.Lake, tmp_path: Path
 def test_what_the_embedded_engine_cannot_write_is_refused_before_a_byte(
     lake: lw.Lake, tmp_path: Path
 ) -> None:
-    features = ["domainMetadata", "rowTracking"]
+    features = ["checkpointProtection", "domainMetadata"]
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": features}
     lake.adopt("taken", Log(tmp_path / "tracked").start(protocol=protocol).root)
 
     with unchanged(lake), pytest.raises(UnsupportedFeature) as caught:
         append(lake, "taken", [{"id": 2, "name": "b"}])
-    assert "rowTracking" in caught.value.features
+    assert caught.value.features == ["checkpointProtection"]
     assert caught.value.hint

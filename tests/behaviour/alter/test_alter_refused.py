@@ -85,7 +85,7 @@ _REFUSED: list[tuple[str, Ask, str, str]] = [
     (
         "add required",
         lambda a: a.add_column("x", "int64", nullable=False),
-        "rows that are there have no value",
+        "existing rows have no value",
         "tx.update",
     ),
     ("add untyped", lambda a: a.add_column("x", "text8"), "not a type", "Types:"),
@@ -110,7 +110,7 @@ _REFUSED: list[tuple[str, Ask, str, str]] = [
     ("property", lambda a: a.set_property("lakeward.retry.attempt", "1"), "no table", "attempts?"),
     ("value", lambda a: a.set_property("lakeward.retry.attempts", "x"), "attempts", ""),
     ("unset", lambda a: a.unset_property("owner"), "no property 'owner'", ""),
-    ("feature", lambda a: a.enable("row_tracking"), "cannot enable row_tracking", "Spark"),
+    ("feature", lambda a: a.enable("variant"), "cannot enable variant", "Spark"),
 ]
 
 

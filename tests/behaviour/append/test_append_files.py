@@ -148,7 +148,6 @@ def test_what_is_wrong_with_a_file_is_named(
         ("nothing.csv", NotFound),
         ("nothing-*.csv", NotFound),
         (".", InvalidInput),
-        ("s3://bucket/x.parquet", InvalidInput),
     ],
 )
 def test_files_that_are_not_there_are_an_error(

@@ -247,7 +247,7 @@ CALLS: dict[str, Call] = {
         ("yesterday", 1.5, True, [], _HUGE, -_HUGE, "", date(2026, 1, 1)),
         lambda lake, v: lake.table(_NAME).at(timestamp=v),
     ),
-    **_each("at(tag={!r})", ("x", 5), lambda lake, v: lake.table(_NAME).at(tag=v)),
+    **_each("at(tag={!r})", (5, ""), lambda lake, v: lake.table(_NAME).at(tag=v)),
     **_each(
         "diff{!r}",
         [("a", 1), (0, None), (None, 1), (1.0, 1), (True, 1), (0, _HUGE)],

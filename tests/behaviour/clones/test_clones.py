@@ -91,7 +91,7 @@ def test_a_clone_may_be_of_any_version_or_moment(lake: lw.Lake) -> None:
     assert lake.doctor().findings == ()
 
 
-def test_what_a_clone_stands_on_is_held_until_it_is_dropped(lake: lw.Lake) -> None:
+def test_what_a_clone_stands_on_is_held_until_the_clone_is_vacuumed(lake: lw.Lake) -> None:
     _TABLE.make(lake, "a")
     lake.clone("a", "b", version=1)
     append(lake, "b", {"id": [7], "p": ["x y"]})
@@ -104,6 +104,10 @@ def test_what_a_clone_stands_on_is_held_until_it_is_dropped(lake: lw.Lake) -> No
     assert _held(lake, "a") == {1}
     assert ids(lake, "c") == [1, 2, 7]
     lake.drop("c")
+    assert _held(lake, "a") == {1}
+    # The first one deletes the files of c, which stands on b.
+    for _ in range(2):
+        lake.vacuum(retention="0s", force=True)
     assert _held(lake, "a") == set()
 
 

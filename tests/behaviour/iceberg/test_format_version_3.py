@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
 
 import lakeward as lw
-from lakeward.errors import UnsupportedFeature
 from tests.behaviour.iceberg.theirs import BY_DAY, eventful, rows, their_catalog
-from tests.behaviour.lakes import append, column, delete, ids, overwrite, unchanged
-from tests.support.row_ids import check_row_ids, metadata_of, row_ids
+from tests.behaviour.lakes import append, column, delete, ids, overwrite
+from tests.support.row_ids import check_row_ids, metadata_of, stable_ids
 
 
 @pytest.fixture
@@ -90,27 +89,46 @@ def test_rows_of_an_upgraded_table_get_ids_with_the_next_commit(
     assert column(_their_rows(table)) == ids(one_lake, name)
 
 
-def test_rows_are_not_moved_to_other_files(
+def test_rows_of_an_upgraded_table_are_changed_and_get_ids(
     one_lake: lw.Lake, theirs: SqlCatalog, name: str
 ) -> None:
     made, expected = eventful(theirs, "shop.orders")
     table = one_lake.adopt(name, _upgraded(made))
-    changes: list[Callable[[lw.Transaction], object]] = [
-        lambda tx: tx.delete(name, where="id = 5"),
-        lambda tx: tx.update(name, set={"note": "'x'"}, where="id = 5"),
-        lambda tx: tx.merge(name, rows(5, 11), on="id"),
-    ]
-    for change in changes:
-        refused = pytest.raises(UnsupportedFeature, match="rows have ids")
-        with unchanged(one_lake), refused as caught, one_lake.transaction() as tx:
-            change(tx)
-        assert "Spark" in str(caught.value.hint)
-    delete(one_lake, name, "id IN (5, 6)")
-    assert ids(one_lake, name) == [n for n in expected[-1] if n not in (5, 6)]
-    assert row_ids(_document(table)).keys()
     with one_lake.transaction() as tx:
-        tx.merge(name, rows(20), on="id")
-    assert 20 in ids(one_lake, name)
+        tx.update(name, set={"note": "'x'"}, where="id = 5")
+    with one_lake.transaction() as tx:
+        tx.merge(name, rows(5, 20), on="id")
+    delete(one_lake, name, "id = 6")
+    assert ids(one_lake, name) == sorted([*(n for n in expected[-1] if n != 6), 20])
+    known = stable_ids(table)
+    assert sorted(known) == ids(one_lake, name)
+    with one_lake.transaction() as tx:
+        tx.update(name, set={"note": "'y'"}, where="id = 5")
+    assert {n: i for n, (i, _) in stable_ids(table).items()} == {
+        n: i for n, (i, _) in known.items()
+    }
+    assert column(_their_rows(table)) == ids(one_lake, name)
+
+
+def test_rows_keep_their_ids_through_changes_and_compactions(one_lake: lw.Lake, name: str) -> None:
+    properties = {"format-version": "3"}
+    table = one_lake.create(name, "id int64, n int64", format="iceberg", properties=properties)
+    for start in (0, 5):
+        append(one_lake, name, [{"id": n, "n": 0} for n in range(start, start + 5)])
+    with one_lake.transaction() as tx:
+        tx.update(name, set={"n": "1"}, where="id IN (1, 6)")
+        tx.delete(name, where="id = 2")
+    with one_lake.transaction() as tx:
+        tx.merge(name, [{"id": 1, "n": 5}, {"id": 100, "n": 5}], on="id")
+    before = stable_ids(table)
+    assert {n: i for n, (i, _) in before.items() if n < 100} == {n: n for n in range(10) if n != 2}
+    table.optimize()
+    after = stable_ids(table)
+    assert len(table.files()) == 1
+    assert {n: i for n, (i, _) in after.items()} == {n: i for n, (i, _) in before.items()}
+    assert [after[n][1] for n in (0, 5, 6, 1, 100)] == [1, 2, 3, 4, 4]
+    check_row_ids(_document(table), {})
+    assert column(_their_rows(table)) == ids(one_lake, name)
 
 
 def test_defaults_of_both_kinds_are_kept(one_lake: lw.Lake, theirs: SqlCatalog, name: str) -> None:

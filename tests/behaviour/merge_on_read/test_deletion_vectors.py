@@ -114,7 +114,7 @@ def test_the_table_says_how_many_rows_are_few(
 def test_a_fraction_that_is_none_is_refused(lake: lw.Lake, fraction: object) -> None:
     with pytest.raises(InvalidInput) as caught:
         _TABLE.make(lake, policy={"merge_on_read_fraction": fraction})
-    assert caught.value.property == "lakeward.mergeOnRead.fraction"
+    assert caught.value.parameter == "merge_on_read_fraction"
     assert lake.tables() == []
 
 

@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 import lakeward as lw
 from lakeward.log import binding, tables
 from lakeward.log.codec import dumps
-from lakeward.log.migrations import m0001_initial
+from lakeward.log.migrations import MIGRATIONS, m0001_initial
 from lakeward.log.statement import Statement
 from lakeward.model.types import Primitive
 from lakeward.model.values import order_key, width_level
@@ -88,8 +88,12 @@ def _with_upper_bounds(lake: lw.Lake, name: str, bounds: dict[int, tuple[float, 
                 {**known, "level": width_level(*keys), "low": keys[0], "high": keys[1]},
             )
         session.script("ALTER TABLE lakeward_cursor DROP COLUMN reader")
-        for table in (tables.foreign_key, tables.violation):
-            session.script(f"DROP TABLE {table.name}")
+        session.script("DROP INDEX lakeward_commit_position")
+        session.script("ALTER TABLE lakeward_commit DROP COLUMN position")
+        session.script("ALTER TABLE lakeward_head DROP COLUMN policy_id")
+        for migration in MIGRATIONS[8:]:
+            for name in re.findall(r"CREATE TABLE (\w+)", " ".join(migration.STATEMENTS)):
+                session.script(f"DROP TABLE {name}")
         binding.put_setting(session, "schema_version", "8")
 
 

@@ -128,5 +128,5 @@ def test_the_last_writer_does_not_win_over_merged_rows(shared_lake: lw.Lake, nam
     _TABLE.make(shared_lake, name)
 
     tx = shared_lake.transaction(on_conflict=lw.LastWriterWins(key=["id"]))
-    with pytest.raises(UnsupportedFeature, match="last writer"):
+    with pytest.raises(UnsupportedFeature, match="LastWriterWins"):
         tx.merge(name, {"id": [1], "v": [0]}, on="id")

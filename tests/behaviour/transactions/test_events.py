@@ -34,10 +34,6 @@ def _append(lake: lw.Lake, *tables: str, **options: Any) -> lw.CommitResult:
     return tx.commit()
 
 
-def _note(seen: list[tuple[str, int]], letter: str, _: lw.CommitEvent) -> None:
-    seen.append((letter, threading.get_ident()))
-
-
 @pytest.mark.apart
 def test_a_commit_over_two_tables_is_one_event(
     lake: lw.Lake, name: str, new_name: Callable[[], str]
@@ -53,6 +49,7 @@ def test_a_commit_over_two_tables_is_one_event(
         tx.delete(other, where="id = 5")
         tx.append(other, [{"id": 2}])
     result = tx.commit()
+    assert lake.wait_for_listeners()
 
     (event,) = events
     assert event.transaction_id == result.transaction_id
@@ -70,6 +67,7 @@ def test_an_event_cannot_be_changed(opened: lw.Lake) -> None:
     opened.on("commit", events.append)
 
     _append(opened, "t")
+    assert opened.wait_for_listeners()
 
     with pytest.raises(FrozenInstanceError):
         events[0].published = False
@@ -91,20 +89,30 @@ def test_the_commit_is_visible_and_published_when_a_listener_runs(opened: lw.Lak
         seen.append((opened.table("t").version, published, outcome.committed))
 
     _append(opened, "t")
+    assert opened.wait_for_listeners()
 
     assert seen == [(1, True, True)]
 
 
-def test_listeners_run_in_order_in_the_committing_thread(opened: lw.Lake) -> None:
-    seen: list[tuple[str, int]] = []
-    for letter in "abc":
-        opened.on("commit", partial(_note, seen, letter))
-    thread = threading.Thread(target=_append, args=(opened, "t"))
-    thread.start()
-    thread.join()
+def test_each_listener_gets_its_events_in_order_and_in_one_thread_of_its_own(
+    opened: lw.Lake,
+) -> None:
+    seen: list[tuple[str, int, int]] = []
 
-    assert [letter for letter, _ in seen] == ["a", "b", "c"]
-    assert {ident for _, ident in seen} == {thread.ident}
+    def note(letter: str, event: lw.CommitEvent) -> None:
+        seen.append((letter, threading.get_ident(), event.versions["t"]))
+
+    for letter in "abc":
+        opened.on("commit", partial(note, letter))
+    for _ in range(5):
+        _append(opened, "t")
+    assert opened.wait_for_listeners()
+
+    for letter in "abc":
+        assert [v for found, _, v in seen if found == letter] == [1, 2, 3, 4, 5]
+    threads = {(letter, ident) for letter, ident, _ in seen}
+    assert len(threads) == len({ident for _, ident in threads}) == 3
+    assert threading.get_ident() not in {ident for _, ident in threads}
 
 
 def test_a_listener_that_raises_is_logged_by_name_and_changes_nothing(
@@ -119,6 +127,7 @@ def test_a_listener_that_raises_is_logged_by_name_and_changes_nothing(
     opened.on("commit", seen.append)
     with caplog.at_level(logging.WARNING, "lakeward"):
         result = _append(opened, "t")
+        assert opened.wait_for_listeners()
 
     assert result.versions == {"t": 1}
     assert opened.table("t").to_arrow().num_rows == 1
@@ -139,6 +148,7 @@ def test_an_event_tells_that_publishing_failed(
     with caplog.at_level(logging.ERROR, "lakeward"):
         result = _append(opened, "t")
     foreign.unlink()
+    assert opened.wait_for_listeners()
 
     assert [(e.versions["t"], e.published) for e in events] == [(1, False)]
     assert not result.published
@@ -158,6 +168,7 @@ def test_what_is_not_committed_is_no_event(opened: lw.Lake) -> None:
     _append(opened, "t")
     with pytest.raises(Conflict):
         slow.commit()
+    assert opened.wait_for_listeners()
 
     assert [e.versions for e in events] == [{"t": 1}]
 
@@ -172,6 +183,7 @@ def test_a_replay_by_id_is_delivered_once(opened: lw.Lake) -> None:
     assert first.commit().versions == second.commit().versions == {"t": 1}
     assert first.commit() is first.commit()
     assert _append(opened, "t", transaction_id="night-1").versions == {"t": 1}
+    assert opened.wait_for_listeners()
 
     assert [e.transaction_id for e in events] == ["night-1"]
 
@@ -190,13 +202,12 @@ def test_a_listener_may_commit_and_its_events_come_after(opened: lw.Lake) -> Non
 
     for _ in range(2):
         _append(opened, "t")
+        assert opened.wait_for_listeners()
 
-    assert seen == [
-        (listener, versions)
-        for n in (1, 2)
-        for versions in ({"t": n}, {"audit": n})
-        for listener in ("audit", "second")
-    ]
+    for listener in ("audit", "second"):
+        assert [versions for found, versions in seen if found == listener] == [
+            versions for n in (1, 2) for versions in ({"t": n}, {"audit": n})
+        ]
     assert opened.table("audit").to_arrow().num_rows == 2
 
 
@@ -212,6 +223,7 @@ def test_a_listener_may_lock_the_table_that_was_just_committed(opened: lw.Lake) 
 
     with opened.transaction(locks={"t": "write"}) as tx:
         tx.append("t", [{"id": 1}])
+    assert opened.wait_for_listeners()
 
     assert done == [{"t": 2}]
 
@@ -229,6 +241,7 @@ def test_threads_that_commit_at_once_deliver_each_commit_once(opened: lw.Lake) -
         thread.start()
     for thread in threads:
         thread.join()
+    assert opened.wait_for_listeners()
 
     assert sorted(seen) == sorted(results)
     assert len(set(seen)) == 20
@@ -244,6 +257,7 @@ def test_sinks_branches_and_functions_deliver_too(opened: lw.Lake) -> None:
         sink.commit_epoch(1)
     branch = opened.branch("b", tables=["t"])
     branch.publish()
+    assert opened.wait_for_listeners()
 
     assert seen[:2] == [{"t": 1}, {"t": 2}]
 
@@ -257,6 +271,7 @@ def test_off_ends_it_and_other_lake_objects_hear_nothing(opened: lw.Lake, tmp_pa
     opened.off("commit", seen.append)
     opened.off("commit", print)
     _append(opened, "t")
+    assert opened.wait_for_listeners()
     assert seen == []
 
 
@@ -275,4 +290,5 @@ def test_events_need_no_observer_of_steps(opened: lw.Lake) -> None:
     seen: list[Any] = []
     opened.on("commit", seen.append)
     _append(opened, "t")
+    assert opened.wait_for_listeners()
     assert len(seen) == 1

@@ -46,7 +46,8 @@ def test_state_of_a_checkpoint_equals_the_replayed_state(
     assert short.commits[0].info.operation == ("WRITE" if keep else "UNKNOWN")
     assert short.commits[0].info.adopted
     if keep:
-        assert short.commits[0] == replace(whole.commits[6], app_transactions=())
+        known = replace(whole.commits[6], app_transactions=(), domains=whole.domains)
+        assert short.commits[0] == known
 
 
 def _split(log: Log, version: int) -> list[pa.Table]:

@@ -18,14 +18,19 @@ import pyarrow as pa
 import pytest
 
 import lakeward as lw
+from lakeward.engines.arrow.dataset import LakeDataset
 from lakeward.lake import records as all_records
 from lakeward.lake.aio import AsyncLake
 from lakeward.lake.altering import TableAlter
 from lakeward.lake.branch import Branch, BranchTable
+from lakeward.lake.querying import LakeDuckDB
+from lakeward.lake.rest_catalog import RestCatalog
 from lakeward.lake.snapshot import LakeSnapshot
 from lakeward.model.records import HIDDEN, in_json, is_record, shown_as, to_json
 from lakeward.read.aio import AsyncRows
+from lakeward.read.result import QueryResult
 from lakeward.read.snapshot import TableSnapshot
+from lakeward.stream.consumer import Consumer
 from lakeward.stream.sink import Sink, SinkGroup
 from lakeward.write.transaction.hooks import Hooks
 from tests.docs.api_page import members
@@ -44,6 +49,11 @@ NOUNS = (
     Sink,
     SinkGroup,
     TableSnapshot,
+    Consumer,
+    LakeDataset,
+    LakeDuckDB,
+    QueryResult,
+    RestCatalog,
     pa.Table,
     pa.RecordBatchReader,
 )
@@ -51,8 +61,10 @@ NOUNS = (
 PLAIN = (str, int, float, bool, datetime, NoneType, StrEnum)
 FACADE = (lw.Lake, lw.Table, Branch, LakeSnapshot, TableSnapshot)
 ELSEWHERE = {
+    ("Lake", "acting_as"),  # a lake of the same kind, which does things in another name
     ("Lake", "on"),  # gives the listener back
     ("LakeSnapshot", "table"),
+    ("TableSnapshot", "parsed"),  # internal
 }
 
 
@@ -172,6 +184,7 @@ def test_every_answer_of_a_lake_has_a_json_form(tmp_path: Path) -> None:
         lake.on("commit", events.append)
         with lake.transaction(message="m") as tx:
             tx.append("t", [{"id": 1, "day": None}])
+        assert lake.wait_for_listeners()
         table, snapshot = lake.table("t"), lake.table("t").at()
         branch = lake.branch("b", tables=["t"])
         holder = lake.transaction(locks={"t": "read"})

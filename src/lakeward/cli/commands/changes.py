@@ -11,7 +11,7 @@ from lakeward.cli.context import Cli
 from lakeward.cli.program import command
 
 YesOption = Annotated[
-    bool, typer.Option("--yes", "-y", help="Do not ask; needed where nobody can answer.")
+    bool, typer.Option("--yes", "-y", help="Do not ask; required without a terminal.")
 ]
 
 
@@ -71,13 +71,51 @@ def drop(cli: Cli, table: TableArgument, yes: YesOption = False) -> None:
 
 def audit(
     cli: Cli,
-    table: TableArgument,
+    table: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TABLE|verify]", help="A table; all when left out. `verify` checks the trail."
+        ),
+    ] = None,
+    actor: Annotated[str | None, typer.Option("--actor", help="Only what this user did.")] = None,
+    action: Annotated[
+        str | None, typer.Option("--action", help="Only this action, such as DELETE.")
+    ] = None,
+    since: Annotated[str | None, typer.Option("--since", help="Only from this time on.")] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Only up to this time.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many, the newest.")] = 20,
 ) -> None:
-    """List who did what to a table, oldest first."""
+    """List who did what, oldest first; `audit verify` checks that the records are unchanged.
+
+    A table whose name is `verify` is written `.verify`.
+    """
     from lakeward.cli.views import history as text
 
+    if table == "verify":
+        return _verify_audit(cli)
+    name = None if table is None else table.removeprefix(".")
     with cli.lake() as lake:
-        entries = list(lake.table(table).audit())
-    shown, more = entries[-limit:], len(entries) > limit
-    cli.answer({"table": table, "entries": shown, "more": more}, text.audit(shown, more=more))
+        if name is not None and not lake.audit(table=name, limit=1):
+            lake.table(name)
+        entries = lake.audit(
+            table=name, actor=actor, action=action, since=since, until=until, limit=limit + 1
+        )
+    shown, more = entries[:limit][::-1], len(entries) > limit
+    cli.answer({"table": name, "entries": shown, "more": more}, text.audit(shown, more=more))
+    return None
+
+
+def _verify_audit(cli: Cli) -> None:
+    from lakeward.cli.views import history as text
+    from lakeward.errors import StoreCorrupt
+
+    with cli.lake(repair=False) as lake, cli.output.working("Checking the trail") as advance:
+        found = lake.verify_audit(progress=advance)
+    if not found.is_whole:
+        first = found.breaks[0]
+        many = len(found.breaks)
+        where = f"{many} audit trails are broken, that" if many > 1 else "The audit trail"
+        what = f"{where} of {first.table} at entry {first.entry}: {first.reason}."
+        hint = "The store was changed by something other than Lakeward. Compare it with a backup."
+        raise StoreCorrupt(what, hint=hint, breaks=[str(b) for b in found.breaks])
+    cli.answer(found, text.trail(found))

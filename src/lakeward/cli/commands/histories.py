@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -85,13 +86,43 @@ def diff(
         typer.Argument(metavar="TO", min=0, help="A version; the newest unless given."),
     ] = None,
     files: Annotated[int, typer.Option("--files", min=0, help="List at most so many files.")] = 20,
+    rows: Annotated[
+        bool, typer.Option("--rows", help="Compare the rows, and show some that differ.")
+    ] = False,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key", metavar="A,B,…", help="With --rows: the columns that identify a row."
+        ),
+    ] = None,
+    other: Annotated[
+        str | None,
+        typer.Option("--with", metavar="TABLE", help="Compare the rows with those of this table."),
+    ] = None,
+    sample: Annotated[
+        int, typer.Option("--sample", min=0, help="Show at most so many rows of each kind.")
+    ] = 20,
 ) -> None:
     """Show what changed between two versions: rows, files, partitions, schema and properties."""
     from lakeward.cli.views import history as text
+    from lakeward.cli.views import row_diff
 
+    keys = None if key is None else [part.strip() for part in key.split(",")]
+    if key is not None and not rows and other is None:
+        raise typer.BadParameter("--key is for --rows.")  # noqa: EM101
     with cli.lake() as lake:
         source = lake.table(table)
+        if other is not None:
+            left = source if before is None else source.at(version=before)
+            with cli.output.working("Comparing"):
+                found_rows = lake.diff(left, other, key=keys, sample=sample)
+            cli.answer(found_rows, row_diff.rows(found_rows))
+            return
         newest = source.version
         first = max(0, newest - 1) if before is None else before
-        found = source.diff(first, newest if after is None else after)
-    cli.answer(found, text.diff(found, listed=files))
+        with cli.output.working("Comparing"):
+            found = source.diff(
+                first, newest if after is None else after, rows=rows, key=keys, sample=sample
+            )
+    shown = chain(text.diff(found, listed=files), row_diff.rows(found.rows))
+    cli.answer(found, shown)

@@ -32,15 +32,15 @@ def backup(cli: Cli, dest: NewFile) -> None:
 
     A copy of a SQLite store is put back by putting it in its place.
     """
-    with cli.lake() as lake, cli.output.working("Copying the store"):
-        copy = lake.backup(absolute(dest))
+    with cli.lake() as lake, cli.output.working("Copying the store") as advance:
+        copy = lake.backup(absolute(dest), progress=advance)
     _print_copy(cli, copy, "The store is copied to")
 
 
 def export_store(cli: Cli, dest: NewFile) -> None:
     """Export the store, to be imported into another lake, on SQLite or PostgreSQL."""
-    with cli.lake() as lake, cli.output.working("Exporting the store"):
-        copy = lake.export_store(absolute(dest))
+    with cli.lake() as lake, cli.output.working("Exporting the store") as advance:
+        copy = lake.export_store(absolute(dest), progress=advance)
     _print_copy(cli, copy, "The store is exported to")
 
 
@@ -58,8 +58,11 @@ def import_store(
     if not path.is_file():
         what = f"There is no file {path}."
         raise NotFound(what, hint="Make one with `lakeward store export`.", path=str(path))
-    with cli.lake(create=True, take_over=True) as lake, cli.output.working("Importing the store"):
-        copy = lake.import_store(path)
+    with (
+        cli.lake(create=True, take_over=True) as lake,
+        cli.output.working("Importing the store") as advance,
+    ):
+        copy = lake.import_store(path, progress=advance)
         published = lake.publish()
     _print_copy(cli, copy, "The store is imported from", published=sum(published.values()))
 
@@ -100,8 +103,10 @@ def relocate(
     from lakeward.cli.output import words
     from lakeward.lake.moving import relocate as relocate_lake
 
-    with cli.warnings(), cli.output.working("Relocating"):
-        found = relocate_lake(cli.target, warehouse=cli.warehouse_given, dry_run=dry_run)
+    with cli.warnings(), cli.output.working("Relocating") as advance:
+        found = relocate_lake(
+            cli.target, warehouse=cli.warehouse_given, dry_run=dry_run, progress=advance
+        )
     done = "would be" if dry_run else "is"
     tables = words.counted(found.tables, "table")
     sentence = (

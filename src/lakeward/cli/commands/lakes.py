@@ -69,8 +69,8 @@ def publish(cli: Cli) -> None:
     """
     from lakeward.cli.views import lakes as text
 
-    with cli.lake(repair=False) as lake, cli.output.working("Publishing"):
-        found = lake.publish()
+    with cli.lake(repair=False) as lake, cli.output.working("Publishing") as advance:
+        found = lake.publish(progress=advance)
     cli.answer({"published": found, "total": sum(found.values())}, text.published(found))
 
 

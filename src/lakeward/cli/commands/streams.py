@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +13,7 @@ from lakeward.cli.context import Cli
 from lakeward.cli.program import command
 
 if TYPE_CHECKING:
+    from lakeward.lake.lake import Lake
     from lakeward.stream.source import Source
 
 
@@ -26,7 +28,7 @@ def ingest(
         list[str],
         typer.Option(
             "--from",
-            metavar="FILE|-|kafka://HOST:PORT/TOPIC",
+            metavar="FILE|s3://BUCKET/FILE|-|kafka://HOST:PORT/TOPIC",
             help="Files or patterns of Parquet, CSV, JSON lines or Arrow, standard input, or a "
             "topic. Repeat it for several files.",
         ),
@@ -90,20 +92,21 @@ def ingest(
     from lakeward.cli.output import words
     from lakeward.model.records import to_json
 
-    found = _source(source, format_, replay=replay, follow=follow)
-    with (
-        cli.lake() as lake,
-        lake.sink(
-            into,
-            writer_id=writer,
-            mode=mode,
-            key=key or None,
-            schema=schema,
-            format=table_format,
-            partition_by=partition_by or (),
-        ) as sink,
-        cli.output.working(f"Taking rows into {into}") as advance,
-    ):
+    _check(source, format_, replay=replay, follow=follow)
+    with cli.lake() as lake, ExitStack() as stack:
+        found = _source(source, format_, lake, replay=replay, follow=follow)
+        sink = stack.enter_context(
+            lake.sink(
+                into,
+                writer_id=writer,
+                mode=mode,
+                key=key or None,
+                schema=schema,
+                format=table_format,
+                partition_by=partition_by or (),
+            )
+        )
+        advance = stack.enter_context(cli.output.working(f"Taking rows into {into}"))
         from lakeward.cli.output.counted import Counted
 
         counted = Counted(found, advance, source)
@@ -116,16 +119,14 @@ def ingest(
     )
 
 
-def _source(given: list[str], format_: str | None, *, replay: bool, follow: bool) -> Source:
+def _check(given: list[str], format_: str | None, *, replay: bool, follow: bool) -> None:
+    """Refuse options that do not go together, before the lake is opened."""
     from lakeward.errors import InvalidInput
-    from lakeward.stream.files import files_source
-    from lakeward.stream.ipc import ArrowStream
-    from lakeward.stream.lines import JsonStream
 
     if format_ not in (None, "parquet", "csv", "json", "arrow"):
         what = f"{format_!r} is not a format of rows."
         raise InvalidInput(what, hint="Use parquet, csv, json or arrow.")
-    alone = [s for s in given if s == "-" or "://" in s]
+    alone = [s for s in given if s == "-" or s.startswith("kafka://")]
     if alone and len(given) > 1:
         what = f"{alone[0]} cannot be read together with others."
         raise InvalidInput(what, hint="Run the command once for each.")
@@ -135,16 +136,25 @@ def _source(given: list[str], format_: str | None, *, replay: bool, follow: bool
     if replay and given != ["-"]:
         what = "Only standard input is replayed; files and topics are known by their positions."
         raise InvalidInput(what, hint="Leave --replay out.")
-    if alone and alone[0] != "-":
-        return _topic(alone[0], format_, follow=follow)
+    if given == ["-"] and format_ in ("parquet", "csv"):
+        what = f"Standard input is read as json or arrow, not as {format_}."
+        raise InvalidInput(what, hint="Write it to a file, and give that to --from.")
+
+
+def _source(
+    given: list[str], format_: str | None, lake: Lake, *, replay: bool, follow: bool
+) -> Source:
+    from lakeward.stream.files import files_source
+    from lakeward.stream.ipc import ArrowStream
+    from lakeward.stream.lines import JsonStream
+
+    if given[0].startswith("kafka://"):
+        return _topic(given[0], format_, follow=follow)
     if given == ["-"]:
         stream = sys.stdin.buffer
-        if format_ in ("parquet", "csv"):
-            what = f"Standard input is read as json or arrow, not as {format_}."
-            raise InvalidInput(what, hint="Write it to a file, and give that to --from.")
         arrow = format_ == "arrow"
         return ArrowStream(stream, replay=replay) if arrow else JsonStream(stream, replay=replay)
-    return files_source(given, format_)
+    return files_source(given, format_, lake)
 
 
 def _topic(address: str, format_: str | None, *, follow: bool) -> Source:

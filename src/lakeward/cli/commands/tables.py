@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from lakeward.cli.arguments import TableArgument, TimestampOption, VersionOption
+from lakeward.cli.arguments import (
+    TableArgument,
+    TagOption,
+    TimestampOption,
+    TransactionOption,
+    VersionOption,
+)
 from lakeward.cli.context import Cli, absolute
 from lakeward.cli.program import command
 
@@ -152,7 +158,7 @@ def adopt(
         raise typer.BadParameter("--catalog needs the table's name there.")  # noqa: EM101
     own = "lakeward" if location is None else None
     place = table if location is None else location
-    with cli.lake() as lake, cli.output.working(f"Adopting {table}"):
+    with cli.lake() as lake, cli.output.working(f"Adopting {table}") as advance:
         made = lake.adopt(
             table,
             place if catalog or own or is_full(place) else absolute(Path(place)),
@@ -161,6 +167,7 @@ def adopt(
             take_over=take_over,
             format=format_,
             catalog=_pairs("--catalog", catalog) if catalog else own,
+            progress=advance,
         )
         versions = made.history()
         totals = made.totals()
@@ -191,12 +198,17 @@ def show(
     table: TableArgument,
     version: VersionOption = None,
     timestamp: TimestampOption = None,
+    tag: TagOption = None,
+    transaction: TransactionOption = None,
 ) -> None:
     """Show a table: its columns, checks, properties and size."""
     from lakeward.cli.views import tables as text
 
     with cli.lake() as lake:
-        found = lake.table(table).at(version=version, timestamp=timestamp).details()
+        source = lake.table(table).at(
+            version=version, timestamp=timestamp, tag=tag, transaction=transaction
+        )
+        found = source.details()
     cli.answer(found, text.table(found))
 
 
@@ -205,6 +217,8 @@ def read(
     table: TableArgument,
     version: VersionOption = None,
     timestamp: TimestampOption = None,
+    tag: TagOption = None,
+    transaction: TransactionOption = None,
     where: Annotated[
         str | None, typer.Option("--where", metavar="SQL", help="Rows for which this is true.")
     ] = None,
@@ -228,7 +242,7 @@ def read(
         bool, typer.Option("--table", help="A table, as on a terminal, in a pipe too.")
     ] = False,
 ) -> None:
-    r"""Read rows, now or as of a version or a moment.
+    r"""Read rows, now or as of a version, a moment, a tag or a transaction.
 
     On a terminal they are shown as a table. In a pipe or a file each row is a line with tabs
     between the values, after a line with the names: a tab, a line break and a backslash inside a
@@ -240,7 +254,9 @@ def read(
     if limit is None and (for_people or cli.json):
         limit = 20
     with cli.lake() as lake:
-        snapshot = lake.table(table).at(version=version, timestamp=timestamp)
+        snapshot = lake.table(table).at(
+            version=version, timestamp=timestamp, tag=tag, transaction=transaction
+        )
         chosen = _columns(columns, snapshot.schema.names)
         pages = snapshot.pages(
             columns=chosen,

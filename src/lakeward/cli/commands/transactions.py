@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from lakeward.cli.arguments import AtOption
 from lakeward.cli.context import Cli
 from lakeward.cli.program import command, group
 
@@ -57,12 +58,7 @@ def show(
 
 def snapshot(
     cli: Cli,
-    at: Annotated[
-        str | None,
-        typer.Option(
-            "--at", metavar="TIME|ID", help="A moment in ISO 8601, or a transaction's id."
-        ),
-    ] = None,
+    at: AtOption = None,
 ) -> None:
     """Show one consistent cut over all tables: the version of each, to read them by.
 

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakeward.cli.masking import Mask
+from lakeward.model.masking import Mask
 from lakeward.model.records import to_json
 
 if TYPE_CHECKING:

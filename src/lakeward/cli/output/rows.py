@@ -57,7 +57,7 @@ def write_json(pages: Iterator[Page], warnings: Sequence[str]) -> None:
 
 def _facts(page: Page) -> dict[str, Any]:
     names = ("table", "version", "timestamp", "schema", "offset")
-    return {name: to_json(getattr(page, name)) for name in names}
+    return {name: to_json(getattr(page, name)) for name in names if hasattr(page, name)}
 
 
 def _write(

@@ -9,16 +9,16 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from lakeward.cli.output import words
-from lakeward.model.clock import to_datetime
 
 if TYPE_CHECKING:
     from lakeward.lake.records import (
-        AuditEntry,
+        AuditRecord,
         Diff,
         FileInfo,
         PartitionChange,
         RowCounts,
         SchemaChange,
+        TrailReport,
         Version,
     )
 
@@ -106,14 +106,22 @@ def diff(found: Diff, *, listed: int) -> Iterator[RenderableType]:
         yield from _files(sign, style, files, listed, with_rows=not is_rewrite)
 
 
-def audit(found: Sequence[AuditEntry], *, more: bool) -> Iterator[RenderableType]:
+def trail(found: TrailReport) -> Iterator[RenderableType]:
+    """Show an audit trail that is intact."""
+    entries, tables = f"{found.entries:,} entries", words.counted(found.tables, "table")
+    commits = words.counted(found.anchors, "published commit")
+    yield Text(f"The audit trail is whole: {entries} of {tables}, compared with {commits}.")
+
+
+def audit(found: Sequence[AuditRecord], *, more: bool) -> Iterator[RenderableType]:
     """Entries of the audit trail, one line to each."""
     yield words.grid(
-        ["entry", "at", "actor", "action", "version", "transaction"],
+        ["table", "entry", "at", "actor", "action", "version", "transaction"],
         (
             (
-                str(e.seq),
-                words.moment(to_datetime(e.at_ms)),
+                e.table,
+                str(e.number),
+                words.moment(e.timestamp),
                 e.actor,
                 e.action,
                 "" if e.version is None else str(e.version),

@@ -122,7 +122,8 @@ def _source(source: Mapping[str, Any]) -> str:
     what = ["rows of this run"] if source["this_run"] else []
     if source["versions"]:
         what.append(words.counted(len(source["versions"]), "new version"))
-    return f"{source['new']}: {' and '.join(what) or 'nothing new'}"
+    table = source["new"] if "new" in source else f"changes of {source['changes']}"
+    return f"{table}: {' and '.join(what) or 'nothing new'}"
 
 
 def _taken(source: Mapping[str, Any]) -> str:

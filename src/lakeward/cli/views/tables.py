@@ -34,7 +34,7 @@ def page(found: Page, *, is_last: bool) -> Iterator[RenderableType]:
     """The rows, and where in the table they are; `is_last` if no more were asked for."""
     values, schema = found.columns(), found.data.schema
     lines = ([words.cell(column[n]) for column in values] for n in range(found.data.num_rows))
-    yield words.grid(schema.names, lines, right=[f.name for f in schema if _is_number(f.type)])
+    yield words.grid(schema.names, lines, right=[f.name for f in schema if is_number(f.type)])
     shown, offset = found.data.num_rows, found.offset
     if shown:
         rows = f"rows {offset + 1:,} to {offset + shown:,}"
@@ -69,6 +69,7 @@ def _guard(found: TableDetails) -> str:
     return "guarded" if found.guarded else f"open to other writers (drift: {found.drift})"
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def is_number(kind: pa.DataType) -> bool:
+    """Whether values of a type are numbers."""
     types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))

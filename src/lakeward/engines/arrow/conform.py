@@ -20,6 +20,8 @@ from lakeward.engines.arrow.transform import transformed
 from lakeward.errors import ConstraintViolation, SchemaMismatch
 from lakeward.model.definition import Definition
 from lakeward.model.derived import Derived
+from lakeward.model.expressions.nodes import columns_in
+from lakeward.model.generated import expressions, generated_ids
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field, ListOf, MapOf, Struct, Type
 from lakeward.model.values import from_neutral
@@ -59,7 +61,7 @@ def completed(
     table's own (`trusted`).
     """
     schema = definition.schema
-    generated = {i: d for i, d in definition.derived.items() if i > 0}
+    generated = generated_ids(definition)
     if not generated:
         return conform(data, schema, table)
     given = set(data.schema.names)
@@ -68,8 +70,8 @@ def completed(
     if trusted and not absent:
         return rows
     found: dict[int, pa.ChunkedArray] = {}
-    for own_id, derived in generated.items():
-        values = derived_values(rows, derived, definition, table)
+    for own_id in sorted(generated):
+        values = _generated(rows, own_id, definition, table)
         if own_id not in absent:
             _check_generated(rows, values, own_id, definition, table)
             continue
@@ -77,6 +79,17 @@ def completed(
         found[own_id] = values
     columns = [found[f.id] if f.id in found else rows.column(f.name) for f in schema]
     return pa.Table.from_arrays(columns, schema=schema.arrow)
+
+
+def _generated(rows: pa.Table, own_id: int, definition: Definition, table: str) -> pa.ChunkedArray:
+    if own_id in definition.derived:
+        return derived_values(rows, definition.derived[own_id], definition, table)
+    # Few tables have such columns, and the expression modules take time to load.
+    from lakeward.engines.arrow.expression import computed
+
+    expression = expressions(definition)[own_id]
+    name = definition.schema.by_id[own_id].name
+    return computed(rows, {name: expression}, f"Column {name} of {table}")[name]
 
 
 def derived_values(
@@ -270,9 +283,13 @@ def _check_generated(
     count = pc.sum(wrong).as_py() or 0
     if not count:
         return
-    derived = definition.derived[own_id]
-    source = definition.schema.by_id[derived.source]
-    term = derived.transform.of(source.name)
+    derived = definition.derived.get(own_id)
+    if derived is None:
+        term = definition.computed[own_id]
+        source = next((c.field for c in columns_in(expressions(definition)[own_id])), column)
+    else:
+        source = definition.schema.by_id[derived.source]
+        term = derived.transform.of(source.name)
     sample = _sample(rows, values, wrong, source.name, column.name)
     many = "1 row has" if count == 1 else f"{count} rows have"
     what = f"Column {column.name} of {table} is generated as {term}, and {many} another value."

@@ -8,7 +8,6 @@ column has a zone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ import pyarrow.csv as pv
 from lakeward.engines.arrow.fit import misfit
 from lakeward.engines.arrow.origin import place, placed
 from lakeward.engines.arrow.plain import neutral
+from lakeward.engines.arrow.remote import RowFile
 from lakeward.engines.arrow.text import opened_text
 from lakeward.errors import InvalidInput, SchemaMismatch
 
@@ -29,7 +29,7 @@ _TRUE: Final = pa.array(["true", "t", "yes", "1"])
 _FALSE: Final = pa.array(["false", "f", "no", "0"])
 
 
-def csv_rows(path: Path, schema: pa.Schema, table: str) -> Iterator[pa.Table]:
+def csv_rows(path: RowFile, schema: pa.Schema, table: str) -> Iterator[pa.Table]:
     """The rows of a file, in parts of a few megabytes, as the types of a schema."""
     names = _names(path)
     _check_first_line(names, schema, table, path)
@@ -45,7 +45,7 @@ def csv_rows(path: Path, schema: pa.Schema, table: str) -> Iterator[pa.Table]:
             yield _converted(part, schema, table)
 
 
-def csv_schema(path: Path) -> pa.Schema:
+def csv_schema(path: RowFile) -> pa.Schema:
     """The columns of a file, with types guessed from its first megabytes."""
     with opened_text(path) as file:
         found = pv.open_csv(file, pv.ReadOptions(block_size=_BLOCK), _parsing(path)).schema
@@ -78,7 +78,7 @@ def parsed_text(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     return values.cast(kind)
 
 
-def _placed(parts: Iterator[pa.Table], path: Path) -> Iterator[pa.Table]:
+def _placed(parts: Iterator[pa.Table], path: RowFile) -> Iterator[pa.Table]:
     """The parts with the line of their first row, or its number where text has several lines."""
     row, line = 0, 2
     for part in parts:
@@ -169,7 +169,7 @@ def _finer(kind: pa.DataType) -> pa.DataType:
     return pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else kind
 
 
-def _names(path: Path) -> list[str]:
+def _names(path: RowFile) -> list[str]:
     """The names in the first line."""
     with opened_text(path) as file:
         try:
@@ -181,7 +181,7 @@ def _names(path: Path) -> list[str]:
     raise InvalidInput(what, hint="The first line of a CSV file names its columns.", path=str(path))
 
 
-def _check_first_line(names: list[str], schema: pa.Schema, table: str, path: Path) -> None:
+def _check_first_line(names: list[str], schema: pa.Schema, table: str, path: RowFile) -> None:
     """Refuse a file whose first line has no name of a column of the table."""
     if any(name in schema.names for name in names):
         return
@@ -191,7 +191,7 @@ def _check_first_line(names: list[str], schema: pa.Schema, table: str, path: Pat
     raise SchemaMismatch(what, hint=hint, table=table, path=str(path), missing=schema.names)
 
 
-def _parsing(path: Path) -> pv.ParseOptions:
+def _parsing(path: RowFile) -> pv.ParseOptions:
     tabs = any(s.lower() == ".tsv" for s in path.suffixes)
     return pv.ParseOptions(delimiter="\t" if tabs else ",", newlines_in_values=True)
 

@@ -10,6 +10,7 @@ import glob
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -19,6 +20,7 @@ import pyarrow.ipc
 from lakeward.engines.arrow.csv import csv_rows, csv_schema
 from lakeward.engines.arrow.json_lines import JsonLines
 from lakeward.engines.arrow.origin import of_file, placed
+from lakeward.engines.arrow.remote import RemoteFile, RemoteFiles, RowFile
 from lakeward.engines.arrow.text import blocks, opened_text
 from lakeward.errors import InvalidInput, LakewardError, NotFound, StorageError
 
@@ -45,15 +47,17 @@ _KINDS: Final = "Names end in .parquet, .csv, .tsv, .jsonl, .ndjson, .json, .arr
 Batches: TypeAlias = Iterator[pa.Table]
 
 
-def paths_of(given: str | Path) -> list[Path]:
+def paths_of(given: str | Path | RemoteFiles) -> list[RowFile]:
     """The files that a path or a pattern such as `in/*.csv` names, in the order of their names.
 
     Raises `NotFound` where there is none, and `InvalidInput` for a directory or an address.
     """
+    if isinstance(given, RemoteFiles):
+        return list(given)
     text = os.fspath(given)
     if "://" in text:
-        what = f"{text} is not a file of this machine."
-        hint = "Open it as an Arrow dataset or a Polars frame, and give that."
+        what = f"{text} is neither a file of this machine nor one on an object store."
+        hint = "Use a path, or s3://, az://, abfss:// or gs://; or give an Arrow dataset."
         raise InvalidInput(what, hint=hint, path=text)
     path = Path(text).expanduser()
     if path.is_dir():
@@ -69,10 +73,10 @@ def paths_of(given: str | Path) -> list[Path]:
     if not found:
         what = f"No file matches {text}."
         raise NotFound(what, hint=f"It is looked for in {Path.cwd()}.", path=text)
-    return found
+    return list(found)
 
 
-def format_of(path: Path) -> str:
+def format_of(path: RowFile) -> str:
     """The format of a file: `parquet`, `csv`, `json` or `arrow`."""
     suffixes = [s.lower() for s in path.suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:
@@ -84,14 +88,14 @@ def format_of(path: Path) -> str:
     return found
 
 
-def rows_of(given: str | Path, schema: pa.Schema, table: str) -> Batches:
+def rows_of(given: str | Path | RemoteFiles, schema: pa.Schema, table: str) -> Batches:
     """The rows of files; the values of text files are read as the types of a schema."""
     paths = paths_of(given)
     formats = [format_of(path) for path in paths]
     return _each(paths, formats, schema, table)
 
 
-def file_rows(path: Path, schema: pa.Schema, table: str, form: str | None = None) -> Batches:
+def file_rows(path: RowFile, schema: pa.Schema, table: str, form: str | None = None) -> Batches:
     """The rows of one file, in parts."""
     read = _READERS[form or format_of(path)]
     try:
@@ -117,7 +121,7 @@ def file_rows(path: Path, schema: pa.Schema, table: str, form: str | None = None
         raise StorageError(what, path=str(path)) from error
 
 
-def file_schema(path: Path) -> pa.Schema:
+def file_schema(path: RowFile) -> pa.Schema:
     """The columns of a file; those of text files are guessed from its first megabytes."""
     return next(file_rows(path, pa.schema([]), "", f"{format_of(path)} schema")).schema
 
@@ -135,32 +139,35 @@ def arrow_batches(source: Any) -> Iterator[pa.RecordBatch]:
     yield from pa.ipc.open_stream(source)
 
 
-def _each(paths: list[Path], formats: list[str], schema: pa.Schema, table: str) -> Batches:
+def _each(paths: list[RowFile], formats: list[str], schema: pa.Schema, table: str) -> Batches:
     for path, form in zip(paths, formats, strict=True):
         yield from file_rows(path, schema, table, form)
 
 
-def _parquet(path: Path, schema: pa.Schema, table: str) -> Batches:
+def _parquet(path: RowFile, schema: pa.Schema, table: str) -> Batches:
     del schema, table  # columns bring their types
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+    with (
+        _named_or_opened(path) as source,
+        pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as file,
+    ):
         tables = (pa.Table.from_batches([b]) for b in file.iter_batches(_ROWS))
         yield from _or_empty(of_file(tables, path), file.schema_arrow)
 
 
-def _arrow(path: Path, schema: pa.Schema, table: str) -> Batches:
+def _arrow(path: RowFile, schema: pa.Schema, table: str) -> Batches:
     del schema, table  # columns bring their types
-    with pa.memory_map(str(path)) as mapped:
-        tables = (pa.Table.from_batches([batch]) for batch in arrow_batches(mapped))
+    with _opened(path) as source:
+        tables = (pa.Table.from_batches([batch]) for batch in arrow_batches(source))
         yield from of_file(tables, path)
 
 
-def _csv(path: Path, schema: pa.Schema, table: str) -> Batches:
+def _csv(path: RowFile, schema: pa.Schema, table: str) -> Batches:
     yield from csv_rows(path, schema, table)
 
 
-def _json(path: Path, schema: pa.Schema, table: str) -> Batches:
+def _json(path: RowFile, schema: pa.Schema, table: str) -> Batches:
     lines, done = JsonLines(schema, table), 0
     with opened_text(path) as file:
         for block in blocks(file):
@@ -173,7 +180,7 @@ def _json(path: Path, schema: pa.Schema, table: str) -> Batches:
         yield schema.empty_table()
 
 
-def check_lines(block: bytes, path: Path) -> None:
+def check_lines(block: bytes, path: RowFile) -> None:
     """Refuse a file of JSON that has no lines of objects."""
     if block.lstrip().startswith(b"["):
         what = f"{path} holds one JSON array; lines of objects are read."
@@ -181,19 +188,20 @@ def check_lines(block: bytes, path: Path) -> None:
         raise InvalidInput(what, hint=hint, path=str(path))
 
 
-def _parquet_schema(path: Path, schema: pa.Schema, table: str) -> Batches:
+def _parquet_schema(path: RowFile, schema: pa.Schema, table: str) -> Batches:
     del schema, table
     import pyarrow.parquet as pq
 
-    yield pq.read_schema(path).empty_table()
+    with _named_or_opened(path) as source:
+        yield pq.read_schema(source).empty_table()
 
 
-def _csv_schema(path: Path, schema: pa.Schema, table: str) -> Batches:
+def _csv_schema(path: RowFile, schema: pa.Schema, table: str) -> Batches:
     del schema, table
     yield csv_schema(path).empty_table()
 
 
-def _json_schema(path: Path, schema: pa.Schema, table: str) -> Batches:
+def _json_schema(path: RowFile, schema: pa.Schema, table: str) -> Batches:
     del schema, table
     import pyarrow.json as pj
 
@@ -207,6 +215,15 @@ def _json_schema(path: Path, schema: pa.Schema, table: str) -> Batches:
     yield pj.read_json(pa.BufferReader(block), reading).slice(0, 0)
 
 
+def _opened(path: RowFile) -> Any:
+    return path.open() if isinstance(path, RemoteFile) else pa.memory_map(str(path))
+
+
+def _named_or_opened(path: RowFile) -> Any:
+    """What the library opens by itself, or a file that is open."""
+    return path.open() if isinstance(path, RemoteFile) else nullcontext(path)
+
+
 def _or_empty(tables: Batches, schema: pa.Schema) -> Batches:
     """The tables, or an empty one, so that the columns of a file without rows are checked too."""
     first = next(tables, None)
@@ -218,7 +235,7 @@ def _reason(error: Exception) -> str:
     return str(error).strip().rstrip(".").partition("\n")[0]
 
 
-_READERS: Final[dict[str, Callable[[Path, pa.Schema, str], Batches]]] = {
+_READERS: Final[dict[str, Callable[[RowFile, pa.Schema, str], Batches]]] = {
     "parquet": _parquet,
     "arrow": _arrow,
     "csv": _csv,

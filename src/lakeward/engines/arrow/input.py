@@ -12,6 +12,8 @@ import pyarrow as pa
 from lakeward.engines.arrow import files
 from lakeward.engines.arrow.origin import numbered
 from lakeward.engines.arrow.plain import array_of, table_of_columns, table_of_rows
+from lakeward.engines.arrow.remote import RemoteFiles
+from lakeward.engines.arrow.streams import reader_of
 from lakeward.errors import InvalidInput, SchemaMismatch
 
 _NOTHING: Final = object()
@@ -31,7 +33,7 @@ def tables_of(data: Any, schema: pa.Schema, table: str) -> Iterator[pa.Table]:
         return iter((data,))
     if isinstance(data, pa.RecordBatch):
         return iter((pa.Table.from_batches([data]),))
-    if isinstance(data, str | Path):
+    if isinstance(data, str | Path | RemoteFiles):
         return files.rows_of(data, schema, table)
     library = type(data).__module__.partition(".")[0]
     if library == "pandas" and hasattr(data, "columns"):
@@ -66,7 +68,7 @@ def _from_array(data: Any) -> pa.Table:
 
 def _from_stream(data: Any) -> Iterator[pa.Table]:
     try:
-        reader = pa.RecordBatchReader.from_stream(data)
+        reader = reader_of(data)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise _not_rows(data) from error
     empty = True
@@ -96,7 +98,7 @@ def _from_iterable(data: Iterable[Any], schema: pa.Schema, table: str) -> Iterat
     if isinstance(first, Mapping):
         return iter((table_of_rows(list(everything), schema, table),))
     parts = (part for item in everything for part in _arrow_item(item, schema, table))
-    return parts if isinstance(first, str | Path) else numbered(parts)
+    return parts if isinstance(first, str | Path | RemoteFiles) else numbered(parts)
 
 
 def _arrow_item(item: Any, schema: pa.Schema, table: str) -> Iterator[pa.Table]:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeward.engines.arrow.files import file_schema, paths_of
+from lakeward.engines.arrow.remote import RemoteFiles
 from lakeward.errors import InvalidInput
 
 _WIDER = {
@@ -57,7 +58,7 @@ _HINT = "Give a data frame, an Arrow table, a schema of Arrow, Polars or pandas,
 
 
 def _schema_of(source: Any) -> pa.Schema:
-    if isinstance(source, str | Path):
+    if isinstance(source, str | Path | RemoteFiles):
         return file_schema(paths_of(source)[0])
     library = type(source).__module__.partition(".")[0]
     if library == "pandas":

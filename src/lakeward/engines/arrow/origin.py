@@ -7,10 +7,11 @@ Rows are counted from 0, as frames and lists count them, and lines from 1, as ed
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+
+from lakeward.engines.arrow.remote import RowFile
 
 _FIRST: Final = b"lakeward.first"
 _FILE: Final = b"lakeward.file"
@@ -25,7 +26,7 @@ def numbered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         first += table.num_rows
 
 
-def of_file(tables: Iterable[pa.Table], path: Path) -> Iterator[pa.Table]:
+def of_file(tables: Iterable[pa.Table], path: RowFile) -> Iterator[pa.Table]:
     """Tables of a file, each with the number of its first row."""
     first = 0
     for table in tables:
@@ -33,7 +34,7 @@ def of_file(tables: Iterable[pa.Table], path: Path) -> Iterator[pa.Table]:
         first += table.num_rows
 
 
-def placed(table: pa.Table, path: Path, first: int, unit: str) -> pa.Table:
+def placed(table: pa.Table, path: RowFile, first: int, unit: str) -> pa.Table:
     """A table of a file; `first` counts its first row in a unit, `row` or `line`."""
     marks = {_FILE: str(path).encode(), _UNIT: unit.encode(), _FIRST: str(first).encode()}
     return _marked(table, marks)

@@ -27,6 +27,8 @@ Code: TypeAlias = Literal["f", "d"]
 _SUMMED_ROWS: Final = 1_000
 _CODES: Final[dict[pa.DataType, Code]] = {pa.float32(): "f", pa.float64(): "d"}
 """How Python calls the numbers of a buffer."""
+_FALSE_HITS: Final = 0.01
+"""The share of values that a Bloom filter takes for its own."""
 _FEW_ROWS: Final = 1_000
 """So few rows need no dictionary: what it saves is less than its page costs."""
 _SAMPLE_ROWS: Final = 2_048
@@ -38,11 +40,16 @@ _LENGTH_BYTES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class ParquetOptions:
-    """How files are written; `target_file_size` is in bytes of memory."""
+    """How files are written; `target_file_size` is the size of the rows in memory, in bytes.
+
+    Statistics are kept for `stats_columns`; None for all columns that can have statistics.
+    """
 
     compression: str = "snappy"
     target_file_size: int = 128 * 2**20
     row_group_rows: int = 1_048_576
+    stats_columns: tuple[str, ...] | None = None
+    bloom_columns: frozenset[str] = frozenset()
 
 
 def encode(
@@ -54,20 +61,13 @@ def encode(
 ) -> tuple[pa.Buffer, DataFile]:
     """A Parquet file in memory, and its entry for the log."""
     schema = definition.schema
-    columns = _columns(schema, () if definition.whole_files else definition.partition_by)
+    columns = columns_of(definition)
     stored = columns.schema
     if not data.schema.equals(stored, check_metadata=False):
         data = data.cast(stored)
     unordered = columns.with_nan(data)
     sink = pa.BufferOutputStream()
-    writer = pq.ParquetWriter(
-        sink,
-        stored,
-        compression=options.compression,
-        write_statistics=columns.with_statistics(unordered),
-        store_schema=False,
-        **encoding_settings(data),
-    )
+    writer = open_writer(sink, columns, data, unordered, options)
     writer.write_table(data, row_group_size=options.row_group_rows)
     writer.close()
     buffer = sink.getvalue()
@@ -84,6 +84,50 @@ def encode(
         stats=stats,
     )
     return buffer, entry
+
+
+def open_writer(
+    sink: pa.NativeFile,
+    columns: Columns,
+    sample: pa.Table,
+    unordered: Collection[str],
+    options: ParquetOptions,
+) -> pq.ParquetWriter:
+    """Open a Parquet writer whose encodings suit a sample of the rows.
+
+    `unordered` columns get no statistics.
+    """
+    return pq.ParquetWriter(
+        sink,
+        columns.schema,
+        compression=options.compression,
+        write_statistics=columns.with_statistics(unordered),
+        store_schema=False,
+        bloom_filter_options=_bloom_options(columns, sample, options),
+        **encoding_settings(sample),
+    )
+
+
+def _bloom_options(
+    columns: Columns, sample: pa.Table, options: ParquetOptions
+) -> dict[str, dict[str, float]] | None:
+    """Return Bloom filter options, sized for the number of rows in a row group."""
+    names = options.bloom_columns.intersection(columns.schema.names)
+    rows = max(1, min(sample.num_rows, options.row_group_rows))
+    wanted = {"ndv": rows, "fpp": _FALSE_HITS}
+    return {
+        name: wanted for name in sorted(names) if _is_filtered(columns.schema.field(name))
+    } or None
+
+
+def _is_filtered(field: pa.Field) -> bool:
+    types, kind = pa.types, field.type
+    return bool(types.is_integer(kind) or types.is_date32(kind) or types.is_string(kind))
+
+
+def columns_of(definition: Definition) -> Columns:
+    """Return the columns that the files of a table have."""
+    return _columns(definition.schema, () if definition.whole_files else definition.partition_by)
 
 
 def footer_stats(

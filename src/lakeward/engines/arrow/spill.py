@@ -25,8 +25,9 @@ _BATCH: Final = 8 * 2**20
 class Spill:
     """Takes rows of one schema, and then has them as a table that needs no memory."""
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, *, at_once: int = _BATCH) -> None:
         self._schema = schema
+        self._at_once = at_once
         self._waiting: list[pa.Table] = []
         self._size = 0
         self._map: mmap.mmap | None = None
@@ -38,7 +39,7 @@ class Spill:
         """Add rows."""
         self._waiting.append(rows)
         self._size += rows.nbytes
-        if self._size >= _BATCH:
+        if self._size >= self._at_once:
             self._flush()
 
     def finish(self) -> pa.Table:
@@ -114,6 +115,6 @@ def _translated() -> Generator[None]:
         yield
     except (OSError, pa.ArrowException) as error:
         place = tempfile.gettempdir()
-        what = f"The data of a merge could not be kept in {place}: {error}."
-        hint = "Let TMPDIR name a directory with more space, or give the merge more memory."
+        what = f"Rows could not be kept in {place}: {error}."
+        hint = "Set TMPDIR to a directory with more space, or give the work more memory."
         raise StorageError(what, hint=hint, path=place) from error

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import BinaryIO, Final
 
 import pyarrow as pa
 
+from lakeward.engines.arrow.remote import RemoteFile, RowFile
+
 _BLOCK: Final = 4 * 2**20
 
 
-def opened_text(path: Path) -> BinaryIO:
+def opened_text(path: RowFile) -> BinaryIO:
     """A text file as bytes, decompressed by the ending of its name."""
-    stream: BinaryIO = pa.input_stream(str(path), compression="detect")
+    stream: BinaryIO
+    if isinstance(path, RemoteFile):
+        stream = path.open_text()
+    else:
+        stream = pa.input_stream(str(path), compression="detect")
     return stream
 
 

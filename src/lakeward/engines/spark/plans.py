@@ -33,6 +33,14 @@ def reads_vectors(frame: DataFrame) -> bool:
     return any(_FEATURE in i.protocol().toString() for i in _unresolved(frame))
 
 
+def reads_by_name(frame: DataFrame) -> bool:
+    """Whether a frame reads tables that a temporary view of it names instead of having them.
+
+    Spark 4.1 does not look such names up again in the source of a MERGE into an Iceberg table.
+    """
+    return any(_kind(leaf) == "DataSourceV2Relation" for leaf in _leaves(frame))
+
+
 def is_live(frame: DataFrame, catalog: str, pinned: str) -> bool:
     """Whether a frame shows what is written later to tables of a transaction."""
     if catalog not in frame._jdf.queryExecution().analyzed().toString():

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.engines.spark.extra import pyspark
 from lakeward.errors import UnsupportedFeature
+from lakeward.model.evolution.paths import parts_of
 from lakeward.model.quoting import identifier
+from lakeward.model.schema import Schema
+from lakeward.model.types import Field
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_ID: Final = "parquet.field.id"
+"""The key of a column's field id in its metadata, as Spark's Parquet reader knows it."""
 
 
 def write_difference(
@@ -61,6 +67,34 @@ def _holds_map(kind: object) -> bool:
     if isinstance(kind, types.ArrayType):
         return _holds_map(kind.elementType)
     return isinstance(kind, types.MapType)
+
+
+def load_by_id(spark: SparkSession, addresses: Sequence[str], schema: Schema) -> DataFrame:
+    """Read Parquet files whose columns are found by field ids; missing columns are null."""
+    spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
+    types = pyspark("sql.pandas.types")
+    plain = types.from_arrow_schema(schema.to_arrow(), prefer_timestamp_ntz=True)
+    return spark.read.schema(_with_ids(plain, schema.fields)).parquet(*addresses)
+
+
+def _with_ids(kind: Any, fields: Sequence[Field]) -> Any:
+    """Return a Spark type whose members have the ids of fields."""
+    types = pyspark("sql.types")
+    if isinstance(kind, types.StructType):
+        return types.StructType(
+            [
+                types.StructField(
+                    own.name, _with_ids(own.dataType, parts_of(f.type)), True, {_ID: f.id}
+                )
+                for own, f in zip(kind.fields, fields, strict=True)
+            ]
+        )
+    if isinstance(kind, types.ArrayType):
+        return types.ArrayType(_with_ids(kind.elementType, parts_of(fields[0].type)), True)
+    if isinstance(kind, types.MapType):
+        key, value = (parts_of(f.type) for f in fields)
+        return types.MapType(_with_ids(kind.keyType, key), _with_ids(kind.valueType, value), True)
+    return kind
 
 
 def violations(rows: DataFrame, checks: Mapping[str, str]) -> dict[str, int]:

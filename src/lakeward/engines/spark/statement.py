@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeGuard
 
-from lakeward.engines.spark import scopes
+from lakeward.engines.spark import merging, scopes
 from lakeward.engines.spark.optimize import Optimize, read_optimize
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.model.expressions.where import reason
@@ -29,8 +29,6 @@ _FUNCTIONS: Final = frozenset(
 )
 """Functions that make tables of their arguments alone."""
 _REASONS: Final = {
-    "Alter": "It would change the table at once and for everybody; use tx.alter.",
-    "Drop": "A table that is dropped is gone at once and for everybody; use lake.drop.",
     "Use": "Tables go by their own names in a transaction.",
     "Copy": "Read the files with spark.read and append the frame.",
     "LoadData": "Read the files with spark.read and append the frame.",
@@ -39,7 +37,7 @@ _REASONS: Final = {
     "CALL": "A procedure may change tables outside the transaction.",
     "MultitableInserts": "Write one statement for each table.",
 }
-_REPLACES: Final = "It would replace a table with its history; write INSERT OVERWRITE."
+_REPLACES: Final = "Use tx.overwrite with schema_mode='overwrite', or DROP and CREATE TABLE."
 _WORDS: Final = {
     "CONVERT": "Take a table that lies elsewhere into the lake with lake.adopt.",
     "FSCK": "The lake's log says which files a table has; lakeward doctor looks after them.",
@@ -47,8 +45,7 @@ _WORDS: Final = {
     "MSCK": "The lake's log says which files a table has; lakeward doctor looks after them.",
     "REORG": "Write OPTIMIZE, which is part of the transaction.",
     "REPLACE": _REPLACES,
-    "RESTORE": "Read the older version with lake.table(…).at(…), and overwrite the table with it.",
-    "TRUNCATE": "Write DELETE FROM and the table's name, which is part of the transaction.",
+    "RESTORE": "Bring the older version back with lake.table(…).restore(…), or lake.restore.",
     "UNDROP": "A table that was dropped is taken in again with lake.adopt.",
 }
 """Why statements that begin with these words are refused, whatever follows."""
@@ -82,7 +79,7 @@ class TableRef:
     end: int  # where the text goes on behind it
     reads: bool = True  # whether the statement looks at the table's rows there
     writes: bool = False  # whether it changes them
-    travels: bool = False  # whether a version or a time is asked for
+    travels: bool = False  # whether a version or time follows the name
     is_aliased: bool = False  # whether its columns go by an alias
     form: Form = "relation"  # what may be written in its place
 
@@ -127,8 +124,8 @@ class Statement:
     where: str | None = None
     created: Created | None = None  # of a CREATE TABLE
     zorder: tuple[str, ...] = ()  # of an OPTIMIZE: the columns by which rows are clustered
-    # of an UPDATE or DELETE: whether its condition or its new values have a subquery
-    asks: bool = False
+    asks: bool = False  # UPDATE or DELETE only: whether it has a subquery
+    evolves: bool = False  # MERGE only: whether it may add columns
 
     @property
     def changes(self) -> bool:
@@ -139,9 +136,10 @@ class Statement:
         self,
         name: Callable[[TableRef], str | None],
         qualifier: Callable[[Qualifier], str | None],
+        behind: Callable[[TableRef], int] = lambda ref: ref.end,
     ) -> str:
-        """The text with other names in the places of its tables."""
-        found = [(t.start, t.end, name(t)) for t in self.tables]
+        """Return the text with other table names; each replaces the text up to `behind`."""
+        found = [(t.start, behind(t), name(t)) for t in self.tables]
         found += [(q.start, q.end, qualifier(q)) for q in self.qualifiers]
         out, done = [], 0
         for start, end, new in sorted(found, key=lambda f: f[0]):
@@ -163,6 +161,9 @@ def read_statement(text: str) -> Statement:
             return _optimize(text, optimize)
     from sqlglot import exp
 
+    plain = merging.plain(text)
+    if plain is not None:
+        return replace(read_statement(plain), evolves=True)
     _check_words(text)
     tree = _tree(text)
     name = type(tree).__name__
@@ -350,11 +351,10 @@ def _ref(text: str, node: exp.Table) -> TableRef:
     parts: Sequence[exp.Expr] = node.parts
     if "start" not in parts[0].meta or "end" not in parts[-1].meta:
         raise _refused(text, f"It is not known where it names the table {node.name}.")
-    travels = node.args.get("version") is not None
     return TableRef(
         tuple(p.name for p in parts),
         *_span(parts),
-        travels=travels,
+        travels=node.args.get("version") is not None,
         is_aliased=bool(node.alias),
         form=_form(node),
     )

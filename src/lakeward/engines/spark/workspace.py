@@ -87,7 +87,18 @@ class Workspace:
         self._make_database(self.database(namespace, written=True))
         table = self.delta_name(namespace, name, written=True)
         self.session.sql(f"CREATE TABLE {table} USING delta LOCATION {literal(location)}")
+        self.show_delta(namespace, name)
+
+    def leave_delta(self, namespace: str, name: str) -> None:
+        """Unregister a Delta table, so that another table can have its name."""
+        self.session.sql(f"DROP VIEW IF EXISTS {self.delta_name(namespace, name)}")
+        table = self.delta_name(namespace, name, written=True)
+        self.session.sql(f"DROP TABLE IF EXISTS {table}")
+
+    def show_delta(self, namespace: str, name: str) -> None:
+        """Make a registered Delta table readable, with the columns that it has now."""
         # Statements of Iceberg's cannot read a Delta table by its own name, but a view of it.
+        table = self.delta_name(namespace, name, written=True)
         self._show(namespace, name, f"SELECT * FROM {table}")
 
     def enter_iceberg(self, namespace: str, name: str, document: str) -> None:
@@ -96,6 +107,13 @@ class Workspace:
         if own in self._entered:
             self.session.sql(f"DROP TABLE {own}")
         self._register(namespace or NAMESPACE, own, document)
+
+    def leave_iceberg(self, namespace: str, name: str) -> None:
+        """Unregister an Iceberg table while its files still exist."""
+        own = self.iceberg_name(namespace, name)
+        if own in self._entered:
+            self.session.sql(f"DROP TABLE {own}")
+            self._entered.discard(own)
 
     def pin_iceberg(self, namespace: str, name: str, document: str) -> tuple[str, str]:
         """Register an Iceberg table as a metadata document has it, under a name of its own."""
@@ -165,10 +183,12 @@ class Workspace:
         )
         return str(table.operations().current().metadataFileLocation())
 
-    def resolved(self, sql: str) -> str | None:
+    def resolved(self, sql: str, *, is_view: bool = False) -> str | None:
         """A name for a relation's rows that may be written anywhere; None if its own name does."""
         rows = self.frame(f"SELECT * FROM {sql}")
-        return identifier(self.named(rows, resolve=True)) if plans.reads_vectors(rows) else None
+        if plans.reads_vectors(rows) or (is_view and plans.reads_by_name(rows)):
+            return identifier(self.named(rows, resolve=True))
+        return None
 
     def view_text(self, name: str) -> str | None:
         """The query of a temporary view that SQL made; None for others."""
@@ -194,7 +214,7 @@ class Workspace:
 
     def named(self, frame: Any, *, resolve: bool = False) -> str:
         """A name for the rows of a frame, of this session or another one of the same Spark."""
-        if resolve and plans.reads_vectors(frame):
+        if resolve and (plans.reads_vectors(frame) or plans.reads_by_name(frame)):
             frame = plans.resolved(self.session, frame)
         name = self.new_name()
         take(self.session, frame, name)

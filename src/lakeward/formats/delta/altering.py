@@ -14,14 +14,18 @@ from dataclasses import replace
 from typing import Final
 
 from lakeward.errors import InvalidInput, UnsupportedFeature
-from lakeward.formats.delta.generated import derived_of
+from lakeward.formats.delta.defaults import with_defaults
+from lakeward.formats.delta.generated import with_generated
 from lakeward.formats.delta.mapping import MAPPED_ID, MODE, SETTINGS
-from lakeward.formats.delta.protocol import extended, is_guarded
+from lakeward.formats.delta.protocol import extended, has_in_commit_timestamps
+from lakeward.formats.delta.row_tracking import tracked
 from lakeward.formats.delta.schema import delta_type_name, physical_name
 from lakeward.formats.properties import (
     APPEND_ONLY,
     CHANGE_FEED,
+    CHECKPOINT_POLICY,
     MERGE_ON_READ,
+    ROW_TRACKING,
     TYPE_WIDENING,
     check_known,
     foreign_property,
@@ -49,16 +53,27 @@ _MAX_ID: Final = f"{SETTINGS}maxColumnId"
 _WIDENING: Final = TYPE_WIDENING
 _TYPE_CHANGES: Final = "delta.typeChanges"
 _BY_PROPERTY: Final = {
-    "change_data_feed": CHANGE_FEED,
-    "deletion_vectors": MERGE_ON_READ,
+    "change_data_feed": (CHANGE_FEED, "true"),
+    "deletion_vectors": (MERGE_ON_READ, "true"),
+    "v2_checkpoint": (CHECKPOINT_POLICY, "v2"),
 }
-_FEATURES: Final = (*_BY_PROPERTY, "column_mapping", "type_widening", "in_commit_timestamps")
-_OF_SPARK: Final = ("row_tracking", "v2_checkpoint", "identity_columns", "clustering", "variant")
+_FEATURES: Final = (
+    *_BY_PROPERTY,
+    "column_mapping",
+    "type_widening",
+    "in_commit_timestamps",
+    "row_tracking",
+)
+_OF_SPARK: Final = ("identity_columns", "clustering", "variant")
 _KEPT: Final = (SETTINGS, _WIDENING, "delta.enableInCommitTimestamps", "delta.inCommitTimestamp")
 
 
 class DeltaAlterations:
     """The part of the format contract that changes definitions."""
+
+    def keeps(self, key: str) -> bool:
+        """Return whether Delta sets a table property itself."""
+        return key.startswith((*_KEPT, "delta.feature.", "delta.rowTracking."))
 
     def alter(self, definition: Definition, change: Alteration) -> Definition:
         """Return the definition after a change, with the protocol that it needs."""
@@ -114,9 +129,10 @@ def as_asked(definition: Definition) -> Definition:
     if mode != "none":
         found = mapped(replace(definition, properties={**definition.properties, MODE: "none"}))
         definition = _finished(replace(found, properties={**found.properties, MODE: mode}))
-    if definition.properties.get(_WIDENING) == "true":
-        definition = _finished(definition, "typeWidening")
-    return definition
+    if definition.properties.get(ROW_TRACKING) == "true":
+        definition = tracked(definition)
+    widened = definition.properties.get(_WIDENING) == "true"
+    return _finished(definition, *(["typeWidening"] if widened else []))
 
 
 def _with_new_names(definition: Definition) -> Definition:
@@ -176,23 +192,25 @@ def _owner(place: Place) -> tuple[Field, str]:
 
 def _finished(definition: Definition, *features: str) -> Definition:
     """The definition with the protocol and the derived columns that belong to it."""
+    definition = replace(definition, schema=with_defaults(definition.schema))
     if definition.properties.get(MODE, "none") != "none":
         features = (*features, "columnMapping")
-    protocol = extended(definition, *features)
-    derived = derived_of(definition.schema, protocol)
-    return replace(definition, protocol=protocol, derived=derived)
+    return with_generated(replace(definition, protocol=extended(definition, *features)))
 
 
 def _enabled(definition: Definition, feature: str) -> Definition:
     if feature in _BY_PROPERTY:
-        properties = {**definition.properties, _BY_PROPERTY[feature]: "true"}
+        key, value = _BY_PROPERTY[feature]
+        properties = {**definition.properties, key: value}
         return _finished(replace(definition, properties=properties))
     if feature == "column_mapping":
         return mapped(definition)
     if feature == "type_widening":
         properties = {**definition.properties, _WIDENING: "true"}
         return _finished(replace(definition, properties=properties), "typeWidening")
-    if feature == "in_commit_timestamps" and is_guarded(definition.protocol):
+    if feature == "row_tracking":
+        return _finished(tracked(definition))
+    if feature == "in_commit_timestamps" and has_in_commit_timestamps(definition):
         return definition
     raise _no_feature(feature)
 

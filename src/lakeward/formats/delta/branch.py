@@ -7,9 +7,9 @@ guard and without in-commit timestamps, which belong to the table's own log.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from lakeward.formats.delta.checkpoint import (
 )
 from lakeward.formats.delta.columns import absolute_adds
 from lakeward.formats.delta.protocol import GUARD, ICT, ICT_PROPERTY, guarded
-from lakeward.formats.delta.publication import add, metadata
+from lakeward.formats.delta.publication import add, domain_metadata, metadata
 from lakeward.formats.delta.values import file_path
 from lakeward.formats.delta.vectors import absolute_vector, address
 from lakeward.model.commit import Head
@@ -39,12 +39,9 @@ IN_ONE_COMMIT: Final = 1000
 _UNBRANCHED: Final = frozenset(
     {
         "catalogManaged",
-        "clustering",
-        "domainMetadata",
         "icebergCompatV1",
         "icebergCompatV2",
         "icebergCompatV3",
-        "rowTracking",
     }
 )
 _IN_CHECKSUM: Final = 50
@@ -55,13 +52,14 @@ _NAMESPACE: Final = uuid.UUID("6a3b4f0e-5f0b-4a55-9a1e-6b1f6c0f6d3e")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a copy is made from.
+    """The table and version that a copy is made from.
 
     Attributes:
-        definition: Of the copy.
+        definition: The definition of the copy.
         root: The table's full address.
         owner: The transaction or named branch; the copy's table id is derived from it.
         engine: The program that makes the copy.
+        domains: Domain metadata of the table at the version.
     """
 
     head: Head
@@ -70,6 +68,7 @@ class Origin:
     owner: str
     now_ms: int
     engine: str
+    domains: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def copy(self) -> Head:
@@ -147,15 +146,18 @@ def main_definition(found: Definition, before: Definition) -> Definition:
 def first_commit(origin: Origin, files: Iterable[LoggedFile]) -> FirstCommit:
     """The log that a copy with some files of the table, or none, begins with."""
     copy, definition = origin.copy, origin.definition
-    named = [replace(f, file=absolute(f.file, origin.root, definition)) for f in files]
+    listed = [replace(f, file=absolute(f.file, origin.root, definition)) for f in files]
     lines: list[dict[str, Any]] = [{"commitInfo": origin.info}]
-    if len(named) <= IN_ONE_COMMIT:
+    if len(listed) <= IN_ONE_COMMIT:
         lines.append({"protocol": dict(definition.protocol)})
         lines.append({"metaData": metadata(copy, definition)})
-        lines += [{"add": add(f.file, definition.schema, changed=False)} for f in named]
-        checksum = None if _VECTORS in definition.properties else _checksum(lines)
+        named = sorted(origin.domains.items())
+        lines += [{"domainMetadata": domain_metadata(n, text)} for n, text in named]
+        lines += [{"add": add(f.file, definition.schema, changed=False)} for f in listed]
+        plain = _VECTORS not in definition.properties and not origin.domains
+        checksum = _checksum(lines) if plain else None
         return FirstCommit(0, _lines(lines), checksum=checksum)
-    data, actions = checkpoint_bytes(copy, definition, named, [], [])
+    data, actions = checkpoint_bytes(copy, definition, listed, [], [], domains=origin.domains)
     return FirstCommit(1, _lines(lines), data, last_checkpoint_bytes(1, actions, len(data)))
 
 
@@ -186,7 +188,7 @@ def first_checkpoint(origin: Origin, chunks: Iterable[Lines]) -> FirstCommit:
     definition = origin.definition
     as_spark = definition.properties.get(_VECTORS) == "true"
     into = partial(absolute_adds, schema=definition.schema, root=origin.root, as_spark=as_spark)
-    out = Checkpoint(origin.copy, definition, [], [])
+    out = Checkpoint(origin.copy, definition, [], [], domains=origin.domains)
     # Arrow works without Python's lock, while the next lines are fetched.
     with ThreadPoolExecutor(1, "lakeward-branch") as beside:
         for taken in [beside.submit(lambda some: out.take(into(some)), lines) for lines in chunks]:
@@ -209,6 +211,19 @@ def later_commit(
     schema = definition.schema
     named = (absolute(f.file, root, definition) for f in files)
     return _lines([{"commitInfo": info}, *({"add": add(f, schema, changed=False)} for f in named)])
+
+
+def altering_commit(origin: Origin) -> bytes:
+    """Return a commit that gives a copy the definition of `origin` and keeps its files."""
+    definition = origin.definition
+    info = {**origin.info, "operationParameters": {}}
+    return _lines(
+        [
+            {"commitInfo": info},
+            {"protocol": dict(definition.protocol)},
+            {"metaData": metadata(origin.copy, definition)},
+        ]
+    )
 
 
 def absolute(file: DataFile, root: str, definition: Definition) -> DataFile:

@@ -1,8 +1,12 @@
-"""Checkpoints: the state at a version in one Parquet file, so that readers skip old commits."""
+"""Checkpoints: the state at a version in Parquet, so that readers skip old commits.
+
+A V1 checkpoint is one file. If the table asks for V2, the file is a V2 checkpoint, and the file
+actions of a large table are in sidecars.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -10,7 +14,15 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeward.formats.delta.publication import LOG_DIRECTORY, add, app_transaction, metadata, remove
+from lakeward.formats.delta.publication import (
+    LOG_DIRECTORY,
+    add,
+    app_transaction,
+    domain_metadata,
+    metadata,
+    remove,
+)
+from lakeward.model.clock import now_ms
 from lakeward.model.commit import AppTransaction, Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
@@ -54,6 +66,8 @@ _REMOVE: Final = pa.struct(
         ("partitionValues", STRINGS),
         ("size", pa.int64()),
         ("deletionVector", VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
     ]
 )
 _METADATA: Final = pa.struct(
@@ -85,12 +99,35 @@ _SCHEMA: Final = pa.schema(
         ("add", ADD),
     ]
 )
+_DOMAIN: Final = pa.struct(
+    [("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())]
+)
+_V2_METADATA: Final = pa.struct([("version", pa.int64()), ("tags", STRINGS)])
+_SIDECAR: Final = pa.struct(
+    [
+        ("path", pa.string()),
+        ("sizeInBytes", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("tags", STRINGS),
+    ]
+)
+_V2: Final = [pa.field("checkpointMetadata", _V2_METADATA), pa.field("sidecar", _SIDECAR)]
+_OF_FILES: Final = pa.schema([("remove", _REMOVE), ("add", ADD)])
 _ROW_GROUP: Final = 10_000
+_PER_SIDECAR: Final = 100_000
+SIDECARS: Final = "_sidecars"
+IN_ONE_FILE: Final = 10_000
+"""Up to how many files a checkpoint of the second specification names itself."""
 
 
 def checkpoint_path(location: str, version: int) -> str:
     """Path of a version's checkpoint."""
     return f"{location}/{LOG_DIRECTORY}/{version:020d}.checkpoint.parquet"
+
+
+def sidecar_path(location: str, name: str) -> str:
+    """Return the path of a sidecar file."""
+    return f"{location}/{LOG_DIRECTORY}/{SIDECARS}/{name}"
 
 
 def last_checkpoint_path(location: str) -> str:
@@ -104,6 +141,8 @@ def checkpoint_bytes(
     files: Iterable[LoggedFile],
     tombstones: Sequence[tuple[LoggedFile, int]],
     applications: Sequence[AppTransaction],
+    *,
+    domains: Mapping[str, str] | None = None,
 ) -> tuple[bytes, int]:
     """A checkpoint's bytes, and its number of actions.
 
@@ -111,7 +150,8 @@ def checkpoint_bytes(
     newest number of each application.
     """
     schema = definition.schema
-    out = Checkpoint(head, definition, removes_of(tombstones, schema), applications)
+    removes = removes_of(tombstones, schema)
+    out = Checkpoint(head, definition, removes, applications, domains=domains)
     for adds in _arrays((add(f.file, schema, changed=False) for f in files), ADD):
         out.take(adds)
     return out.finish()
@@ -123,7 +163,18 @@ def removes_of(tombstones: Iterable[tuple[LoggedFile, int]], schema: Schema) -> 
 
 
 class Checkpoint:
-    """A checkpoint that encodes files as they come, so that they need not fit in memory."""
+    """A checkpoint that encodes files as they arrive, so that they need not fit in memory.
+
+    Args:
+        head: The table.
+        definition: The table's definition at the version.
+        removes: Recently removed files, as `remove` actions.
+        applications: The newest transaction number of each application.
+        domains: Domain metadata.
+        v2: The version, for a V2 checkpoint.
+        put_sidecar: Stores the bytes of a sidecar and returns its name; then all file actions are
+            in sidecars. Only for V2.
+    """
 
     def __init__(
         self,
@@ -131,40 +182,88 @@ class Checkpoint:
         definition: Definition,
         removes: Sequence[pa.Array],
         applications: Sequence[AppTransaction],
+        *,
+        domains: Mapping[str, str] | None = None,
+        v2: int | None = None,
+        put_sidecar: Callable[[bytes], str] | None = None,
     ) -> None:
-        self._sink = pa.BufferOutputStream()
-        # Paths and statistics do not repeat, so dictionaries of them would be waste.
-        self._writer = pq.ParquetWriter(
-            self._sink, _SCHEMA, compression="zstd", use_dictionary=False
-        )
+        kinds = [*_SCHEMA]
+        kinds += [pa.field("domainMetadata", _DOMAIN)] if domains else []
+        kinds += _V2 if v2 is not None else []
+        self._main = _Part(pa.schema(kinds))
         self._actions = 0
-        self._waiting: list[pa.RecordBatch] = []
+        self._put_sidecar = put_sidecar
+        self._sidecars: list[dict[str, Any]] = []
+        self._files = self._main if put_sidecar is None else _Part(_OF_FILES)
+        if v2 is not None:
+            self._put("checkpointMetadata", pa.array([{"version": v2, "tags": []}], _V2_METADATA))
         described = _with_maps(metadata(head, definition), "configuration")
         self._put("protocol", pa.array([dict(definition.protocol)], _PROTOCOL))
         self._put("metaData", pa.array([described], _METADATA))
         self._put("txn", pa.array([app_transaction(a) for a in applications], _TXN))
+        named = [domain_metadata(n, c) for n, c in sorted((domains or {}).items())]
+        self._put("domainMetadata", pa.array(named, _DOMAIN))
         for some in removes:
-            self._put("remove", some)
+            self._put_files("remove", some)
 
     def take(self, adds: pa.Array) -> None:
         """Add files, given as `add` actions."""
-        self._put("add", adds)
+        self._put_files("add", adds)
+
+    def finish(self) -> tuple[bytes, int]:
+        """Return the checkpoint's bytes and its number of actions, after storing the sidecars."""
+        self._end_sidecar()
+        self._put("sidecar", pa.array(self._sidecars, _SIDECAR))
+        return self._main.finish(), self._actions
+
+    def _put(self, kind: str, actions: pa.Array) -> None:
+        self._main.put(kind, actions)
+        self._actions += len(actions)
+
+    def _put_files(self, kind: str, actions: pa.Array) -> None:
+        self._files.put(kind, actions)
+        self._actions += len(actions)
+        if self._files.actions >= _PER_SIDECAR:
+            self._end_sidecar()
+
+    def _end_sidecar(self) -> None:
+        if self._put_sidecar is None or not self._files.actions:
+            return
+        data = self._files.finish()
+        name = self._put_sidecar(data)
+        about = {"path": name, "sizeInBytes": len(data), "modificationTime": now_ms(), "tags": []}
+        self._sidecars.append(about)
+        self._files = _Part(_OF_FILES)
+
+
+class _Part:
+    """One Parquet file of actions."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.actions = 0
+        self._schema = schema
+        self._sink = pa.BufferOutputStream()
+        # Paths and statistics are unique, so dictionary encoding would only cost space.
+        self._writer = pq.ParquetWriter(
+            self._sink, schema, compression="zstd", use_dictionary=False
+        )
+        self._waiting: list[pa.RecordBatch] = []
+
+    def put(self, kind: str, actions: pa.Array) -> None:
+        if not len(actions):
+            return
+        columns = [
+            actions if f.name == kind else pa.nulls(len(actions), f.type) for f in self._schema
+        ]
+        self._waiting.append(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        self.actions += len(actions)
         if sum(batch.num_rows for batch in self._waiting) >= _ROW_GROUP:
             self._flush()
 
-    def finish(self) -> tuple[bytes, int]:
-        """The checkpoint's bytes, and its number of actions."""
+    def finish(self) -> bytes:
         self._flush()
         self._writer.close()
-        return self._sink.getvalue().to_pybytes(), self._actions
-
-    def _put(self, kind: str, actions: pa.Array) -> None:
-        if len(actions):
-            columns = [
-                actions if f.name == kind else pa.nulls(len(actions), f.type) for f in _SCHEMA
-            ]
-            self._waiting.append(pa.RecordBatch.from_arrays(columns, schema=_SCHEMA))
-            self._actions += len(actions)
+        return bytes(self._sink.getvalue().to_pybytes())
 
     def _flush(self) -> None:
         if self._waiting:

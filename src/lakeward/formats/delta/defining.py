@@ -12,10 +12,18 @@ from typing import ClassVar, Final
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
 from lakeward.formats.delta.altering import as_asked
-from lakeward.formats.delta.generated import derived_of, generated_field, without_marks
+from lakeward.formats.delta.generated import (
+    derived_of,
+    generated_field,
+    spelled,
+    with_generated,
+    without_marks,
+)
+from lakeward.formats.delta.mapping import MODE
 from lakeward.formats.delta.protocol import (
     ICT,
     ICT_PROPERTY,
+    extended,
     guarded,
     is_guarded,
     new_protocol,
@@ -29,7 +37,10 @@ from lakeward.formats.properties import (
     CHECKPOINT_INTERVAL,
     COMPRESSION,
     DELTA_APPEND_ONLY,
+    LOG_RETENTION,
     MERGE_ON_READ,
+    RETENTION,
+    STATS_COLUMNS,
     TARGET_FILE_SIZE,
     VECTOR_FRACTION,
     foreign_property,
@@ -40,6 +51,9 @@ from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.schema import Schema
 from lakeward.model.transform import SUFFIXES, Rules, Transform
 
+_MAX_ID: Final = "delta.columnMapping.maxColumnId"
+_KEPT: Final = (ICT_PROPERTY, "delta.inCommitTimestamp")
+"""What the names of properties begin with that a table keeps when it goes back."""
 _OF_ICEBERG: Final = ("format-version", APPEND_ONLY)
 
 
@@ -54,7 +68,12 @@ class DeltaDefinitions:
         "change_data_feed": CHANGE_FEED,
         "merge_on_read": MERGE_ON_READ,
         "merge_on_read_fraction": VECTOR_FRACTION,
+        "column_mapping": MODE,
+        "retention": RETENTION,
+        "log_retention": LOG_RETENTION,
+        "stats_columns": STATS_COLUMNS,
     }
+    policies_of_others: ClassVar[tuple[str, ...]] = ()
 
     def partition(self, schema: Schema, terms: Sequence[str], *, guard: bool) -> Partitioning:
         """Return how a new table is partitioned, with a generated column for each transform."""
@@ -95,6 +114,7 @@ class DeltaDefinitions:
         for key in properties:
             if key.startswith("write.") or key in _OF_ICEBERG:
                 raise foreign_property(key, "Delta", "Iceberg")
+        parts = replace(parts, schema=spelled(parts.schema))
         definition = Definition(
             schema=parts.schema,
             partition_by=parts.partition_by,
@@ -120,13 +140,28 @@ class DeltaDefinitions:
             properties["delta.inCommitTimestampEnablementTimestamp"] = str(timestamp_ms)
         protocol = guarded(definition.protocol)
         schema = without_marks(definition.schema)
-        return replace(
-            definition,
-            schema=schema,
-            properties=properties,
-            protocol=protocol,
-            derived=derived_of(schema, protocol),
+        return with_generated(
+            replace(definition, schema=schema, properties=properties, protocol=protocol)
         )
+
+    def restored(self, current: Definition, wanted: Definition) -> Definition:
+        """Return the wanted definition with the current guard, features and highest column id."""
+        if is_guarded(current.protocol) and not is_guarded(wanted.protocol):
+            wanted = self.guarded(wanted, 0, 0)
+        kept = {k: v for k, v in wanted.properties.items() if not k.startswith(_KEPT)}
+        kept |= {k: v for k, v in current.properties.items() if k.startswith(_KEPT)}
+        highest = [d.properties[_MAX_ID] for d in (current, wanted) if _MAX_ID in d.properties]
+        if _MAX_ID in kept:
+            kept[_MAX_ID] = str(max(map(int, highest)))
+        last_id = max(wanted.schema.last_id, current.schema.last_id)
+        made = replace(
+            wanted,
+            schema=Schema(wanted.schema.fields, last_id),
+            properties=kept,
+            protocol=current.protocol,
+            created_ms=current.created_ms,
+        )
+        return replace(made, protocol=extended(made))
 
     def is_guarded(self, definition: Definition) -> bool:
         """Look for the writer feature that no other engine knows."""

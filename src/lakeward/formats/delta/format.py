@@ -8,10 +8,8 @@ ours is left alone and reported, and nothing after it is published.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final
-
-import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.errors import (
@@ -22,45 +20,56 @@ from lakeward.errors import (
     OutcomeUnknown,
     StorageError,
 )
-from lakeward.formats.background import BackgroundWorker, with_pauses
-from lakeward.formats.base import Adoption, Format, Ratified, TakeOver
-from lakeward.formats.delta import mapping, protocol
+from lakeward.formats.adoption import Adoption
+from lakeward.formats.background import BackgroundWorker
+from lakeward.formats.base import Format, Ratified, TakeOver
+from lakeward.formats.delta import intervals, mapping, protocol, row_tracking
 from lakeward.formats.delta.altering import DeltaAlterations
+from lakeward.formats.delta.clustering import clustering_columns
 from lakeward.formats.delta.defining import DeltaDefinitions
+from lakeward.formats.delta.light import LightDelta
+from lakeward.formats.delta.owed import DeltaOwed
 from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_bytes, commit_path
+from lakeward.formats.delta.segment import old_files
 from lakeward.formats.delta.values import vector_id
+from lakeward.formats.delta.vectors import vector_path
 from lakeward.formats.properties import CHANGE_FEED, CHECKPOINT_INTERVAL
-from lakeward.log import commits, definitions, files, heads, transactions
+from lakeward.log import commits, definitions, heads, transactions
 from lakeward.log.database import Session
-from lakeward.model.clock import now_ms
+from lakeward.model import progress
 from lakeward.model.commit import Commit, Head
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.history import ForeignActions
 from lakeward.model.names import TableName
+from lakeward.model.policy.rules import said
+from lakeward.model.row_ids import RowIds
 from lakeward.model.steps import reach
 from lakeward.storage.base import Storage
 
 _LOG = logging.getLogger(__name__)
-_TOMBSTONES_MS: Final = 7 * 24 * 3600 * 1000
 _NOTE_EVERY: Final = 100
 _CHECKPOINT_EVERY: Final = 100
-_AT_ONCE: Final = 256
 
 
-class DeltaFormat(DeltaDefinitions, DeltaAlterations, Format):
+class DeltaFormat(LightDelta, DeltaOwed, DeltaDefinitions, DeltaAlterations, Format):
     """Delta Lake tables."""
 
-    name: ClassVar[str] = "delta"
     always_guarded: ClassVar[bool] = False
     begins_empty: ClassVar[bool] = False
     has_catalog: ClassVar[bool] = False
+    metadata_directory: ClassVar[str] = LOG_DIRECTORY
+    has_checkpoints: ClassVar[bool] = True
     columns_by_id: ClassVar[bool] = False
     publishes_last: ClassVar[bool] = False
 
     def check_writable(self, definition: Definition, table: str) -> None:
         """Check the protocol and its features."""
         protocol.check_writable(definition, table)
+
+    def clustered_by(self, session: Session, head: Head, definition: Definition) -> list[str]:
+        """Read the table's clustering columns from the log."""
+        return clustering_columns(session, head, definition)
 
     def finds_by_id(self, definition: Definition) -> bool:
         """Look for column mapping by ids."""
@@ -82,6 +91,20 @@ class DeltaFormat(DeltaDefinitions, DeltaAlterations, Format):
     def has_change_feed(self, definition: Definition) -> bool:
         """Look at the property that asks for it."""
         return definition.properties.get(CHANGE_FEED, "").lower() == "true"
+
+    def numbered(self, session: Session, member: Ratified) -> Ratified:
+        """Assign ids to the rows of new files, if the table has row tracking."""
+        if not row_tracking.is_supported(member.definition):
+            return member
+        return row_tracking.numbered(session, member)
+
+    def row_ids(self, storage: Storage, head: Head, definition: Definition) -> RowIds | None:
+        """Return the columns of row tracking."""
+        return row_tracking.row_ids(definition)
+
+    def gives_first_ids(self, before: Definition, after: Definition) -> bool:
+        """Return whether row tracking is switched on."""
+        return row_tracking.is_enabled(after) and not row_tracking.is_enabled(before)
 
     def write_commit(
         self, context: LakeContext, session: Session, member: Ratified, metadata_files: list[str]
@@ -152,60 +175,55 @@ class DeltaFormat(DeltaDefinitions, DeltaAlterations, Format):
     def checkpoint_if_due(
         self, context: LakeContext, member: Ratified, background: BackgroundWorker | None
     ) -> bool:
-        """Write a checkpoint every so many versions.
+        """Write a checkpoint if one is due, by the table's property or by its cost.
 
-        Readers do not need it, so the background worker writes it; if the process dies before,
-        the next version that is due has one.
+        Readers do not need it, so the background worker writes it; if the process dies before, or
+        the worker is busy, a later version that is due gets one.
         """
         head, definition, version = member.head, member.definition, member.commit.version
-        interval = int(definition.properties.get(CHECKPOINT_INTERVAL, _CHECKPOINT_EVERY))
+        own = definition.properties.get(CHECKPOINT_INTERVAL)
+        chosen = said(definition.rules, "checkpoint_interval", own)
+        interval = _CHECKPOINT_EVERY if chosen is None else int(chosen)
         due = bool(interval and version and version % interval == 0)
-        due = due and protocol.is_writable(definition)
-        if due:
-            _leave(background, lambda: self.checkpoint(context, head, version, definition))
-        return due
+        if not due or not protocol.is_writable(definition):
+            return False
+
+        def write() -> None:
+            if chosen is not None or intervals.pays_off(context, head, version):
+                self.checkpoint(context, head, version, definition)
+            else:
+                _note_published(context, head, version)
+
+        if background is None or chosen is not None:
+            _leave(background, write)
+        else:
+            background.offer(write)
+        return True
 
     def checkpoint(
         self, context: LakeContext, head: Head, version: int, definition: Definition
     ) -> None:
         """Write a checkpoint if the lake knows all features that a reader needs; point to it."""
-        from lakeward.formats.delta import checkpoint as writing
-        from lakeward.formats.delta.columns import adds_of
+        from lakeward.formats.delta.checkpointing import write_checkpoint
 
         if not protocol.is_writable(definition):
             return
-        storage = context.storage
-        with context.database.read() as session:
-            cut = commits.version_at(session, head.table_id, now_ms() - _TOMBSTONES_MS)
-            old = -1 if cut is None else cut
-            gone = files.removed_between(session, head.table_id, old, version)
-            times = {v: commits.one(session, head.table_id, v) for v in {f.removed for f in gone}}
-            tombstones = [(f, c.timestamp_ms) for f in gone if (c := times[f.removed]) is not None]
-            live = list(files.lines_at(session, head.table_id, version, _AT_ONCE))
-            applications = commits.app_transactions_at(session, head.table_id, version)
-        # Rendered after the session, which would keep the store's own log from being truncated.
-        removes = writing.removes_of(tombstones, definition.schema)
-        made = writing.Checkpoint(head, definition, removes, applications)
-        for lines in with_pauses(live):
-            made.take(adds_of(lines, definition.schema))
-        data, actions = made.finish()
-        del live, made, removes
-        # Arrow keeps what it was given, and this thread may never come back for it.
-        pa.default_memory_pool().release_unused()
-        storage.put(writing.checkpoint_path(head.location, version), data)
-        reach("checkpoint.written")
-        pointer = writing.last_checkpoint_path(head.location)
-        storage.put(pointer, writing.last_checkpoint_bytes(version, actions, len(data)))
+        write_checkpoint(context, head, version, definition)
+        intervals.note(context, head, version)
         _note_published(context, head, version)
         reach("checkpoint.done")
 
-    def to_follow(self, session: Session) -> list[Head]:
-        """Return the tables that are not guarded."""
-        return heads.unguarded(session)
+    def unknown_commit(self, context: LakeContext, session: Session, head: Head) -> str | None:
+        """Return the commit file of the version after the head, if there is one."""
+        path = commit_path(head.location, head.version + 1)
+        return path if context.storage.exists(path) else None
 
-    def may_have_moved(self, session: Session, head: Head) -> bool:
-        """Return whether the table is not guarded."""
-        return not head.guarded
+    def old_metadata(
+        self, context: LakeContext, session: Session, head: Head, before_ms: int
+    ) -> tuple[list[str], int]:
+        """Return commits and checkpoints before a checkpoint that replaces them."""
+        oldest = commits.version_at(session, head.table_id, before_ms) or 0
+        return old_files(context.storage, head.location, min(oldest, head.published))
 
     def has_moved(self, context: LakeContext, session: Session, head: Head) -> bool:
         """Look for the file of the next version."""
@@ -234,6 +252,11 @@ class DeltaFormat(DeltaDefinitions, DeltaAlterations, Format):
         hint = "It refuses drift: drop it and adopt it anew to take that, or move the file away."
         return ForeignCommit(what, hint=hint, table=str(head.name), version=version, path=path)
 
+    def vector_files(self, vector: Any) -> list[str]:
+        """Return the file of a vector; none for an inline vector."""
+        found = vector_path(vector)
+        return [] if found is None else [found]
+
     def vector_id(self, vector: Any) -> str | None:
         """Return the identity that Delta gives a deletion vector."""
         return vector_id(vector)
@@ -248,6 +271,12 @@ class DeltaFormat(DeltaDefinitions, DeltaAlterations, Format):
         """Return the directory, if it has a `_delta_log`."""
         log = f"{location}/{LOG_DIRECTORY}"
         return location if expected or log in context.storage.directories(location) else None
+
+    def anchors(self, context: LakeContext, head: Head) -> Iterator[tuple[int, str]]:
+        """Read the published commits that still exist."""
+        from lakeward.formats.delta.anchors import published_anchors
+
+        return published_anchors(context.storage, head.location)
 
     def read_table(
         self, context: LakeContext, name: TableName, source: str, *, take_over: bool
@@ -299,7 +328,7 @@ def _exists(context: LakeContext, head: Head, version: int) -> bool:
 
 
 def _publish_range(context: LakeContext, head: Head, first: int, last: int) -> None:
-    for version in range(first, last + 1):
+    for version in progress.counted(range(first, last + 1), last + 1 - first):
         with context.database.read() as session:
             commit = commits.full(session, head.table_id, version)
             _, definition = definitions.at(session, head.table_id, version)

@@ -1,12 +1,13 @@
 """Generated columns: how Delta says that a column's values are computed from another column.
 
 A partition transform is a column with one of the expressions here, which Spark evaluates to the
-values that the lake stores. These expressions, and others with the same meaning, are recognised in
-foreign tables; any other generated column is a plain column that the embedded engine cannot write.
+values that Lakeward stores. These expressions, and others with the same meaning, are recognised in
+foreign tables. Any other expression is computed if Lakeward's expression language has it; otherwise
+the embedded engine cannot write the table.
 
 Spark computes times in the session's zone, so the expressions mean UTC only in a session in UTC. A
-table that was guarded from its first version on has no other writers; its columns carry a mark
-that says so, and only marked columns are exact.
+table that was guarded from its first version on has no other writers; its columns carry a mark for
+this, and only marked columns are exact.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from lakeward.errors import InvalidInput
 from lakeward.formats.delta.protocol import is_guarded
 from lakeward.formats.delta.schema import EXPRESSION
 from lakeward.model.bucket import scaled, unscaled
+from lakeward.model.definition import Definition
 from lakeward.model.derived import Derived
+from lakeward.model.generated import expression_of, is_computable
 from lakeward.model.quoting import identifier
-from lakeward.model.schema import Schema
+from lakeward.model.schema import GENERATED_AS, Schema
 from lakeward.model.transform import STRING, TIMES, Rules, Transform
 from lakeward.model.types import Decimal, Field, Primitive, Type
 
@@ -90,6 +93,40 @@ def derived_of(schema: Schema, protocol: Mapping[str, Any]) -> dict[int, Derived
             utc = marked or transform.name not in TIMES
             out[field.id] = Derived(source.id, transform, field.name, utc=utc)
     return out
+
+
+def computed_of(schema: Schema, derived: Mapping[int, Derived]) -> dict[int, str]:
+    """Return the other generated columns whose expressions Lakeward can compute, by column id."""
+    return {
+        field.id: field.metadata[EXPRESSION]
+        for field in schema.fields
+        if field.id not in derived
+        and isinstance(field.metadata.get(EXPRESSION), str)
+        and is_computable(field.metadata[EXPRESSION], field, schema)
+    }
+
+
+def spelled(schema: Schema) -> Schema:
+    """Return a new table's schema with its generated columns as Delta stores them.
+
+    Raises `InvalidExpression` for a column whose values Lakeward cannot compute.
+    """
+    fields = []
+    for field in schema.fields:
+        text = field.metadata.get(GENERATED_AS)
+        if text is None:
+            fields.append(field)
+            continue
+        kept = {k: v for k, v in field.metadata.items() if k != GENERATED_AS}
+        expression_of(text, field, schema)
+        fields.append(replace(field, metadata={**kept, EXPRESSION: text}))
+    return Schema(tuple(fields), schema.last_id)
+
+
+def with_generated(definition: Definition) -> Definition:
+    """Return the definition with `derived` and `computed` set from its generated columns."""
+    derived = derived_of(definition.schema, definition.protocol)
+    return replace(definition, derived=derived, computed=computed_of(definition.schema, derived))
 
 
 def without_marks(schema: Schema) -> Schema:

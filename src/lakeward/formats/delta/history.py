@@ -33,6 +33,7 @@ from lakeward.formats.delta.publication import commit_path
 from lakeward.formats.delta.restore import State, state_of
 from lakeward.formats.delta.segment import Checkpoint, Segment, segment_of
 from lakeward.formats.delta.values import vector_id
+from lakeward.model import progress
 from lakeward.model.commit import AppTransaction, Commit
 from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE, DataFile, LoggedFile
@@ -133,7 +134,8 @@ def _read_segment(storage: Storage, segment: Segment) -> TableHistory:
                 failure = failure or error
                 continue
         first = 0 if start is None else start.version + 1
-        for version, data in _read_commits(storage, location, first, segment.version):
+        found = _read_commits(storage, location, first, segment.version)
+        for version, data in progress.counted(found, segment.version + 1 - first):
             with understanding(location, version):
                 replay.commit(version, _commit_actions(data))
         return replay.finish()
@@ -174,9 +176,13 @@ def _read_commits(
     def read(version: int) -> tuple[int, bytes]:
         return version, storage.read(commit_path(location, version))
 
-    with ThreadPoolExecutor(_READERS, "lakeward-history") as pool:
+    pool = ThreadPoolExecutor(_READERS, "lakeward-history")
+    try:
         while window := list(islice(versions, _WINDOW)):
             yield from pool.map(read, window)
+    finally:
+        # No waiting: the garbage collector may close this generator in one of the pool's threads.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _commit_actions(data: bytes) -> Actions:
@@ -275,7 +281,8 @@ class _Replay:
             self._add(version, state.files(interpreter.files()))
             self._take(version, state.actions.app_transactions(), state.actions.domain_changes())
             about = commit_info_of(info, interpreter.uuid, version)
-        self._commits.append(Commit(version, interpreter.moment(written), about))
+        domains = state.actions.domain_changes()
+        self._commits.append(Commit(version, interpreter.moment(written), about, domains=domains))
 
     def commit(self, version: int, actions: Actions) -> None:
         """Apply the next commit."""
@@ -296,6 +303,7 @@ class _Replay:
                 found.info,
                 app_transactions=found.app_transactions,
                 change_files=found.change_files,
+                domains=found.domains,
             )
         )
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from lakeward.errors import CorruptTable
 from lakeward.formats.delta.branch import BRANCHED
+from lakeward.formats.delta.row_tracking import DOMAIN, without_ids
 from lakeward.formats.delta.values import vector_id
 from lakeward.formats.delta.vectors import absolute_vector, moved_vector
 from lakeward.formats.net import Net
@@ -58,15 +59,19 @@ def net_of(
         data_change=bool(changing) or not moving,
         looks=any(_looks(c) for c in statements),
         has_feed=has_files or only_adds or not changing,
+        domains={n: c for s in statements for n, c in s.domains.items() if n != DOMAIN},
+        moves_new=replay.moves_new,
     )
 
 
 def moved(file: DataFile, directory: str) -> DataFile:
     """A file that was written on a copy, as the table's log names it."""
     vector = moved_vector(file.deletion_vector, directory)
+    # Row ids that a copy assigned are private; the table assigns new ones.
+    own = without_ids(file.extra)
     if is_full(file.path):
-        return replace(file, deletion_vector=vector)
-    extra = {k: v for k, v in (file.extra or {}).items() if k != "path"}
+        return replace(file, deletion_vector=vector, extra=own)
+    extra = {k: v for k, v in (own or {}).items() if k != "path"}
     path = f"{directory}/{file.path}"
     return replace(file, path=path, deletion_vector=vector, extra=extra or None)
 
@@ -82,13 +87,17 @@ class _Replay:
 
     root: str
     base: Callable[[str], Sequence[LoggedFile]]
+    moves_new: bool = False
     _new: dict[Key, DataFile] = field(default_factory=dict)
     _gone: dict[Key, LoggedFile] = field(default_factory=dict)
 
     def take(self, commit: ForeignActions) -> None:
         for path, vector in commit.removed:
             key = (path, vector)
-            if self._new.pop(key, None) is None:
+            if self._new.pop(key, None) is not None:
+                new = {f.path for f in commit.added} - {p for p, _ in commit.removed}
+                self.moves_new = self.moves_new or bool(new)
+            else:
                 self._gone[key] = self._of_base(key, commit.version)
         for file in commit.added:
             key = (file.path, vector_id(file.deletion_vector))

@@ -14,9 +14,10 @@ from typing import Any, Final
 import orjson
 
 from lakeward.formats.delta.evolution import evolved
-from lakeward.formats.delta.generated import derived_of
+from lakeward.formats.delta.generated import with_generated
 from lakeward.formats.delta.mapping import SETTINGS, unmapped
 from lakeward.formats.delta.protocol import writer_features
+from lakeward.formats.delta.publication import AUDIT_TAG
 from lakeward.formats.delta.schema import physical_name
 from lakeward.formats.delta.statistics import StatsReader, Trust
 from lakeward.formats.delta.values import encode_path, file_path, partition_value, vector_id
@@ -143,7 +144,7 @@ def definition_of(
         raise ValueError(message)
     demands = previous.protocol if protocol is None and previous else _protocol(protocol or {})
     if metadata is None and previous is not None:
-        return replace(previous, protocol=demands, derived=derived_of(previous.schema, demands))
+        return with_generated(replace(previous, protocol=demands))
     source = metadata or {}
     text = source.get("schemaString")
     schema = evolved(
@@ -158,7 +159,7 @@ def definition_of(
         configuration = {k: v for k, v in configuration.items() if not k.startswith(SETTINGS)}
     created = source.get("createdTime")
     comment = source.get("description")
-    return Definition(
+    found = Definition(
         schema=schema,
         partition_by=tuple(
             _column(schema.by_name, n).id for n in source.get("partitionColumns") or ()
@@ -172,8 +173,8 @@ def definition_of(
         protocol=demands,
         created_ms=None if created is None else _integer(created, "createdTime"),
         comment=None if comment is None else str(comment),
-        derived=derived_of(schema, demands),
     )
+    return with_generated(found)
 
 
 def commit_info_of(source: Mapping[str, Any] | None, uuid: str, version: int) -> CommitInfo:
@@ -194,7 +195,15 @@ def commit_info_of(source: Mapping[str, Any] | None, uuid: str, version: int) ->
         blind=raw.get("isBlindAppend") is True,
         adopted=True,
         extra=source,
+        anchor=None if AUDIT_TAG not in tags else str(tags[AUDIT_TAG]),
+        properties=_own_properties(raw, tags),
     )
+
+
+def _own_properties(raw: Mapping[str, Any], tags: Mapping[str, Any]) -> dict[str, str]:
+    if not str(raw.get("engineInfo") or "").lower().startswith(_OURS):
+        return {}
+    return {k: str(v) for k, v in tags.items() if not k.startswith(("lakeward.", "delta."))}
 
 
 def is_ours(info: CommitInfo) -> bool:

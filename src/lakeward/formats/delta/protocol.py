@@ -10,13 +10,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lakeward.errors import UnsupportedFeature
+from lakeward.formats.delta.defaults import FEATURE as DEFAULTS
+from lakeward.formats.delta.defaults import computed_defaults, has_defaults
 from lakeward.formats.delta.mapping import MODE
 from lakeward.formats.delta.schema import has_timestamp_ntz, is_generated, only_shown
+from lakeward.formats.properties import CHECKPOINT_POLICY, IN_COMMIT_TIMESTAMPS, ROW_TRACKING
 from lakeward.model.definition import Definition, known
 
 GUARD: Final = "lakewardManaged"
 ICT: Final = "inCommitTimestamp"
-ICT_PROPERTY: Final = "delta.enableInCommitTimestamps"
+ICT_PROPERTY: Final = IN_COMMIT_TIMESTAMPS
 _READER_FEATURES: Final = 3
 """The reader version whose tables list the features that readers must know."""
 _MAPPED_READER: Final = 2
@@ -28,17 +31,22 @@ _LEGACY: Final = {
     5: ("columnMapping",),
     6: ("identityColumns",),
 }
+_LEGACY_NAMES: Final = frozenset(name for names in _LEGACY.values() for name in names)
 _WRITABLE: Final = frozenset(
     {
         GUARD,
         ICT,
+        DEFAULTS,
         "appendOnly",
         "changeDataFeed",
         "checkConstraints",
+        "clustering",
         "columnMapping",
         "deletionVectors",
+        "domainMetadata",
         "generatedColumns",
         "invariants",
+        "rowTracking",
         "timestampNtz",
         "typeWidening",
         "typeWidening-preview",
@@ -80,14 +88,22 @@ def new_protocol(definition: Definition, *, guard: bool) -> dict[str, Any]:
         writer.add("changeDataFeed")
     if definition.properties.get("delta.enableDeletionVectors") == "true":
         reader.add("deletionVectors")
+    if definition.properties.get(CHECKPOINT_POLICY) == "v2":
+        reader.add("v2Checkpoint")
     if any(map(is_generated, definition.schema.walk())):
         writer.add("generatedColumns")
+    if has_defaults(definition.schema):
+        writer.add(DEFAULTS)
+    if definition.properties.get(ROW_TRACKING) == "true":
+        writer |= {"rowTracking", "domainMetadata"}
+    if definition.properties.get(ICT_PROPERTY) == "true":
+        writer.add(ICT)
     if any(not f.nullable for f in definition.schema.walk()):
         # Spark does not even read a table that lists its features without this one.
         writer.add("invariants")
     if not writer and not reader:
         return {"minReaderVersion": 1, "minWriterVersion": 2}
-    if not guard and not reader:
+    if not reader and not writer - _LEGACY_NAMES:
         fourth = writer & {"changeDataFeed", "generatedColumns"}
         version = 4 if fourth else 3 if "checkConstraints" in writer else 2
         return {"minReaderVersion": 1, "minWriterVersion": version}
@@ -111,9 +127,11 @@ def extended(definition: Definition, *more: str) -> dict[str, Any]:
     reader = known | set(needed.get("readerFeatures") or ()) | set(more)
     if reader > known:
         return _with_features(_READER_FEATURES, reader, writer | reader)
-    if legacy:
+    if legacy and int(needed["minWriterVersion"]) < _NEWEST_WRITER:
         least = max(int(old["minWriterVersion"]), int(needed["minWriterVersion"]))
         return {"minReaderVersion": version, "minWriterVersion": least}
+    if version == _MAPPED_READER and known:
+        return _with_features(_READER_FEATURES, known, writer)
     return _with_features(version, None if old.get("readerFeatures") is None else known, writer)
 
 
@@ -210,9 +228,12 @@ def is_writable(definition: Definition) -> bool:
 def _unknown(definition: Definition) -> list[str]:
     unknown = sorted(active_features(definition) - _WRITABLE)
     generated = [f for f in definition.schema.walk() if is_generated(f)]
-    strange = [f.name for f in generated if f.id not in definition.derived]
+    found = {*definition.derived, *definition.computed}
+    strange = [f.name for f in generated if f.id not in found]
     if strange:
         unknown.append(f"the generated column {strange[0]}")
+    defaults = computed_defaults(definition.schema)
+    unknown += [f"the default {text} of column {name}" for name, text in defaults]
     unknown += [f"the {kind} column {name}" for name, kind in only_shown(definition.schema)]
     if any("delta.invariants" in f.metadata for f in definition.schema.walk()):
         unknown.append("column invariants")

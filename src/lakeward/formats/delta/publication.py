@@ -12,12 +12,19 @@ import orjson
 from lakeward.formats.delta.protocol import has_in_commit_timestamps
 from lakeward.formats.delta.schema import schema_string
 from lakeward.formats.delta.values import partition_values, stats_json, written_path
+from lakeward.formats.directories import LOG_DIRECTORY as LOG_DIRECTORY
+from lakeward.formats.properties import ROW_TRACKING
 from lakeward.model.commit import AppTransaction, Commit, CommitInfo, Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.schema import Schema
 
-LOG_DIRECTORY: Final = "_delta_log"
+_OF_ROWS: Final = ("baseRowId", "defaultRowCommitVersion")
+"""What a file that is removed still says of its rows."""
+
+
+AUDIT_TAG: Final = "lakeward.audit"
+"""The tag of `commitInfo` that keeps the end of the audit trail before the commit."""
 
 
 def commit_path(location: str, version: int) -> str:
@@ -32,6 +39,10 @@ def commit_bytes(head: Head, commit: Commit, definition: Definition) -> bytes:
         lines.append({"protocol": dict(commit.definition.protocol)})
         lines.append({"metaData": metadata(head, commit.definition)})
     lines.extend({"txn": app_transaction(t)} for t in commit.app_transactions)
+    lines.extend(
+        {"domainMetadata": domain_metadata(name, text)}
+        for name, text in sorted(commit.domains.items())
+    )
     changed = commit.info.data_change
     lines.extend(
         {"remove": remove(f, commit.timestamp_ms, definition.schema, changed=changed)}
@@ -60,9 +71,15 @@ def commit_info(commit: Commit, definition: Definition) -> dict[str, Any]:
     if info.message is not None:
         out["userMetadata"] = info.message
     out["tags"] = {
+        **info.properties,
         "lakeward.members": str(info.members),
         "lakeward.attempts": str(info.attempts),
     }
+    if definition.properties.get(ROW_TRACKING) == "true":
+        out["tags"]["delta.rowTracking.preserved"] = "true"
+
+    if info.anchor is not None:
+        out["tags"][AUDIT_TAG] = info.anchor
     return out
 
 
@@ -89,6 +106,12 @@ def app_transaction(source: AppTransaction) -> dict[str, Any]:
     if source.updated_ms is not None:
         out["lastUpdated"] = source.updated_ms
     return out
+
+
+def domain_metadata(domain: str, configuration: str | None) -> dict[str, Any]:
+    """Return a `domainMetadata` action; a `configuration` of None removes the domain."""
+    gone = configuration is None
+    return {"domain": domain, "configuration": configuration or "", "removed": gone}
 
 
 def add(file: DataFile, schema: Schema, *, changed: bool) -> dict[str, Any]:
@@ -138,6 +161,8 @@ def remove(
     }
     if file.deletion_vector is not None:
         out["deletionVector"] = dict(file.deletion_vector)
+    if file.extra:
+        out.update({k: file.extra[k] for k in _OF_ROWS if k in file.extra})
     return out
 
 

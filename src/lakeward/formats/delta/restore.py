@@ -15,15 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakeward.formats.delta.checkpoint import sidecar_path
 from lakeward.formats.delta.damage import damaged, understanding
 from lakeward.formats.delta.parse import Actions, FileReader, actions_of
-from lakeward.formats.delta.publication import LOG_DIRECTORY
 from lakeward.formats.delta.segment import Checkpoint
 from lakeward.formats.delta.statistics import Ticks, Trust
 from lakeward.model.file import DataFile
 from lakeward.storage.base import Storage
 
-SIDECARS: Final = "_sidecars"
 _PIECE: Final = 10_000
 """How many rows are Python values at a time."""
 _UNKNOWN_WRITER: Final = Trust()
@@ -63,7 +62,7 @@ def state_of(storage: Storage, location: str, checkpoint: Checkpoint) -> State:
     for sidecar in out.actions.sidecars:
         with understanding(location, checkpoint.version):
             name = str(sidecar["path"]).rpartition("/")[2]
-            path = f"{location}/{LOG_DIRECTORY}/{SIDECARS}/{name}"
+            path = sidecar_path(location, name)
         _read(out, storage.read(path), path, location, checkpoint.version)
     return out
 

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeGuard
 import orjson
 
 from lakeward.errors import CorruptTable
+from lakeward.formats.delta.defaults import CURRENT, default_of
 from lakeward.model.schema import INDEXED_FIELDS, Schema, indexable
 from lakeward.model.types import Decimal, Field, Ids, ListOf, MapOf, Primitive, Struct, Type
 
@@ -131,7 +132,7 @@ def _field_json(field: Field) -> dict[str, Any]:
         types = {path: part.type.name for path, part in parts if _is_ms(part.type)}
         if types:
             metadata[NESTED_TYPES] = types
-    if field.default is not None:
+    if field.default is not None and CURRENT not in field.metadata:
         metadata[DEFAULT] = field.default
     if field.indexed:
         metadata[INDEXED] = True
@@ -181,7 +182,7 @@ def _field(source: dict[str, Any], ids: Ids) -> Field:
         kind = _finer(metadata.get(TYPE), source["type"]) or _type(source["type"], ids, source)
     except UnknownType as error:
         raise UnknownType(error.kind, error.column or str(source["name"])) from error
-    return Field(
+    found = Field(
         id=own if own is not None else ids.next(),
         name=source["name"],
         type=kind,
@@ -193,6 +194,11 @@ def _field(source: dict[str, Any], ids: Ids) -> Field:
         | _shown_as(source["type"]),
         optional=bool(metadata.get(OPTIONAL, False)),
     )
+    if CURRENT not in metadata:
+        return found
+    value = default_of(found)
+    # Data may lack a column with a default, even if the default is null.
+    return replace(found, default=value, optional=found.optional or value is None)
 
 
 def _type(source: Any, ids: Ids, owner: dict[str, Any], path: str = "") -> Type:

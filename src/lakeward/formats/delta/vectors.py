@@ -100,6 +100,17 @@ def is_of(path: str, transaction_ids: Iterable[str]) -> bool:
     return any(_mark(i) == mark for i in transaction_ids)
 
 
+def marks(transaction_ids: Iterable[str]) -> dict[bytes, str]:
+    """Return the marks that names of vector files carry, each with its transaction's id."""
+    return {_mark(i): i for i in transaction_ids}
+
+
+def mark_in(path: str) -> bytes | None:
+    """Return the transaction mark in the name of a vector file; None for any other file."""
+    found = _FILE.fullmatch(path.rpartition("/")[2])
+    return bytes.fromhex(found[1].replace("-", ""))[:_MARK] if found else None
+
+
 def named(name: uuid.UUID) -> str:
     """A file's name in a descriptor, in Z85."""
     out = []

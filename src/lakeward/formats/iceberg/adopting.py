@@ -13,13 +13,14 @@ from functools import partial
 
 from lakeward.context import LakeContext
 from lakeward.errors import AlreadyExists, CorruptTable, TableNotFound
-from lakeward.formats.base import Adoption, table_location
+from lakeward.formats.adoption import Adoption
 from lakeward.formats.iceberg.definition import NAME
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
 from lakeward.formats.iceberg.elsewhere import pointer_in
 from lakeward.formats.iceberg.history import read_history
 from lakeward.formats.iceberg.listing import ManifestReader, schemeless
 from lakeward.formats.iceberg.metadata import document_at, reader
+from lakeward.formats.places import table_location
 from lakeward.log import catalog as own_catalog
 from lakeward.log.database import Session
 from lakeward.model.names import TableName

@@ -17,7 +17,9 @@ from lakeward.errors import UnsupportedFeature
 from lakeward.formats.iceberg.definition import FORMAT_VERSION
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
 from lakeward.formats.iceberg.private import first_row_id, is_data
+from lakeward.formats.iceberg.publication import metadata_name, redefined
 from lakeward.formats.net import Net
+from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 
 _WRITABLE: Final = (2, 3)
@@ -51,23 +53,30 @@ def first_document(base: Document, place: str, *, optional: bool) -> Document:
     With `optional`, columns that require a value accept nulls.
     """
     current, number = base.current, base.current_id
-    metadata = f"{place}/{METADATA_DIRECTORY}"
-    own = {"write.data.path": f"{place}/data", "write.metadata.path": metadata}
     refs: dict[str, Any] = {}
     if number is not None:
         refs["main"] = {"type": "branch", "snapshot-id": number}
     body = {
         **(_optional(base.body) if optional else base.body),
-        "properties": {**base.properties, **_SETTINGS, **own},
+        "properties": {**base.properties, **_settings(place)},
         "refs": refs,
         "statistics": [],
         "partition-statistics": [],
     }
-    location = f"{metadata}/00000-{uuid.uuid4()}.metadata.json"
+    location = f"{place}/{METADATA_DIRECTORY}/00000-{uuid.uuid4()}.metadata.json"
     if current is None:
         return replace(base, location=location, body=body, snapshots=b"", snapshot_log=b"")
     entry = {"timestamp-ms": current["timestamp-ms"], "snapshot-id": number}
     return Document(location, body, orjson.dumps(current), orjson.dumps(entry), (), current)
+
+
+def altered_document(
+    before: Document, place: str, head: Head, definition: Definition, now_ms: int
+) -> Document:
+    """Return a branch's next metadata document, with another definition and the same rows."""
+    changes = redefined(before, head, definition, before.properties)
+    changes["properties"] = {**changes["properties"], **_settings(place)}
+    return before.after(metadata_name(place, before.location), now_ms, changes)
 
 
 def check_same(first: Document, newest: Document, table: str) -> None:
@@ -118,6 +127,11 @@ def changes_rows(first: Document, newest: Document) -> bool:
         number = _number(known[number], "parent-snapshot-id")
     # If snapshots are missing before the first commit, assume that rows changed.
     return number != start
+
+
+def _settings(place: str) -> dict[str, str]:
+    metadata = f"{place}/{METADATA_DIRECTORY}"
+    return {**_SETTINGS, "write.data.path": f"{place}/data", "write.metadata.path": metadata}
 
 
 def _number(snapshot: Mapping[str, Any] | None, key: str = "snapshot-id") -> int:

@@ -14,21 +14,24 @@ from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.formats.iceberg.definition import (
     COMMENT,
+    DEFAULTS_SINCE,
     FORMAT_VERSION,
     OWN_PREFIXES,
     check_writable,
     new_protocol,
 )
 from lakeward.formats.iceberg.document import PREVIOUS_VERSIONS
+from lakeward.formats.iceberg.expiry import limits
 from lakeward.formats.iceberg.extra import check_installed
 from lakeward.formats.iceberg.names import NAME_MAPPING
 from lakeward.formats.iceberg.publication import full_path
-from lakeward.formats.iceberg.schema import schema_json
+from lakeward.formats.iceberg.schema import schema_json, with_defaults
 from lakeward.formats.partitioning import Partitioning, check_partition_name, named_terms
 from lakeward.formats.properties import (
     APPEND_ONLY,
     ICEBERG_COMPRESSION,
     ICEBERG_TARGET_FILE_SIZE,
+    RETENTION,
     foreign_property,
     size_bytes,
 )
@@ -37,7 +40,7 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.derived import Derived
 from lakeward.model.file import DataFile, LoggedFile
-from lakeward.model.schema import Schema, indexable
+from lakeward.model.schema import GENERATED_AS, Schema, indexable
 from lakeward.model.transform import SUFFIXES, TIMES, Rules, Transform
 
 FIRST_PARTITION_ID: Final = 1000
@@ -52,7 +55,12 @@ class IcebergDefinitions:
         "target_file_size": ICEBERG_TARGET_FILE_SIZE,
         "compression": ICEBERG_COMPRESSION,
         "append_only": APPEND_ONLY,
+        "retention": RETENTION,
     }
+    policies_of_others: ClassVar[tuple[str, ...]] = (
+        *("checkpoint_interval", "change_data_feed", "column_mapping"),
+        *("merge_on_read", "merge_on_read_fraction"),
+    )
 
     def partition(self, schema: Schema, terms: Sequence[str], *, guard: bool) -> Partitioning:
         """Return how a new table is partitioned, with a hidden field for each term."""
@@ -85,11 +93,20 @@ class IcebergDefinitions:
         """Return a new table's definition."""
         protocol = new_protocol(properties)
         settings = checked_settings(properties)
+        generated = next((f.name for f in parts.schema.fields if GENERATED_AS in f.metadata), None)
+        if generated is not None:
+            what = f"Column {generated} is generated, which Iceberg tables do not have."
+            hint = "Make a Delta table, or write the values yourself."
+            raise UnsupportedFeature(what, hint=hint, column=generated)
+        schema = parts.schema
+        if protocol[FORMAT_VERSION] >= DEFAULTS_SINCE:
+            plain = tuple(replace(f, default=None) for f in schema.fields)
+            schema = with_defaults(schema, Schema(plain, schema.last_id))
         # Refuses what Iceberg has no type for.
-        schema_json(parts.schema, 0)
+        schema_json(schema, 0)
         check_installed()
         return Definition(
-            schema=parts.schema,
+            schema=schema,
             partition_by=parts.partition_by,
             derived=parts.derived,
             properties=settings,
@@ -154,6 +171,7 @@ def _check_files(properties: Mapping[str, str]) -> None:
     if properties.get(_DATA_FORMAT, "parquet").lower() != "parquet":
         what = f"Property {_DATA_FORMAT} is {properties[_DATA_FORMAT]!r}."
         raise UnsupportedFeature(what, hint="The lake reads Parquet only.", property=_DATA_FORMAT)
+    limits(properties)
     if not properties.get(PREVIOUS_VERSIONS, "1").isdigit():
         what = f"Property {PREVIOUS_VERSIONS} is {properties[PREVIOUS_VERSIONS]!r}."
         raise InvalidInput(what, hint="Use a whole number.", property=PREVIOUS_VERSIONS)

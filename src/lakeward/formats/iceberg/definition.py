@@ -32,8 +32,8 @@ OWN_PREFIXES: Final = (NAME, CREATED, _COLUMNS, _CONSTRAINT)
 """What the names of properties begin with that the lake keeps for itself."""
 _OWN: Final = (NAME, CREATED, COMMENT, _COLUMNS, NAME_MAPPING)
 _WRITABLE: Final = (2, 3)
-_ROW_IDS_SINCE: Final = 3
-_DEFAULTS_SINCE: Final = 3
+ROW_IDS_SINCE: Final = 3
+DEFAULTS_SINCE: Final = 3
 _UNSORTED: Final = {"order-id": 0, "fields": []}
 
 
@@ -62,22 +62,7 @@ def check_writable(definition: Definition, table: str) -> None:
 
 def has_defaults(definition: Definition) -> bool:
     """Whether the format version has defaults of columns."""
-    return bool(definition.protocol[FORMAT_VERSION] >= _DEFAULTS_SINCE)
-
-
-def check_rewritable(definition: Definition, table: str) -> None:
-    """Raise `UnsupportedFeature` if rows have ids, which they would lose in other files."""
-    version = definition.protocol[FORMAT_VERSION]
-    if version >= _ROW_IDS_SINCE:
-        what = (
-            f"Table {table} has Iceberg's format version {version}, whose rows have ids; the"
-            " embedded engine cannot keep them where it writes the rest of a file again."
-        )
-        hint = (
-            "It appends rows, and replaces or removes whole files and partitions. Change single"
-            " rows with Spark: lake.transaction(spark=spark)."
-        )
-        raise UnsupportedFeature(what, hint=hint, table=table)
+    return bool(definition.protocol[FORMAT_VERSION] >= DEFAULTS_SINCE)
 
 
 def new_document(
@@ -108,7 +93,7 @@ def new_document(
         "statistics": [],
         "partition-statistics": [],
     }
-    if definition.protocol[FORMAT_VERSION] >= _ROW_IDS_SINCE:
+    if definition.protocol[FORMAT_VERSION] >= ROW_IDS_SINCE:
         body["next-row-id"] = 0
     return Document("", body)
 

@@ -14,14 +14,14 @@ from typing import Any, Final
 import orjson
 
 from lakeward.errors import CorruptTable
+from lakeward.formats.directories import METADATA_DIRECTORY as METADATA_DIRECTORY
 
-METADATA_DIRECTORY: Final = "metadata"
 PREVIOUS_VERSIONS: Final = "write.metadata.previous-versions-max"
 _SNAPSHOTS: Final = b',"snapshots":['
 _SNAPSHOT_LOG: Final = b'],"snapshot-log":['
 _METADATA_LOG: Final = b'],"metadata-log":['
 _END: Final = b"]}"
-_SNAPSHOT: Final = b'{"snapshot-id":'
+SNAPSHOT: Final = b'{"snapshot-id":'
 _ROW_IDS_SINCE: Final = 3
 """The format version from which on every row has an id."""
 _LISTS: Final = ("snapshots", "snapshot-log", "metadata-log")
@@ -32,12 +32,13 @@ class Document:
     """One published metadata document.
 
     Attributes:
-        location: Its full path.
-        body: Everything but the growing lists.
+        location: The document's full path.
+        body: Everything except the growing lists.
         snapshots: Oldest first, as JSON text with commas between them.
-        snapshot_log: Which snapshot was current since when, in the same form.
-        metadata_log: The documents before this one, each as JSON text.
+        snapshot_log: Which snapshot was current from when, in the same form.
+        metadata_log: The previous documents, each as JSON text.
         current: The current snapshot.
+        forgotten: Documents that the previous document listed and this one does not.
     """
 
     location: str
@@ -46,6 +47,7 @@ class Document:
     snapshot_log: bytes = b""
     metadata_log: tuple[bytes, ...] = ()
     current: Mapping[str, Any] | None = field(default=None)
+    forgotten: tuple[str, ...] = ()
 
     @property
     def format_version(self) -> int:
@@ -103,11 +105,14 @@ class Document:
         """The next document, with some keys of its body changed."""
         entry = {"timestamp-ms": self.updated_ms, "metadata-file": self.location}
         most = max(1, int(self.properties.get(PREVIOUS_VERSIONS, "100")))
+        log = (*self.metadata_log, orjson.dumps(entry))
+        gone = (orjson.loads(e).get("metadata-file") for e in log[:-most])
         return replace(
             self,
             location=location,
             body={**self.body, **(changes or {}), "last-updated-ms": updated_ms},
-            metadata_log=(*self.metadata_log, orjson.dumps(entry))[-most:],
+            metadata_log=log[-most:],
+            forgotten=tuple(str(name) for name in gone if name),
         )
 
     def with_snapshot(self, snapshot: Mapping[str, Any]) -> Document:
@@ -154,6 +159,10 @@ def parse(location: str, data: bytes) -> Document:
         body["format-version"] = int(body["format-version"])
         int(body["last-updated-ms"])
         lists = {n: [orjson.dumps(m) for m in body.pop(n, None) or ()] for n in _LISTS}
+        # Other writers put another key first in a snapshot.
+        lists["snapshots"] = [
+            orjson.dumps({"snapshot-id": s["snapshot-id"], **s}) for s in snapshots
+        ]
     except (AttributeError, EOFError, KeyError, OSError, TypeError, ValueError) as error:
         what = f"{location} is no Iceberg metadata: {error!r}."
         raise CorruptTable(what, hint="Name a whole metadata file.", path=location) from error
@@ -182,7 +191,7 @@ def _as_encoded(location: str, data: bytes) -> Document | None:
         number = body.get("current-snapshot-id")
         current = None
         if number is not None:
-            current = orjson.loads(snapshots[max(0, snapshots.rfind(_SNAPSHOT)) :])
+            current = orjson.loads(snapshots[max(0, snapshots.rfind(SNAPSHOT)) :])
             if current["snapshot-id"] != number:
                 return None
         log = orjson.loads(b"[%s]" % metadata_log.removesuffix(_END))

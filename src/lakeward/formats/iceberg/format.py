@@ -7,7 +7,7 @@ commits, no reader reaches the files; if it does not, they are litter that names
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -15,48 +15,56 @@ from lakeward.context import LakeContext
 from lakeward.errors import CorruptTable, ForeignCommit
 from lakeward.formats.background import BackgroundWorker
 from lakeward.formats.base import Format, Ratified, TakeOver
+from lakeward.formats.iceberg import tagging
 from lakeward.formats.iceberg.adopting import IcebergAdoption
 from lakeward.formats.iceberg.altering import IcebergAlterations
 from lakeward.formats.iceberg.defining import IcebergDefinitions
 from lakeward.formats.iceberg.definition import (
-    check_rewritable,
     check_writable,
     new_document,
 )
+from lakeward.formats.iceberg.deletes import DELETE_FILES
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
+from lakeward.formats.iceberg.foreign_refs import files_of_refs, foreign_refs
+from lakeward.formats.iceberg.forgotten import forgotten_files
+from lakeward.formats.iceberg.hints import document_number, publish_hint
 from lakeward.formats.iceberg.history import read_anew, read_drift
-from lakeward.formats.iceberg.listing import ManifestReader, vector_id
+from lakeward.formats.iceberg.light import LightIceberg
+from lakeward.formats.iceberg.listing import ManifestReader, schemeless, vector_id
 from lakeward.formats.iceberg.memory import Memory
 from lakeward.formats.iceberg.metadata import (
     document_at,
     document_of,
+    forget_documents,
     is_of,
+    later_document,
     manifests_of,
     not_entered,
     place_of,
-    publish_hint,
-    renew_hints,
 )
-from lakeward.formats.iceberg.newest import Candidates, document_number
+from lakeward.formats.iceberg.newest import Candidates
 from lakeward.formats.iceberg.publication import Next, first_files, following
-from lakeward.formats.iceberg.summary import COUNTED, SEQUENCE, SNAPSHOT_ID
+from lakeward.formats.iceberg.restoring import returning
+from lakeward.formats.iceberg.row_ids import row_ids
+from lakeward.formats.iceberg.summary import ANCHOR, COUNTED, SEQUENCE, SNAPSHOT_ID, VERSION
 from lakeward.log import catalog, commits, files, heads
 from lakeward.log.codec import info_text, loads
 from lakeward.log.database import Session
 from lakeward.model.commit import Commit, Head
 from lakeward.model.definition import Definition
 from lakeward.model.history import ForeignActions
+from lakeward.model.row_ids import RowIds
 from lakeward.model.steps import reach
 from lakeward.storage.base import Storage
 
 
-class IcebergFormat(IcebergDefinitions, IcebergAlterations, IcebergAdoption, Format):
+class IcebergFormat(LightIceberg, IcebergDefinitions, IcebergAlterations, IcebergAdoption, Format):
     """Apache Iceberg tables, whose catalog is part of the lake's store."""
 
-    name: ClassVar[str] = "iceberg"
     always_guarded: ClassVar[bool] = True
     begins_empty: ClassVar[bool] = True
     has_catalog: ClassVar[bool] = True
+    metadata_directory: ClassVar[str] = METADATA_DIRECTORY
     columns_by_id: ClassVar[bool] = True
     publishes_last: ClassVar[bool] = True
 
@@ -64,9 +72,9 @@ class IcebergFormat(IcebergDefinitions, IcebergAlterations, IcebergAdoption, For
         """Check the format version and the types of columns."""
         check_writable(definition, table)
 
-    def check_rewritable(self, definition: Definition, table: str) -> None:
-        """Check that rows have no ids."""
-        check_rewritable(definition, table)
+    def row_ids(self, storage: Storage, head: Head, definition: Definition) -> RowIds | None:
+        """Return the columns of row lineage, for tables of format version 3."""
+        return row_ids(storage, head, definition)
 
     def write_commit(
         self, context: LakeContext, session: Session, member: Ratified, metadata_files: list[str]
@@ -77,11 +85,30 @@ class IcebergFormat(IcebergDefinitions, IcebergAlterations, IcebergAdoption, For
         heads.set_published(session, member.head.table_id, member.commit.version)
         return member
 
+    def publish_tags(
+        self,
+        context: LakeContext,
+        session: Session,
+        head: Head,
+        tags: Mapping[str, int | None],
+        metadata_files: list[str],
+        *,
+        replace_known: bool,
+    ) -> Head:
+        """Write the tags as refs into a new metadata document."""
+        return tagging.publish_tags(
+            context, session, head, tags, metadata_files, replace_known=replace_known
+        )
+
     def publish(
         self, context: LakeContext, member: Ratified, background: BackgroundWorker | None
     ) -> None:
-        """Write the hint; the metadata was written before the commit was ratified."""
+        """Write the version hint; the metadata was written before the commit was ratified.
+
+        Deletes documents that the new one no longer names.
+        """
         publish_hint(context, member.head)
+        forget_documents(context, member.head, background)
 
     def publish_owed(self, context: LakeContext, head: Head) -> int:
         """Write the hint."""
@@ -92,17 +119,32 @@ class IcebergFormat(IcebergDefinitions, IcebergAlterations, IcebergAdoption, For
         """Write the hint: lost metadata cannot be made again."""
         publish_hint(context, head)
 
-    def recover(self, context: LakeContext) -> None:
-        """Renew the hints of tables whose committer died before it wrote them."""
-        renew_hints(context)
+    def anchors(self, context: LakeContext, head: Head) -> Iterator[tuple[int, str]]:
+        """Read the snapshot summaries of the newest document."""
+        for snapshot in document_of(context, head).all_snapshots().values():
+            summary = snapshot.get("summary") or {}
+            if ANCHOR in summary and str(summary.get(VERSION, "")).isdecimal():
+                yield int(summary[VERSION]), str(summary[ANCHOR])
 
-    def to_follow(self, session: Session) -> list[Head]:
-        """Return the tables whose pointer somebody else moved."""
-        return heads.moved(session)
+    def unknown_commit(self, context: LakeContext, session: Session, head: Head) -> str | None:
+        """Return a later document of a Lakeward transaction that the store does not have."""
+        return later_document(context, session, head)
 
-    def may_have_moved(self, session: Session, head: Head) -> bool:
-        """Compare the catalog's pointer with the log's."""
-        return catalog.pointer(session, head.name) != head.pointer
+    def foreign_refs(self, context: LakeContext, session: Session, head: Head) -> dict[str, int]:
+        """Return all refs of the document but `main` and the lake's own tags."""
+        return foreign_refs(context, session, head)
+
+    def files_of_refs(
+        self, context: LakeContext, head: Head, refs: Mapping[str, int]
+    ) -> Iterator[str]:
+        """Read the manifests of the snapshots."""
+        return files_of_refs(context, head, refs)
+
+    def old_metadata(
+        self, context: LakeContext, session: Session, head: Head, before_ms: int
+    ) -> tuple[list[str], int]:
+        """Return documents and manifest lists that the current document no longer refers to."""
+        return forgotten_files(context, session, head), 0
 
     def finds_own(self, context: LakeContext, session: Session, head: Head) -> bool:
         """Return False: a commit and its pointer are in the same database transaction."""
@@ -136,15 +178,13 @@ class IcebergFormat(IcebergDefinitions, IcebergAlterations, IcebergAdoption, For
         hint = "Drop it and adopt it anew to take that commit."
         return ForeignCommit(what, hint=hint, table=str(head.name), version=head.version + 1)
 
+    def vector_files(self, vector: Any) -> list[str]:
+        """Return the delete files that apply."""
+        return [schemeless(found["path"]) for found in vector[DELETE_FILES]]
+
     def vector_id(self, vector: Any) -> str | None:
         """Return the identity of a version's delete files."""
         return vector_id(vector)
-
-    def snapshot_id(self, context: LakeContext, head: Head, version: int) -> int | None:
-        """Return the snapshot of a version, or of the newest one before it that has a snapshot."""
-        with context.database.read() as session:
-            found = commits.newest_with(session, head.table_id, version, SNAPSHOT_ID)
-        return None if found is None else int(found)
 
     def occupies(self, storage: Storage, location: str) -> str | None:
         """Look for metadata documents that a commit was acknowledged for."""
@@ -166,6 +206,11 @@ class IcebergFormat(IcebergDefinitions, IcebergAlterations, IcebergAdoption, For
         pointer = catalog.lock(session, head.name)
         if pointer is not None and (pointer == head.pointer or is_of(context, head, pointer)):
             catalog.delete(session, head.name)
+
+    def enter(self, context: LakeContext, session: Session, head: Head) -> None:
+        """Insert the table's catalog row, with the document that the log has."""
+        document_of(context, head)
+        catalog.insert(session, head.name, str(head.pointer))
 
 
 def _begin(
@@ -199,17 +244,20 @@ def _extend(
     head, commit = member.head, member.commit
     document = document_of(context, head)
     # The snapshot counts files and bytes by itself.
+    place = place_of(context, head)
+    back = None if commit.returns is None else returning(context, session, head, commit, document)
     more = {k: v for k, v in commit.info.metrics.items() if k not in COUNTED}
     told = loads(info_text(replace(commit.info, metrics=more, extra=None)))
     made = following(
         document,
         manifests_of(context, document),
-        place_of(context, head),
+        place,
         head,
         commit,
         member.definition,
         info={"operation": commit.info.operation, "actor": commit.info.actor, **told},
         sequences={v: _sequence(session, head, v) for v in {f.added for f in commit.removed}},
+        returning=back,
     )
     _create(context, made, metadata_files)
     if not catalog.swap(session, head.name, document.location, made.document.location):

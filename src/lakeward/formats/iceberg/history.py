@@ -31,6 +31,7 @@ from lakeward.formats.iceberg.summary import (
     version_of,
 )
 from lakeward.formats.iceberg.timeline import Stop, since, timeline
+from lakeward.model import progress
 from lakeward.model.commit import Commit, CommitInfo
 from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE, DataFile, LoggedFile
@@ -48,7 +49,7 @@ def read_history(document: Document, source: ManifestReader) -> TableHistory:
     while True:
         building, place = _begun(document, source, stops[begin:]), begin
         try:
-            for place in range(begin, len(stops)):
+            for place in progress.counted(range(begin, len(stops)), len(stops) - begin):
                 building.add(stops[place])
             return building.done()
         except CorruptTable:

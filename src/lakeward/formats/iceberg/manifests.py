@@ -14,7 +14,8 @@ import orjson
 
 from lakeward.errors import CorruptTable
 from lakeward.formats.iceberg import private
-from lakeward.formats.iceberg.private import Layout, is_data, output, source
+from lakeward.formats.iceberg.memory_files import output, source
+from lakeward.formats.iceberg.private import Layout, is_data
 from lakeward.formats.iceberg.spec import partition_tuple
 from lakeward.formats.iceberg.values import to_bytes
 from lakeward.model.definition import Definition
@@ -52,17 +53,19 @@ def written(
     snapshot_id: int,
     *,
     added: Iterable[Any] = (),
+    returned: Iterable[Any] = (),
     existing: Sequence[Any] = (),
     deleted: Iterable[Any] = (),
 ) -> Written:
-    """A new manifest of the snapshot `snapshot_id`, to be put at `location`.
+    """Write a new manifest of the snapshot `snapshot_id`, for the path `location`.
 
-    `added` are data files; `existing` and `deleted` are entries of older manifests, which stay or
-    end with this snapshot.
+    `added` are new data files; `returned` are entries of an older snapshot that are added again;
+    `existing` and `deleted` are entries of older manifests that this snapshot keeps or deletes.
     """
     file = output(location)
     writer = private.manifest_writer(layout, file, snapshot_id)
     new = [private.new_entry(snapshot_id, data_file) for data_file in added]
+    new += [private.returned_entry(snapshot_id, entry) for entry in returned]
     with writer:
         for entry in new:
             writer.add_entry(entry)
@@ -118,6 +121,7 @@ def with_sequences(entries: Iterable[Any], sequence_number: int) -> None:
     for entry in entries:
         if entry.sequence_number is None:
             entry.sequence_number = sequence_number
+        if entry.file_sequence_number is None:
             entry.file_sequence_number = sequence_number
 
 

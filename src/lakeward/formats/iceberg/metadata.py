@@ -1,9 +1,6 @@
-"""An Iceberg table's metadata files as a lake's context reads them, and the hint beside them.
+"""An Iceberg table's metadata files as a lake's context reads them.
 
-The cache holds what commits read or wrote before: published files never change. The catalog decides
-which document is current; the hint is for readers that have only the files, and for a lake whose
-store was lost. It is written after a commit is ratified and before that is acknowledged, so a
-document beyond it was acknowledged to nobody. It is not synced: a power cut may leave an older one.
+The cache holds what commits read or wrote before: published files never change.
 """
 
 from __future__ import annotations
@@ -15,15 +12,17 @@ from typing import Any
 
 from lakeward.context import LakeContext
 from lakeward.errors import CorruptTable, FileMissing, LakewardError
-from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
+from lakeward.formats.background import BackgroundWorker
+from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document, parse
+from lakeward.formats.iceberg.expiry import DELETE_DOCUMENTS
+from lakeward.formats.iceberg.hints import document_number
 from lakeward.formats.iceberg.manifests import read_entries, read_list
 from lakeward.formats.iceberg.memory import Memory
-from lakeward.formats.iceberg.newest import HINT, document_number, hint_text
 from lakeward.formats.iceberg.publication import Place
-from lakeward.log import catalog, heads
+from lakeward.formats.iceberg.summary import transaction_of
+from lakeward.log import catalog, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
-from lakeward.model.steps import reach
 
 _LOG = logging.getLogger(__name__)
 
@@ -92,56 +91,50 @@ def not_entered(session: Session, head: Head) -> CorruptTable:
     return CorruptTable(what, hint=hint, table=str(head.name))
 
 
-def publish_hint(context: LakeContext, head: Head) -> None:
-    """Write a head's document into the hint, unless the hint names a later one."""
+def later_document(context: LakeContext, session: Session, head: Head) -> str | None:
+    """Return a document that a transaction unknown to the store wrote after the head's, if any.
+
+    A store that was put back may have gone on: then its document has the number of the one that it
+    forgot. Documents that other engines wrote and never committed are ignored.
+    """
+    if head.pointer is None:
+        return None
+    current, own = document_number(head.pointer) or 0, head.pointer.rpartition("/")[2]
+    directory = f"{head.location}/{METADATA_DIRECTORY}"
+    for file in context.storage.listing(directory):
+        name = file.path.rpartition("/")[2]
+        number = document_number(name)
+        if number is None or number < current or name == own:
+            continue
+        with suppress(CorruptTable, FileMissing):
+            author = transaction_of(parse(file.path, context.storage.read(file.path)).current)
+            if author is not None and transactions.get(session, author) is None:
+                return file.path
+    return None
+
+
+def forget_documents(context: LakeContext, head: Head, background: BackgroundWorker | None) -> None:
+    """Delete the documents that a head's document no longer names, unless the table keeps them.
+
+    Files that cannot be deleted are left for `expire`.
+    """
     if head.pointer is None:
         return
-    text = hint_text(head.pointer)
-    with context.database.turn(head.table_id):
-        known = _hinted(context, head)
-        if known != text and _number(known) <= _number(text):
-            _write_hint(context, head, text)
-    reach("publish.hinted")
+    document = document_at(context, head.pointer)
+    if not document.forgotten or document.properties.get(DELETE_DOCUMENTS, "true") == "false":
+        return
 
+    def delete() -> None:
+        inside = f"{context.storage.uri(head.location)}/{METADATA_DIRECTORY}/"
+        names = [
+            n for n in map(context.storage.path_of, document.forgotten) if n.startswith(inside)
+        ]
+        context.storage.delete(names)
 
-def renew_hints(context: LakeContext) -> None:
-    """Write the log's newest document into every hint that names another.
-
-    The process that ratified it may have died before it wrote the hint. After an older store was
-    put back the hint is newer than the log, and is set back. Failures are only reported.
-    """
-    with context.database.read() as session:
-        tables = heads.of_format(session, "iceberg")
-    for head in tables:
-        try:
-            if head.pointer is not None and _hinted(context, head) != hint_text(head.pointer):
-                _renew_hint(context, head)
-        except LakewardError as error:
-            _LOG.warning("The hint of table %s could not be written: %s", head.name, error)
-
-
-def _renew_hint(context: LakeContext, head: Head) -> None:
-    with context.database.turn(head.table_id):
-        with context.database.read() as session:
-            current = heads.by_id(session, head.table_id)
-        if current is not None and current.pointer is not None:
-            _write_hint(context, current, hint_text(current.pointer))
-
-
-def _write_hint(context: LakeContext, head: Head, text: str) -> None:
-    context.storage.replace(_hint_path(head), f"{text}\n".encode())
-
-
-def _hinted(context: LakeContext, head: Head) -> str:
-    with suppress(FileMissing, UnicodeDecodeError):
-        return context.storage.read(_hint_path(head)).decode().strip()
-    return ""
-
-
-def _hint_path(head: Head) -> str:
-    return f"{head.location}/{METADATA_DIRECTORY}/{HINT}"
-
-
-def _number(text: str) -> int:
-    found = document_number(f"{text}.metadata.json")
-    return -1 if found is None else found
+    if background is not None and context.storage.is_remote:
+        background.do(delete)
+        return
+    try:
+        delete()
+    except LakewardError as error:
+        _LOG.warning("Old metadata of table %s could not be deleted: %s", head.name, error)

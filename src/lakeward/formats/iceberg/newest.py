@@ -8,23 +8,19 @@ transaction confirms was never acknowledged, and is left out. Documents of other
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
 
 import orjson
 
 from lakeward.errors import CorruptTable, FileMissing, TableNotFound
 from lakeward.formats.iceberg.definition import created_of
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document, parse
+from lakeward.formats.iceberg.hints import HINT, document_number
 from lakeward.formats.iceberg.summary import transaction_of
 from lakeward.storage.base import Storage
-
-HINT: Final = "version-hint.text"
-_DOCUMENT: Final = re.compile(r"v?(\d+)(?:-[\w-]+)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
 
 
 @dataclass
@@ -141,17 +137,6 @@ class Candidates:
             return next((n for n in every if n.startswith(f"{text}.")), None) if text else None
         numbers = _following(int(text), {n for n in every if n.startswith("v")})
         return next((n for n in sorted(every) if document_number(n) in numbers[-1:]), None)
-
-
-def hint_text(location: str) -> str:
-    """The content of the hint for a document."""
-    return _name(location).removesuffix(".metadata.json")
-
-
-def document_number(name: str) -> int | None:
-    """The number in a document's file name; None if the name is no document's."""
-    found = _DOCUMENT.fullmatch(_name(name))
-    return int(found[1]) if found else None
 
 
 def _following(number: int, names: Collection[str]) -> list[int]:

@@ -1,4 +1,4 @@
-"""The only module that uses internals of pyiceberg; `tests/unit` checks that they exist.
+"""With `memory_files` the only module that uses internals of pyiceberg; tests check they exist.
 
 Manifests and manifest lists are read and written by pyiceberg's Avro code, in memory: the bytes go
 through the warehouse's storage as all files do. For every file pyiceberg resolves the schema of its
@@ -8,7 +8,6 @@ per layout.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from dataclasses import dataclass
@@ -42,16 +41,6 @@ class _Shape:
     writer: Any
     schema: str
     metadata: dict[str, str]
-
-
-def output(location: str) -> Any:
-    """A file in memory to write; `data` holds its bytes once it is closed."""
-    return _memory_classes()[0](location)
-
-
-def source(location: str, data: bytes) -> Any:
-    """A file in memory to read."""
-    return _memory_classes()[1](location, data)
 
 
 def manifest_writer(layout: Layout, file: Any, snapshot_id: int) -> Any:
@@ -117,6 +106,17 @@ def new_entry(snapshot_id: int, file: Any) -> Any:
     )
 
 
+def returned_entry(snapshot_id: int, entry: Any) -> Any:
+    """Return a manifest entry of a file that a snapshot adds again, with its sequence number."""
+    api = pyiceberg("manifest")
+    return api.ManifestEntry.from_args(
+        status=api.ManifestEntryStatus.ADDED,
+        snapshot_id=snapshot_id,
+        sequence_number=entry.sequence_number,
+        data_file=entry.data_file,
+    )
+
+
 def new_data_file(**fields: Any) -> Any:
     """A Parquet data file as manifests list it."""
     api = pyiceberg("manifest")
@@ -156,6 +156,12 @@ def set_row_ids(entries: list[Any], first: int) -> None:
         if file[_FILE_ROW_ID] is None:
             file[_FILE_ROW_ID] = first
             first += file.record_count
+
+
+def file_row_id(entry: Any) -> int | None:
+    """Return the id of the first row in an entry's file; None if its rows have no ids yet."""
+    found: int | None = entry.data_file[_FILE_ROW_ID]
+    return found
 
 
 def is_data(manifest: Any) -> bool:
@@ -346,52 +352,3 @@ def parsed_schema(text: bytes) -> Any:
 def parsed_spec(text: bytes) -> Any:
     """Pyiceberg's partition spec of JSON text."""
     return pyiceberg("partitioning").PartitionSpec.model_validate_json(text)
-
-
-@lru_cache(maxsize=1)
-def _memory_classes() -> tuple[type, type]:
-    base = pyiceberg("io")
-
-    class MemoryOutput(base.OutputFile):  # type: ignore[misc, name-defined]
-        def __init__(self, location: str) -> None:
-            super().__init__(location)
-            self.data = b""
-
-        def __len__(self) -> int:
-            return len(self.data)
-
-        def exists(self) -> bool:
-            return False
-
-        def to_input_file(self) -> Any:
-            return MemoryInput(self.location, self.data)
-
-        def create(self, overwrite: bool = False) -> Any:  # noqa: ARG002, FBT001  as declared
-            return _Sink(self)
-
-    class MemoryInput(base.InputFile):  # type: ignore[misc, name-defined]
-        def __init__(self, location: str, data: bytes) -> None:
-            super().__init__(location)
-            self._data = data
-
-        def __len__(self) -> int:
-            return len(self._data)
-
-        def exists(self) -> bool:
-            return True
-
-        def open(self, seekable: bool = True) -> Any:  # noqa: ARG002, FBT001  as declared
-            return io.BytesIO(self._data)
-
-    return MemoryOutput, MemoryInput
-
-
-class _Sink(io.BytesIO):
-    def __init__(self, owner: Any) -> None:
-        super().__init__()
-        self._owner = owner
-
-    def close(self) -> None:
-        if not self.closed:
-            self._owner.data = self.getvalue()
-        super().close()

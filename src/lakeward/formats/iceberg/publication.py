@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,13 +23,15 @@ from lakeward.formats.iceberg.definition import (
     specs_of,
 )
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
+from lakeward.formats.iceberg.expiry import bounded, list_name
+from lakeward.formats.iceberg.hints import document_number
 from lakeward.formats.iceberg.manifests import FILE_PATH
 from lakeward.formats.iceberg.names import NAME_MAPPING, with_mapping
-from lakeward.formats.iceberg.newest import document_number
 from lakeward.formats.iceberg.private import is_data
+from lakeward.formats.iceberg.returning import Returning
 from lakeward.formats.iceberg.schema import schema_json
 from lakeward.formats.iceberg.spec import last_partition_id, spec_json
-from lakeward.formats.iceberg.summary import APPLICATIONS, INFO, TRANSACTION_ID, VERSION
+from lakeward.formats.iceberg.summary import ANCHOR, APPLICATIONS, INFO, TRANSACTION_ID, VERSION
 from lakeward.model.commit import AppTransaction, Commit, Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile
@@ -97,17 +99,19 @@ def following(
     *,
     info: Mapping[str, Any],
     sequences: Mapping[int, int | None],
+    returning: Returning | None = None,
 ) -> Next:
-    """The files that make a commit of a table, whose newest document and manifests are given.
+    """Return the files of a table's next commit, from its newest document and manifests.
 
     `info` are the commit's facts as plain JSON values; `sequences` has the sequence number of each
-    version that added a removed file, where known.
+    version that added a removed file, if known; `returning` are files of an older snapshot that the
+    commit adds again.
     """
     # A snapshot must not be older than the one before, whatever the clocks do.
     at_ms = max(commit.timestamp_ms, document.updated_ms)
     location = metadata_name(place.location, document.location)
     renewed = document.after(location, at_ms, _changed(document, head, commit))
-    writing = _Writing(renewed, place, commit, definition)
+    writing = _Writing(renewed, place, commit, definition, returning or Returning())
     # A commit that changes no rows gets a snapshot, too: it records the transaction.
     writing.snapshot(manifests, at_ms, info, sequences)
     out = writing.out
@@ -119,12 +123,18 @@ class _Writing:
     """Collects the files of one commit."""
 
     def __init__(
-        self, document: Document, place: Place, commit: Commit, definition: Definition
+        self,
+        document: Document,
+        place: Place,
+        commit: Commit,
+        definition: Definition,
+        returning: Returning,
     ) -> None:
         self.out = Next(document)
         self._place = place
         self._commit = commit
         self._definition = definition
+        self._returning = returning
         self._id = secrets.randbits(62) + 1
         self._directory = f"{place.location}/{METADATA_DIRECTORY}"
         self._stem = f"{commit.info.transaction_id}-{secrets.token_hex(2)}"
@@ -139,15 +149,12 @@ class _Writing:
         """Write the changed manifests, their list, and the snapshot that names it."""
         document = self.out.document
         sequence = document.sequence_number + 1
-        kept = self._without_removed([m for m in manifests if api.is_live(m)], sequences)
-        kept = self._merged(kept)
-        if self._commit.added:
-            spec = specs_of(document.body)[document.body["default-spec-id"]]
-            new = [
-                api.data_file(f, self._definition, full_path(f, self._place.location), spec)
-                for f in self._commit.added
-            ]
-            kept.append(self._put_manifest(added=new))
+        whole = self._returning.whole
+        if whole is None:
+            kept = self._without_removed([m for m in manifests if api.is_live(m)], sequences)
+            kept = [*self._merged(kept), *self._added()]
+        else:
+            kept = list(whole)
         self.out.manifests = [api.with_sequence(m, sequence) for m in kept]
         for entries in self.out.entries.values():
             api.with_sequences(entries, sequence)
@@ -155,7 +162,7 @@ class _Writing:
         if first is not None:
             self.out.manifests, after = api.with_row_ids(self.out.manifests, first)
         parent = document.current_id
-        location = f"{self._directory}/snap-{self._id}-{self._commit.info.transaction_id}.avro"
+        location = list_name(self._place.location, self._id, self._commit.info.transaction_id)
         data = api.list_bytes(
             location,
             self.out.manifests,
@@ -172,11 +179,27 @@ class _Writing:
         snapshot["sequence-number"] = sequence
         snapshot["timestamp-ms"] = at_ms
         snapshot["manifest-list"] = location
-        snapshot["summary"] = summary(self._commit, document, info)
+        snapshot["summary"] = {
+            **summary(self._commit, document, info),
+            **self._returning.totals,
+        }
         snapshot["schema-id"] = document.body["current-schema-id"]
         if first is not None:
             snapshot |= {"first-row-id": first, "added-rows": after - first}
-        self.out.document = document.with_snapshot(snapshot)
+        self.out.document = bounded(document.with_snapshot(snapshot), at_ms)
+
+    def _added(self) -> list[Any]:
+        """Return manifests of the added files; files that come back keep their partition specs."""
+        body, out = self.out.document.body, []
+        paths = self._returning.paths
+        named = ((full_path(f, self._place.location), f) for f in self._commit.added)
+        spec = specs_of(body)[body["default-spec-id"]]
+        new = [api.data_file(f, self._definition, p, spec) for p, f in named if p not in paths]
+        if new:
+            out.append(self._put_manifest(added=new))
+        for like, entries in self._returning.entries:
+            out.append(self._put_manifest(like, returned=entries))
+        return out
 
     def _without_removed(
         self, manifests: Sequence[Any], sequences: Mapping[int, int | None]
@@ -240,7 +263,7 @@ def summary(commit: Commit, document: Document, info: Mapping[str, Any]) -> dict
         "records": (sum(f.rows or 0 for f in added), sum(f.rows or 0 for f in removed)),
         "files-size": (sum(f.size for f in added), sum(f.size for f in removed)),
     }
-    out = {"operation": operation}
+    out = {**commit.info.properties, "operation": operation}
     for name, (plus, minus) in counts.items():
         if plus:
             out[f"added-{name}"] = str(plus)
@@ -258,6 +281,8 @@ def summary(commit: Commit, document: Document, info: Mapping[str, Any]) -> dict
     out[TRANSACTION_ID] = commit.info.transaction_id
     out[VERSION] = str(commit.version)
     out[INFO] = orjson.dumps(info).decode()
+    if commit.info.anchor is not None:
+        out[ANCHOR] = commit.info.anchor
     if commit.app_transactions:
         out[APPLICATIONS] = _applications(commit.app_transactions)
     return out
@@ -277,16 +302,29 @@ def _changed(document: Document, head: Head, commit: Commit) -> dict[str, Any]:
     properties = {**with_mapping(before, known[current], commit.added), NAME: str(head.name)}
     if commit.definition is None:
         return {} if properties == before else {"properties": properties}
-    new = _with_initial(schema_json(commit.definition.schema, current), known[current])
+    return redefined(document, head, commit.definition, properties)
+
+
+def redefined(
+    document: Document, head: Head, definition: Definition, properties: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the keys of a document's body that a new definition changes.
+
+    Keeps those of the document's `properties` that are not part of a definition.
+    """
+    body = document.body
+    known = schemas_of(body)
+    current = body["current-schema-id"]
+    new = _with_initial(schema_json(definition.schema, current), known.values())
     kept = {key: properties[key] for key in (CREATED, NAME_MAPPING) if key in properties}
-    out: dict[str, Any] = {"properties": {**properties_json(head, commit.definition), **kept}}
+    out: dict[str, Any] = {"properties": {**properties_json(head, definition), **kept}}
     if new != {k: v for k, v in known[current].items() if k in new}:
         number = max(known) + 1
-        kept_keys = _identifiers(known[current], commit.definition)
+        kept_keys = _identifiers(known[current], definition)
         out["schemas"] = [*known.values(), {**new, "schema-id": number, **kept_keys}]
         out["current-schema-id"] = number
-        out["last-column-id"] = max(commit.definition.schema.last_id, body["last-column-id"])
-    return out | _changed_spec(body, commit.definition)
+        out["last-column-id"] = max(definition.schema.last_id, body["last-column-id"])
+    return out | _changed_spec(body, definition)
 
 
 def _identifiers(schema: Mapping[str, Any], definition: Definition) -> dict[str, Any]:
@@ -316,10 +354,14 @@ def _plain_fields(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{name: field[name] for name in names} for field in spec["fields"]]
 
 
-def _with_initial(schema: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema whose columns keep the values that they have in older files."""
+def _with_initial(schema: dict[str, Any], before: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a schema whose columns keep their initial defaults for older files.
+
+    A column that comes back takes its default from the older schemas that had it.
+    """
     key = "initial-default"
-    values = {f["id"]: f[key] for f in before["fields"] if f.get(key) is not None}
+    every = (f for known in before for f in known["fields"])
+    values = {f["id"]: f[key] for f in every if f.get(key) is not None}
     fields = [{**f, key: values[f["id"]]} if f["id"] in values else f for f in schema["fields"]]
     return {**schema, "fields": fields}
 

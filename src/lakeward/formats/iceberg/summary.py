@@ -15,6 +15,8 @@ TRANSACTION_ID: Final = "lakeward.transaction-id"
 VERSION: Final = "lakeward.version"
 INFO: Final = "lakeward.info"
 APPLICATIONS: Final = "lakeward.applications"
+ANCHOR: Final = "lakeward.audit"
+"""The end of the audit trail before the commit."""
 SNAPSHOT_ID: Final = "snapshot_id"
 """The key of a commit's `extra` that keeps which snapshot it is."""
 SEQUENCE: Final = "sequence_number"
@@ -120,6 +122,7 @@ def _own(summary: Mapping[str, str], extra: Mapping[str, Any]) -> CommitInfo:
         members=body.get("members", 1),
         attempts=body.get("attempts", 1),
         blind=body.get("blind", False),
+        properties=body.get("properties", {}),
         data_change=summary.get("operation") != "replace",
         adopted=True,
         extra=extra,

@@ -24,7 +24,8 @@ from lakeward.errors import (
     StoreError,
     StoreUnavailable,
 )
-from lakeward.log.database import Database, Params, Session
+from lakeward.log.database import Database, Params, Session, Waiter
+from lakeward.log.drivers.notices import Notices, NoticeWaiter
 from lakeward.log.statement import Statement
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class PostgresDatabase(Database):
         self.read_only = read_only
         self._driver = _driver()
         self._url = _checked(url.replace("postgresql+psycopg://", "postgresql://", 1))
+        self._notices = Notices()
         self._idle: deque[psycopg.Connection[Any]] = deque()
         self._pid = os.getpid()
         self._forked: list[Any] = []
@@ -157,13 +159,22 @@ class PostgresDatabase(Database):
             connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
             if not durable:
                 connection.execute("SET LOCAL synchronous_commit = off")
+            session = _Session(connection)
             try:
-                yield _Session(connection)
+                yield session
             except BaseException:
                 with suppress(self._driver.Error):
                     connection.execute("ROLLBACK")
                 raise
             self._commit(connection)
+            if session.is_placed:
+                with suppress(self._driver.Error):
+                    self._notices.committed(connection)
+
+    def waiter(self) -> Waiter:
+        """Return a waiter that notifications of commits wake."""
+        with self._translated():
+            return NoticeWaiter(self._connect(), self._driver, self._translate)
 
     @contextmanager
     def turn(self, table_id: int) -> Generator[None]:
@@ -216,11 +227,14 @@ class PostgresDatabase(Database):
         session.row(Statement("SELECT pg_advisory_xact_lock(:key)"), {"key": _TURN_CLASS})
 
     def after_import(self, session: Session) -> None:
-        """Advance the sequence of table ids past the imported ones."""
-        session.script(
-            "SELECT setval(pg_get_serial_sequence('lakeward_head', 'table_id'),"
-            " (SELECT coalesce(max(table_id), 0) + 1 FROM lakeward_head), false)"
-        )
+        """Advance the sequences of table and policy ids past the imported ones."""
+        for table, column in (("lakeward_head", "table_id"), ("lakeward_policy", "policy_id")):
+            if session.row(Statement("SELECT to_regclass(:name)"), {"name": table})[0] is None:
+                continue
+            session.script(
+                f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'),"  # noqa: S608  our names
+                f" (SELECT coalesce(max({column}), 0) + 1 FROM {table}), false)"
+            )
 
     def dialect_ddl(self, statement: str) -> str:
         """A migration's statement in PostgreSQL's dialect."""

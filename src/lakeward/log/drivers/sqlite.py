@@ -20,15 +20,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from lakeward.errors import OutcomeUnknown, StoreCorrupt, StoreError, StoreUnavailable
+from lakeward.errors import OutcomeUnknown, StoreError
 from lakeward.log.database import Database, Params, Session
 from lakeward.log.drivers.nearby import lake_not_found
+from lakeward.log.drivers.sqlite_errors import raise_translated, translated
 from lakeward.log.statement import Statement
+from lakeward.model import progress
 from lakeward.model.clock import now_ms
 
 _BUSY_SECONDS: Final = 60.0
 _TURNS: Final = 64
 _CHUNK: Final = 10_000
+_PAGES: Final = 1_000
 WRITE_LOCK: Final = "write.lock"
 _FULL: Final = "PRAGMA synchronous = FULL"
 _NORMAL: Final = "PRAGMA synchronous = NORMAL"
@@ -132,10 +135,15 @@ class SqliteDatabase(Database):
         with self._connection() as connection:
             copy = sqlite3.connect(target)
             try:
-                connection.backup(copy)
+                # One snapshot for all parts: a write of others would start the copy from the
+                # beginning.
+                connection.execute("BEGIN")
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+                connection.backup(copy, pages=_PAGES, progress=_count_pages)
                 copy.execute("PRAGMA journal_mode = DELETE")
             finally:
                 copy.close()
+                connection.rollback()
 
     def close(self) -> None:
         """Close idle connections."""
@@ -166,7 +174,7 @@ class SqliteDatabase(Database):
                 raise
             self.give_back(connection, None)
         except sqlite3.Error as error:
-            raise _translate(error, self.label) from error
+            raise translated(error, self.label) from error
 
     def borrow(self) -> Connection:
         """A connection for one session."""
@@ -276,7 +284,7 @@ class _Reading:
         try:
             self._connection = connection = self._database.borrow()
         except sqlite3.Error as error:
-            raise _translate(error, self._database.label) from error
+            raise translated(error, self._database.label) from error
         try:
             connection.execute("BEGIN")
         except BaseException as error:
@@ -291,7 +299,8 @@ class _Reading:
 
     def _end(self, error: BaseException | None) -> None:
         self._database.give_back(self._connection, error)
-        _raise(error, self._database.label)
+        if error is not None:
+            raise_translated(error, self._database.label)
 
 
 class _Writing:
@@ -309,7 +318,7 @@ class _Writing:
             self._connection = connection = self._database.borrow()
         except BaseException as error:
             self._database.unlock(WRITE_LOCK, self._handle)
-            _raise(error, self._database.label)
+            raise_translated(error, self._database.label)
             raise
         try:
             connection.execute(_FULL if self._durable else _NORMAL)
@@ -346,31 +355,8 @@ class _Writing:
     def _end(self, error: BaseException | None) -> None:
         self._database.give_back(self._connection, error)
         self._database.unlock(WRITE_LOCK, self._handle)
-        _raise(error, self._database.label)
-
-
-def _raise(error: BaseException | None, label: str) -> None:
-    """Raise an error of the driver as one of our own."""
-    if isinstance(error, sqlite3.Error):
-        raise _translate(error, label) from error
-
-
-def _translate(error: sqlite3.Error, label: str) -> StoreError:
-    """An error of the driver as one of our own."""
-    text = str(error)
-    if "locked" in text or "busy" in text:
-        what = f"The store {label} stayed locked by another program."
-        return StoreUnavailable(what, hint="Try again.")
-    if "malformed" in text or "not a database" in text or "no such table" in text:
-        what = f"The store {label} is damaged or is not a Lakeward store: {text}."
-        return StoreCorrupt(what, hint="Restore a backup, or run `lakeward rebuild`.")
-    if "readonly" in text or "unable to open" in text:
-        what = f"The store {label} cannot be opened for this: {text}."
-        return StoreError(what, hint="Check the path and its permissions.")
-    if "full" in text or "I/O" in text:
-        what = f"The store {label} could not be written or read: {text}."
-        return StoreError(what, hint="Free disk space or check the disk.")
-    return StoreError(f"The store {label} failed: {text}.")
+        if error is not None:
+            raise_translated(error, self._database.label)
 
 
 @cache
@@ -396,3 +382,9 @@ def _make_directory(path: Path) -> None:
     except OSError as error:
         what = f"The directory {path} cannot be made: {error.strerror}."
         raise StoreError(what, hint="Check the path and its permissions.") from error
+
+
+def _count_pages(status: int, remaining: int, total: int) -> None:
+    """Report how many pages of the store are copied."""
+    del status
+    progress.report(total - remaining, total)

@@ -23,6 +23,15 @@ from lakeward.log.migrations import (
     m0009_nan_bounds,
     m0010_stream_queries,
     m0011_constraints,
+    m0012_tags,
+    m0013_jobs,
+    m0014_positions,
+    m0015_domains,
+    m0016_retired,
+    m0017_claims,
+    m0018_policies,
+    m0019_lineage,
+    m0020_tokens,
 )
 
 MIGRATIONS: Final[tuple[ModuleType, ...]] = (
@@ -37,6 +46,15 @@ MIGRATIONS: Final[tuple[ModuleType, ...]] = (
     m0009_nan_bounds,
     m0010_stream_queries,
     m0011_constraints,
+    m0012_tags,
+    m0013_jobs,
+    m0014_positions,
+    m0015_domains,
+    m0016_retired,
+    m0017_claims,
+    m0018_policies,
+    m0019_lineage,
+    m0020_tokens,
 )
 CURRENT: Final = len(MIGRATIONS)
 

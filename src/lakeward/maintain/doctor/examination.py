@@ -32,8 +32,8 @@ from lakeward.maintain.doctor.findings import (
     Severity,
 )
 from lakeward.model.names import TableName
+from lakeward.model.progress import Progress
 
-Progress = Callable[[int, int | None], None]
 LISTED: Final = 20
 """How many findings of one kind are listed for a table; the rest is counted."""
 

@@ -15,7 +15,7 @@ from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_bytes, comm
 from lakeward.formats.delta.restore import state_of
 from lakeward.formats.delta.segment import Checkpoint, Segment, segment_of
 from lakeward.formats.delta.values import written_path
-from lakeward.log import commits, files
+from lakeward.log import commits, files, retired
 from lakeward.maintain.doctor.findings import CheckedTable, Definitions, Finding
 from lakeward.model.commit import Commit, Head
 
@@ -38,6 +38,9 @@ def published_commits(table: CheckedTable) -> Iterator[Finding]:
     with table.context.database.read() as session:
         head = table.head(session)
         first = commits.first_version(session, table.table_id) or 0
+        # The log no longer has all rows of vacuumed versions.
+        first = max(first, retired.pruned_to(session, table.table_id))
+        first = max(first, retired.cleaned_to(session, table.table_id))
         definitions = table.definitions(session)
     for start in range(first, head.version + 1, _SESSION):
         with table.context.database.read() as session:
@@ -150,6 +153,9 @@ def _checkpoint(
     for rows in state.columns:
         paths += pc.struct_field(rows, "path").to_pylist()
     with table.context.database.read() as session:
+        if retired.is_retired(session, table.table_id, found.version):
+            # Vacuum pruned the rows of the log that name the files of this version.
+            return
         live = files.at(session, table.table_id, found.version)
         expected = sorted(written_path(f.file) for f in live)
     if sorted(paths) != expected:

@@ -12,9 +12,9 @@ from lakeward.errors import LakewardError
 from lakeward.formats.delta.vectors import is_of
 from lakeward.formats.iceberg import metadata
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document, parse
+from lakeward.formats.iceberg.hints import HINT, document_number
 from lakeward.formats.iceberg.listing import ManifestReader, schemeless
 from lakeward.formats.iceberg.memory import Memory
-from lakeward.formats.iceberg.newest import HINT, document_number
 from lakeward.formats.iceberg.summary import transaction_of
 from lakeward.formats.registry import FORMATS
 from lakeward.log import branches, catalog, integrity, transactions

@@ -20,13 +20,14 @@ class AddColumn:
     """A new column, or a new member of a struct.
 
     Attributes:
-        path: Of the new column.
-        type: Its type in Arrow.
-        default: A SQL literal that is written where data lacks the column.
+        path: The path of the new column.
+        type: The Arrow type.
+        default: A SQL literal that is written if data lacks the column.
         nullable: Whether a value may be null.
         comment: A description for users.
-        after: The sibling that it follows; the last one when None.
-        first: Whether it comes before its siblings.
+        after: The column that it follows; None for the last position.
+        first: Whether it becomes the first column of its level.
+        backfill: Whether existing rows get the default, too.
     """
 
     path: str
@@ -36,6 +37,7 @@ class AddColumn:
     comment: str | None = None
     after: str | None = None
     first: bool = False
+    backfill: bool = False
 
     def __str__(self) -> str:
         required = "" if self.nullable else " not null"

@@ -11,7 +11,14 @@ from dataclasses import replace
 from typing import assert_never
 
 from lakeward.errors import InvalidInput, InvalidName, UnsupportedFeature
-from lakeward.model.constraints import PREFIXES, Check, declared, key_fields, property_of
+from lakeward.model.constraints import (
+    PREFIXES,
+    Check,
+    declared,
+    key_fields,
+    property_of,
+    rule_constraints,
+)
 from lakeward.model.definition import Definition
 from lakeward.model.evolution import columns
 from lakeward.model.evolution.alterations import (
@@ -33,6 +40,7 @@ from lakeward.model.evolution.alterations import (
     SetProperty,
     UnsetProperty,
 )
+from lakeward.model.evolution.paths import find
 from lakeward.model.expressions.where import parse
 
 
@@ -78,6 +86,29 @@ def applied(definition: Definition, change: Alteration) -> Definition:
             assert_never(never)
 
 
+def is_needed(definition: Definition, change: Alteration) -> bool:
+    """Return whether a change with IF EXISTS or IF NOT EXISTS has something to do."""
+    match change:
+        case AddColumn(path=path):
+            return not _has(definition, path)
+        case DropColumn(path=path):
+            return _has(definition, path)
+        case UnsetProperty(key):
+            return key in definition.properties
+        case DropConstraint(name):
+            return name.lower() in {k.lower() for k in declared(definition)}
+        case _:
+            return True
+
+
+def _has(definition: Definition, path: str) -> bool:
+    try:
+        find(definition.schema, path)
+    except InvalidInput:
+        return False
+    return True
+
+
 def _with_check(definition: Definition, change: AddConstraint) -> Definition:
     _check_new(definition, change.name)
     parse(change.expression, definition.schema)
@@ -111,6 +142,10 @@ def _without_constraint(definition: Definition, name: str) -> Definition:
         what = f"The table has no constraint {name!r}."
         raise InvalidInput(what, hint=_known(list(known)))
     own = name if name in known else name.lower()
+    if own in rule_constraints(definition):
+        what = f"Constraint {own} belongs to a policy, not to the table."
+        hint = "Change the policy with lake.set_policy; lake.policy(name) says which one it is."
+        raise InvalidInput(what, hint=hint, constraint=own)
     checks = {k: v for k, v in definition.constraints.items() if k != own}
     gone = {f"{prefix}{own}" for prefix in PREFIXES}
     properties = {k: v for k, v in definition.properties.items() if k not in gone}

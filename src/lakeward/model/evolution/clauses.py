@@ -7,14 +7,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NoReturn
+import re
+from typing import Final
 
-from lakeward.errors import InvalidInput
+from lakeward.errors import UnsupportedFeature
+from lakeward.model.constraints import ForeignKey, Unique
 from lakeward.model.evolution.alterations import (
     AddColumn,
     AddConstraint,
     AddPartitionField,
+    AddRule,
     Alteration,
     ChangeType,
     DropColumn,
@@ -28,225 +30,214 @@ from lakeward.model.evolution.alterations import (
     SetProperty,
     UnsetProperty,
 )
-from lakeward.model.expressions.where import with_quotes
 from lakeward.model.schema import named_type
+from lakeward.model.words import Words
 
-if TYPE_CHECKING:
-    from sqlglot.tokenizer_core import Token
-
-_BEFORE: Final = "x "
+_HINT: Final = (
+    "Write ADD COLUMN a int64, RENAME COLUMN a TO b, DROP COLUMN a, ALTER COLUMN a TYPE …,"
+    " SET TBLPROPERTIES ('k' = 'v'), ADD CONSTRAINT n CHECK (…) or their like."
+)
+_REFUSED: Final = {
+    ("RENAME", "TO"): "A table keeps its name; make one of the new name, and copy the rows.",
+    ("CLUSTER", "BY"): "Tables are not clustered by a declaration; OPTIMIZE … ZORDER BY clusters.",
+    ("WRITE",): "The order of rows in files is chosen where they are written: sort the rows.",
+    ("SET", "IDENTIFIER"): "Declare a key: ADD CONSTRAINT name UNIQUE (column).",
+    ("DROP", "IDENTIFIER"): "Drop the key: DROP CONSTRAINT name.",
+    ("SET", "LOCATION"): "The lake chooses where tables lie.",
+    ("CREATE", "BRANCH"): "Use lake.branch.",
+    ("CREATE", "OR", "REPLACE", "BRANCH"): "Use lake.branch.",
+    ("CREATE", "TAG"): "Use lake.tag.",
+    ("REPLACE", "COLUMNS"): "Write the rows with schema_mode='overwrite', or drop and add columns.",
+    ("DROP", "FEATURE"): "Features stay: older versions of the table need them.",
+    ("SET", "SERDE"): "Tables of the lake have none.",
+    ("SET", "SERDEPROPERTIES"): "Tables of the lake have none.",
+    ("RECOVER", "PARTITIONS"): "The lake's log says which files a table has.",
+}
+"""Clauses of other engines that are understood and not made, with what to do instead."""
 
 
 def parse_clause(text: str) -> list[Alteration]:
     """The changes of one clause of ALTER TABLE; raise `InvalidInput` for anything else."""
-    import sqlglot
-
-    try:
-        # Behind a word, because the tokenizer takes some first words for whole commands.
-        whole = f"{_BEFORE}{text}"
-        tokens = with_quotes(sqlglot.Dialect.get_or_raise("databricks").tokenize(whole), whole)
-    except Exception as error:  # whatever a hostile text does to the tokenizer
-        what = f"{text!r} is not valid SQL: a quote or a comment is left open."
-        raise InvalidInput(what) from error
-    reader = _Reader(whole, tokens[1:])
-    found = reader.clause()
-    reader.end()
+    words = Words(text, _HINT)
+    found = [change for change, _ in clause(words)]
+    words.end()
     return found
 
 
-class _Reader:
-    """Reads tokens from left to right."""
+def clause(words: Words) -> list[tuple[Alteration, bool]]:
+    """Parse the next clause; return its changes, each with whether to skip it if not needed.
 
-    def __init__(self, text: str, tokens: list[Token]) -> None:
-        self._text = text
-        self._tokens = tokens
-        self._next = 0
+    Raises `UnsupportedFeature` for a clause that does not change the definition, and `InvalidInput`
+    for one that cannot be parsed.
+    """
+    return _Clause(words).read()
 
-    def clause(self) -> list[Alteration]:
-        """One clause, which may make several changes."""
-        if self._words("ADD", "CONSTRAINT"):
-            return [self._check()]
-        if self._words("DROP", "CONSTRAINT"):
-            return [DropConstraint(self._name())]
-        if self._words("ADD", "PARTITION", "FIELD"):
-            return [AddPartitionField(self._rest())]
-        if self._words("DROP", "PARTITION", "FIELD"):
-            return [DropPartitionField(self._rest())]
-        if self._words("ADD", "COLUMNS") or self._words("ADD", "COLUMN") or self._words("ADD"):
-            return self._listed(self._column)
-        if self._words("DROP", "COLUMNS") or self._words("DROP", "COLUMN"):
-            return self._listed(lambda: DropColumn(self._path()))
-        if self._words("RENAME", "COLUMN"):
-            old = self._path()
-            self._need("TO")
-            return [RenameColumn(old, self._name())]
-        if self._words("SET", "TBLPROPERTIES"):
-            return self._listed(self._property)
-        if self._words("UNSET", "TBLPROPERTIES"):
-            return self._listed(lambda: UnsetProperty(self._string()))
-        if self._words("ALTER", "COLUMN") or self._words("CHANGE", "COLUMN"):
-            return [self._altered()]
-        return self._refuse("it is none of ADD, DROP, RENAME, ALTER, SET and UNSET")
 
-    def end(self) -> None:
-        """Nothing may follow."""
-        if self._next < len(self._tokens):
-            self._refuse(f"{self._tokens[self._next].text!r} is one too many")
+class _Clause:
+    """Parses one clause, which may make several changes."""
 
-    def _listed(self, one: Callable[[], Alteration]) -> list[Alteration]:
-        """One thing, or several in brackets or with commas between them."""
-        bracket = self._mark("(")
-        found = [one()]
-        while self._mark(","):
-            found.append(one())
-        if bracket and not self._mark(")"):
-            self._refuse("a bracket is not closed")
-        return found
+    def __init__(self, words: Words) -> None:
+        self._words = words
+        self._lenient = False
+
+    def read(self) -> list[tuple[Alteration, bool]]:
+        for refused, instead in _REFUSED.items():
+            if self._words.words(*refused):
+                what = f"ALTER TABLE … {' '.join(refused)} is not supported."
+                raise UnsupportedFeature(what, hint=instead)
+        return [(change, self._lenient) for change in self._read()]
+
+    def _read(self) -> list[Alteration]:
+        words = self._words
+        if words.words("ADD", "CONSTRAINT"):
+            return [self._constraint()]
+        if words.words("DROP", "CONSTRAINT"):
+            self._if("IF", "EXISTS")
+            return [DropConstraint(words.name())]
+        if words.words("ADD", "PARTITION", "FIELD"):
+            return [AddPartitionField(self._term(words.rest()))]
+        if words.words("DROP", "PARTITION", "FIELD"):
+            return [DropPartitionField(self._term(words.rest()))]
+        if words.words("REPLACE", "PARTITION", "FIELD"):
+            return self._replaced_partition()
+        if words.words("ADD", "COLUMNS") or words.words("ADD", "COLUMN") or words.words("ADD"):
+            self._if("IF", "NOT", "EXISTS")
+            return list(words.listed(self._column))
+        if words.words("DROP", "COLUMNS") or words.words("DROP", "COLUMN"):
+            self._if("IF", "EXISTS")
+            return list(words.listed(lambda: DropColumn(words.path())))
+        if words.words("RENAME", "COLUMN"):
+            old = words.path()
+            words.need("TO")
+            return [RenameColumn(old, words.name())]
+        if words.words("SET", "TBLPROPERTIES"):
+            return list(words.listed(self._property))
+        if words.words("UNSET", "TBLPROPERTIES"):
+            self._if("IF", "EXISTS")
+            return list(words.listed(lambda: UnsetProperty(self._key())))
+        if words.words("ALTER", "COLUMN") or words.words("ALTER"):
+            return [change for changes in words.listed(self._altered) for change in changes]
+        if words.words("CHANGE", "COLUMN") or words.words("CHANGE"):
+            return self._changed()
+        return words.refuse("it is none of ADD, DROP, RENAME, ALTER, SET and UNSET")
+
+    def _if(self, *words: str) -> None:
+        self._lenient = self._words.words(*words)
 
     def _column(self) -> Alteration:
-        path = self._path()
-        kind = self._type()
+        words = self._words
+        path = words.path()
+        kind = self._words.type()
         default = comment = after = None
         nullable, first = True, False
         while True:
-            if self._words("NOT", "NULL"):
+            if words.words("NOT", "NULL"):
                 nullable = False
-            elif self._words("DEFAULT"):
-                default = self._literal()
-            elif self._words("COMMENT"):
-                comment = self._string()
-            elif self._words("FIRST"):
+            elif words.words("DEFAULT"):
+                default = self._words.literal()
+            elif words.words("COMMENT"):
+                comment = words.string()
+            elif words.words("FIRST"):
                 first = True
-            elif self._words("AFTER"):
-                after = self._path()
+            elif words.words("AFTER"):
+                after = words.path()
             else:
                 break
         return AddColumn(path, named_type(kind), default, nullable, comment, after, first)
 
-    def _altered(self) -> Alteration:
-        path = self._path()
-        if self._words("TYPE"):
-            return ChangeType(path, named_type(self._type()))
-        if self._words("SET", "NOT", "NULL"):
-            return SetNullable(path, nullable=False)
-        if self._words("DROP", "NOT", "NULL"):
-            return SetNullable(path, nullable=True)
-        if self._words("SET", "DEFAULT"):
-            return SetDefault(path, self._literal())
-        if self._words("DROP", "DEFAULT"):
-            return SetDefault(path, None)
-        if self._words("COMMENT"):
-            return SetComment(path, self._string())
-        if self._words("FIRST"):
-            return MoveColumn(path, first=True)
-        if self._words("AFTER"):
-            return MoveColumn(path, after=self._path())
-        return self._refuse(f"what becomes of column {path} cannot be understood")
+    def _altered(self) -> list[Alteration]:
+        """Parse ALTER COLUMN, which may make several changes of one column."""
+        path = self._words.path()
+        found: list[Alteration] = []
+        while (change := self._next_of(path)) is not None:
+            found.append(change)
+        if not found:
+            self._words.refuse(f"what becomes of column {path} cannot be understood")
+        return found
 
-    def _check(self) -> Alteration:
-        name = self._name()
-        self._need("CHECK")
-        if not self._mark("("):
-            self._refuse("a check stands in brackets")
-        start = self._pop("a condition").start
-        self._next = len(self._tokens) - 1
-        last = self._pop("a bracket")
-        if last.text != ")":
-            self._refuse("a bracket is not closed")
-        return AddConstraint(name, self._text[start : last.start].strip())
+    def _next_of(self, path: str) -> Alteration | None:
+        words = self._words
+        if words.words("TYPE"):
+            return ChangeType(path, named_type(self._words.type()))
+        if words.words("SET", "NOT", "NULL"):
+            return SetNullable(path, nullable=False)
+        if words.words("DROP", "NOT", "NULL"):
+            return SetNullable(path, nullable=True)
+        if words.words("SET", "DEFAULT"):
+            return SetDefault(path, self._words.literal())
+        if words.words("DROP", "DEFAULT"):
+            return SetDefault(path, None)
+        if words.words("COMMENT"):
+            return SetComment(path, words.string())
+        if words.words("FIRST"):
+            return MoveColumn(path, first=True)
+        if words.words("AFTER"):
+            return MoveColumn(path, after=words.path())
+        return None
+
+    def _changed(self) -> list[Alteration]:
+        """Parse Hive's CHANGE COLUMN: the old name, the new name, the type, and further changes.
+
+        Without a second name it is the same as ALTER COLUMN.
+        """
+        words = self._words
+        path = words.path()
+        change = self._next_of(path)
+        if change is not None:
+            return [change]
+        name = words.name()
+        around, _, old = path.rpartition(".")
+        found: list[Alteration] = [ChangeType(path, named_type(self._words.type()))]
+        while (more := self._next_of(path)) is not None:
+            found.append(more)
+        return (
+            found
+            if name == old or (not around and name == path)
+            else [
+                *found,
+                RenameColumn(path, name),
+            ]
+        )
+
+    def _constraint(self) -> Alteration:
+        words = self._words
+        name = words.name()
+        if words.words("CHECK"):
+            change: Alteration = AddConstraint(name, words.bracketed("a check"))
+            words.words("ENFORCED")
+            return change
+        if words.words("UNIQUE") or words.words("PRIMARY", "KEY"):
+            return AddRule(name, Unique(*words.listed(words.name)))
+        if words.words("FOREIGN", "KEY"):
+            columns = words.listed(words.name)
+            words.need("REFERENCES")
+            table = ".".join(words.names())
+            key = words.listed(words.name) if words.next_is("(") else ()
+            return AddRule(name, ForeignKey(*columns, references=table, key=key))
+        return words.refuse("a constraint is a CHECK, a UNIQUE or a FOREIGN KEY")
+
+    def _replaced_partition(self) -> list[Alteration]:
+        text = self._words.rest()
+        found = re.split(r"\s+WITH\s+", text, flags=re.IGNORECASE)
+        if len(found) != 2:
+            self._words.refuse("WITH is missing")
+        before, after = map(self._term, found)
+        return [DropPartitionField(before), AddPartitionField(after)]
+
+    def _term(self, text: str) -> str:
+        if " as " in text.lower():
+            what = "A partition field has the name that its term gives it."
+            raise UnsupportedFeature(what, hint="Leave AS and the name out.")
+        # Iceberg's SQL says days(ts) and day(ts).
+        return re.sub(r"^(year|month|day|hour)s(?=\s*\()", r"\1", text, flags=re.IGNORECASE)
 
     def _property(self) -> Alteration:
-        key = self._string()
-        if not self._mark("="):
-            self._refuse("a property is written as 'key' = 'value'")
-        return SetProperty(key, self._string())
+        key = self._key()
+        self._words.words("=")
+        return SetProperty(key, self._value())
 
-    def _path(self) -> str:
-        """A column's name, or several with dots between them, as `evolution.paths` reads it."""
-        names = [self._name()]
-        while self._mark("."):
-            names.append(self._name())
-        plain = [n if "." not in n and "`" not in n else f"`{n.replace('`', '``')}`" for n in names]
-        return ".".join(plain)
+    def _key(self) -> str:
+        return self._words.string() if self._words.string_next() else ".".join(self._words.names())
 
-    def _name(self) -> str:
-        token = self._pop("a name")
-        if not token.text or token.token_type.name in ("STRING", "L_PAREN", "R_PAREN", "COMMA"):
-            self._refuse(f"{token.text!r} is not a name")
-        return token.text
-
-    def _type(self) -> str:
-        """The text of a type, with its parts."""
-        first = self._pop("a type")
-        end, depth = first.end, 0
-        while True:
-            token = self._peek()
-            text = "" if token is None else token.text
-            if text in ("<", "("):
-                depth += 1
-            elif text and set(text) <= {">", ")"} and depth:
-                depth -= len(text)
-            elif not depth:
-                break
-            if token is None:
-                self._refuse("a type is not complete")
-            end = token.end
-            self._next += 1
-        return self._text[first.start : end + 1]
-
-    def _literal(self) -> str:
-        """The text of a value, up to the next word of the clause."""
-        first = self._pop("a value")
-        end, depth = first.end, int(first.text == "(")
-        while (token := self._peek()) is not None:
-            word = token.text.upper()
-            if not depth and word in (",", ")", "AFTER", "FIRST", "COMMENT", "NOT"):
-                break
-            depth += (token.text == "(") - (token.text == ")")
-            end = token.end
-            self._next += 1
-        return self._text[first.start : end + 1]
-
-    def _string(self) -> str:
-        token = self._pop("a text in quotes")
-        if token.token_type.name != "STRING":
-            self._refuse(f"{token.text!r} must stand in single quotes")
-        return token.text
-
-    def _rest(self) -> str:
-        start = self._pop("a term").start
-        self._next = len(self._tokens)
-        return self._text[start:].strip()
-
-    def _words(self, *words: str) -> bool:
-        """Whether these words come next; they are then read."""
-        here = self._tokens[self._next : self._next + len(words)]
-        if [t.text.upper() for t in here] != list(words):
-            return False
-        self._next += len(words)
-        return True
-
-    def _need(self, word: str) -> None:
-        if not self._words(word):
-            self._refuse(f"{word} is missing")
-
-    def _mark(self, mark: str) -> bool:
-        return self._words(mark)
-
-    def _peek(self) -> Token | None:
-        return self._tokens[self._next] if self._next < len(self._tokens) else None
-
-    def _pop(self, expected: str) -> Token:
-        token = self._peek()
-        if token is None:
-            self._refuse(f"{expected} is missing")
-        self._next += 1
-        return token
-
-    def _refuse(self, reason: str) -> NoReturn:
-        what = f"`{self._text.removeprefix(_BEFORE)}` cannot be understood: {reason}."
-        hint = (
-            "Write ADD COLUMN a int64, RENAME COLUMN a TO b, DROP COLUMN a, ALTER COLUMN a TYPE …,"
-            " SET TBLPROPERTIES ('k' = 'v'), ADD CONSTRAINT n CHECK (…) or their like."
-        )
-        raise InvalidInput(what, hint=hint)
+    def _value(self) -> str:
+        return self._words.string() if self._words.string_next() else self._words.literal()

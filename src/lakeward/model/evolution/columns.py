@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from lakeward.errors import InvalidExpression, InvalidInput
+from lakeward.model.constraints import plain_checks
 from lakeward.model.constraints import renamed as with_renamed_keys
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.alterations import (
@@ -40,7 +41,8 @@ from lakeward.model.evolution.uses import (
 from lakeward.model.evolution.widening import same_order, widens, wider
 from lakeward.model.expressions.nodes import Column, Literal
 from lakeward.model.expressions.where import parse, parse_value
-from lakeward.model.schema import INDEXED_FIELDS, MAX_FIELDS, Schema, indexable
+from lakeward.model.generated import generated_ids
+from lakeward.model.schema import DEFAULT_AS, INDEXED_FIELDS, MAX_FIELDS, Schema, indexable
 from lakeward.model.types import (
     Decimal,
     Field,
@@ -50,6 +52,13 @@ from lakeward.model.types import (
     type_from_arrow,
 )
 from lakeward.model.values import Value
+
+
+def with_declared_defaults(schema: Schema) -> Schema:
+    """Return a new table's schema with the defaults that were declared with its columns."""
+    if not any(DEFAULT_AS in field.metadata for field in schema.fields):
+        return schema
+    return Schema(tuple(map(_declared, schema.fields)), schema.last_id)
 
 
 def added(definition: Definition, change: AddColumn) -> Definition:
@@ -72,7 +81,7 @@ def added(definition: Definition, change: AddColumn) -> Definition:
     if parent is not None and change.default is not None:
         what = f"Column {change.path} is a part of another one; only whole columns have defaults."
         raise InvalidInput(what, hint="Leave the default out.", column=change.path)
-    new = replace(new, default=_literal(change.default, new, change.path))
+    new = replace(new, default=literal(change.default, new, change.path))
     indexed = sum(f.indexed for f in schema.fields)
     if parent is None and indexable(kind) and indexed < INDEXED_FIELDS:
         # A file without the column has no row in the index, which means that it is null there.
@@ -159,7 +168,7 @@ def retyped(definition: Definition, change: ChangeType) -> Definition:
     if changed.default is not None:
         changed = replace(changed, default=_converted(changed.default, old, changed))
     schema = with_field(definition.schema, changed)
-    for text in definition.constraints.values():
+    for text in plain_checks(definition).values():
         parse(text, schema)
     return replace(definition, schema=schema)
 
@@ -186,10 +195,10 @@ def with_default(definition: Definition, change: SetDefault) -> Definition:
     if place.parents and change.default is not None:
         what = f"Column {place.path} is a part of another one; only whole columns have defaults."
         raise InvalidInput(what, column=place.path)
-    if place.field.id in definition.derived:
+    if place.field.id in generated_ids(definition):
         what = f"Column {place.path} is generated, so it has no default."
         raise InvalidInput(what, column=place.path)
-    new = replace(place.field, default=_literal(change.default, place.field, change.path))
+    new = replace(place.field, default=literal(change.default, place.field, change.path))
     return replace(definition, schema=with_field(definition.schema, new))
 
 
@@ -198,6 +207,14 @@ def with_comment(definition: Definition, change: SetComment) -> Definition:
     place = _named(definition, change.path or "", "given a comment")
     new = replace(place.field, comment=change.comment or None)
     return replace(definition, schema=with_field(definition.schema, new))
+
+
+def _declared(field: Field) -> Field:
+    text = field.metadata.get(DEFAULT_AS)
+    if text is None:
+        return field
+    kept = {k: v for k, v in field.metadata.items() if k != DEFAULT_AS}
+    return replace(field, metadata=kept, default=literal(text, field, field.name))
 
 
 def _named(definition: Definition, path: str, what: str) -> Place:
@@ -259,7 +276,7 @@ def _refuse_type(place: Place, new: str, allowed: str) -> NoReturn:
     raise InvalidInput(what, hint=hint, column=place.path, reason="its values would not fit")
 
 
-def _literal(text: str | None, field: Field, path: str) -> Value:
+def literal(text: str | None, field: Field, path: str) -> Value:
     """The neutral value of a SQL literal for a column; raise `InvalidInput` for anything else."""
     if text is None:
         return None

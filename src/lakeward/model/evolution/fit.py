@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lakeward.model.constraints import PREFIXES
+from lakeward.model.constraints import PREFIXES, plain_checks
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.paths import parts_of
 from lakeward.model.evolution.widening import widens
@@ -38,11 +38,14 @@ def misfits(old: Definition, new: Definition, *, looked: bool = False) -> Iterat
     terms = (old.partitioning, new.partitioning)
     if old.partition_by != new.partition_by:
         yield Misfit(f"partitioned the table by {', '.join(terms[1]) or 'nothing'}")
-    generated = [{i: d for i, d in d.derived.items() if i > 0} for d in (old, new)]
+    generated = [
+        ({i: d for i, d in d.derived.items() if i > 0}, dict(d.computed)) for d in (old, new)
+    ]
     if generated[0] != generated[1]:
         yield Misfit("changed its generated columns")
-    for name, text in () if looked else new.constraints.items():
-        if old.constraints.get(name) != text:
+    checks = plain_checks(old)
+    for name, text in () if looked else plain_checks(new).items():
+        if checks.get(name) != text:
             yield Misfit(f"added the check {name} ({text})")
     for key, text in () if looked else new.properties.items():
         if key.startswith(PREFIXES) and old.properties.get(key) != text:

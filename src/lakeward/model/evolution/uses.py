@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakeward.errors import InvalidInput
-from lakeward.model.constraints import named_columns, tolerant_checks
+from lakeward.model.constraints import named_columns, plain_checks, tolerant_checks
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.paths import Place
 from lakeward.model.expressions.nodes import columns_in
 from lakeward.model.expressions.where import parse
+from lakeward.model.generated import expressions
 from lakeward.model.schema import Schema
 from lakeward.model.types import Field
 
@@ -68,13 +69,17 @@ def uses_in_generated(definition: Definition, place: Place) -> Iterator[Use]:
         if own_id > 0 and derived.source in ids:
             name = definition.schema.by_id[own_id].name
             yield Use(f"column {name} is generated from it", "Copy the table into a new one.")
+    for own_id, expression in expressions(definition).items():
+        if any(c.leaf.id in ids or _is_around(c.leaf, place) for c in columns_in(expression)):
+            name = definition.schema.by_id[own_id].name
+            yield Use(f"column {name} is generated from it", "Copy the table into a new one.")
 
 
 def uses_in_checks(definition: Definition, place: Place) -> Iterator[Use]:
     """The checks that look at a column."""
     ids = fields_below(place.field)
     tolerant = {n: c.expression for n, c in tolerant_checks(definition).items()}
-    for name, text in (*definition.constraints.items(), *tolerant.items()):
+    for name, text in (*plain_checks(definition).items(), *tolerant.items()):
         found = columns_in(parse(text, definition.schema))
         if any(c.leaf.id in ids or _is_around(c.leaf, place) for c in found):
             yield Use(f"check {name} ({text}) looks at it", _without(name))

@@ -8,6 +8,7 @@ which statistics and partitions exist: `CAST(ts AS DATE) = '2026-01-01'` is a ra
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -34,9 +35,10 @@ from lakeward.model.expressions.nodes import (
 from lakeward.model.expressions.prune import affirmed, prefix
 from lakeward.model.transform import DATE, STRING, TIMES, Rules
 from lakeward.model.types import Decimal, Field, Primitive
-from lakeward.model.values import Value
+from lakeward.model.values import Value, single
 
 _DISCRETE: Final = frozenset({"int8", "int16", "int32", "int64", "date"})
+_DOUBLE: Final = Primitive("double")
 _DIGITS: Final = ("0", ":")
 """Texts that begin with a digit are between these two."""
 
@@ -123,7 +125,7 @@ class _Projection:
         if not self.derived.transform.is_ordered:
             return self._is_not_null()
         if self.derived.transform.name == "identity":
-            return self._target(op, value)
+            return self._ordered(op, value)
         if op == "<" and self._is_short(value):
             # A truncated value is not above the original, and the bound itself is not truncated.
             return self._target("<", value)
@@ -140,13 +142,43 @@ class _Projection:
         found: dict[Value, None] = {}
         for value in values:
             try:
-                found[self._derived(value)] = None
+                derived = self._derived(value)
             except (ArithmeticError, ValueError):
                 return self._is_not_null()
+            found.update(dict.fromkeys(self._as_written(derived)))
         literals = tuple(Literal(v, self.target.type) for v in found)
         if len(literals) > 1:
             return In(Column(self.target), literals)
         return Compare("=", Column(self.target), literals[0])
+
+    def _ordered(self, op: Comparison, value: Value) -> Expression:
+        """The value itself is below, or above, another."""
+        rounded = self._rounded(value)
+        if rounded is None:
+            return self._target(op, value)
+        # Rounding keeps the order, but values that differ may become equal.
+        exact = float(value or 0)
+        if op in ("<", "<="):
+            return self._target("<=", max(exact, rounded))
+        return self._target(">=", min(exact, rounded))
+
+    def _as_written(self, value: Value) -> list[Value]:
+        """Return a derived value in all forms in which manifests may have it."""
+        rounded = self._rounded(value)
+        return [value] if rounded is None or rounded == value else [value, rounded]
+
+    def _rounded(self, value: Value) -> float | None:
+        """Return the value rounded to four bytes, if manifests may have it so.
+
+        pyiceberg rounds the doubles of identity partitions where it writes a manifest again, as in
+        deletes.
+        """
+        transform = self.derived.transform
+        if transform.rules is not Rules.ICEBERG or transform.name != "identity":
+            return None
+        if self.source.type != _DOUBLE or not isinstance(value, float) or math.isnan(value):
+            return None
+        return single(value)
 
     def _bound(self, value: Value, step: int, *, below: bool) -> Expression | None:
         """The derived value is not above, or not below, that of the value a step away."""

@@ -25,6 +25,7 @@ from lakeward.model.evolution.alterations import (
     ChangeType,
     DropColumn,
     DropConstraint,
+    EnableFeature,
     RenameColumn,
     SetNullable,
     SetProperty,
@@ -36,7 +37,8 @@ from lakeward.model.expressions.nodes import Column, Expression, IsNull, columns
 from lakeward.model.expressions.where import parse
 from lakeward.write.plan import retry
 from lakeward.write.plan.change import ALTER, Change, Operation
-from lakeward.write.stage.checks import Checks, check_writable
+from lakeward.write.stage.checks import Checks
+from lakeward.write.stage.evolutions import check_asked
 from lakeward.write.tables.properties import check_properties
 
 _OWN: Final = (VECTOR_FRACTION, APPEND_ONLY, *retry.PROPERTIES.values())
@@ -44,40 +46,57 @@ _OWN: Final = (VECTOR_FRACTION, APPEND_ONLY, *retry.PROPERTIES.values())
 Rows: TypeAlias = Callable[[Sequence[str], Expression | None], pa.RecordBatchReader]
 """Some columns of the rows that the transaction sees, of files that may hold rows of a scope."""
 
+Look: TypeAlias = Callable[[Alteration, Definition], None]
+"""Refuses a change, after which the table has a definition, for the rows that are there."""
+
+HasNew: TypeAlias = Callable[[], bool]
+
 
 @dataclass(frozen=True, slots=True)
 class Altered:
-    """What a change of a definition came to.
+    """The result of an alteration.
 
     Attributes:
-        definition: After the change.
-        looked: Whether the change depends on the rows that are there.
+        definition: The definition after the change.
+        looked: Whether the result depends on the existing rows.
+        numbers: Whether existing rows must get ids.
     """
 
     definition: Definition
     looked: bool
+    numbers: bool = False
 
 
-def altered(context: LakeContext, change: Change, asked: Alteration, rows: Rows) -> Altered:
-    """The definition after a change, once the rows that the transaction sees allow it.
+def altered(
+    context: LakeContext, change: Change, asked: Alteration, look: Look, has_new: HasNew
+) -> Altered:
+    """Return the definition after an alteration, if the rows that the transaction sees allow it.
 
-    Raises `InvalidInput` or one of its kinds; then nothing was done.
+    Raises `InvalidInput` or a subclass; then nothing was changed.
+
+    Args:
+        context: The lake's context.
+        change: The transaction's pending change of the table.
+        asked: The alteration.
+        look: Raises if existing rows do not allow the alteration; called only if that matters.
+        has_new: Whether the transaction itself has written rows.
     """
-    check_writable(change)
-    before, name = change.definition, str(change.head.name)
+    before = change.definition
     if isinstance(asked, SetProperty | UnsetProperty):
         _check_property(asked)
     _check_references(context, change, asked)
     kind = format_of(change.head)
+    if isinstance(asked, DropColumn):
+        _check_clustering(context, change, asked)
     after = kind.alter(before, asked)
     if after != before:
-        kind.check_writable(after, name)
+        check_asked(change.head, before, after, asked)
     looked = after != before and depends_on_rows(asked)
     if looked:
-        _check_rows(asked, before, after, name, rows)
-    if after != before and change.added:
-        _check_staged(change, after)
-    return Altered(after, looked)
+        look(asked, after)
+    if after != before:
+        _check_staged(change, after, has_new)
+    return Altered(after, looked, numbers=kind.gives_first_ids(before, after))
 
 
 def note(change: Change, asked: Alteration) -> None:
@@ -92,25 +111,31 @@ def note(change: Change, asked: Alteration) -> None:
 
 def depends_on_rows(asked: Alteration) -> bool:
     """Whether a change can be made depends on the rows that are there."""
+    if isinstance(asked, AddColumn) and asked.backfill:
+        return True
     if isinstance(asked, AddColumn | SetNullable):
         return not asked.nullable
-    return isinstance(asked, AddConstraint)
+    return isinstance(asked, AddConstraint) or asked == EnableFeature("row_tracking")
 
 
-def _check_rows(
+def lacks_values(path: str, table: str) -> InvalidInput:
+    """Return the error for a new required column in a table that has rows."""
+    what = f"Column {path} is required, and existing rows have no value in it."
+    hint = (
+        "Add it as nullable, fill it with tx.update, then call set_not_null, all in one"
+        " transaction."
+    )
+    return InvalidInput(what, hint=hint, table=table, column=path)
+
+
+def check_rows(
     asked: Alteration, before: Definition, after: Definition, table: str, rows: Rows
 ) -> None:
+    """Raise if existing rows do not satisfy an alteration."""
     match asked:
         case AddColumn(path=path):
             if any(batch.num_rows for batch in rows([before.schema.names[0]], None)):
-                what = (
-                    f"Column {path} is required, and the rows that are there have no value in it."
-                )
-                hint = (
-                    "Add it as nullable, fill it with tx.update, then call set_not_null, all in one"
-                    " transaction."
-                )
-                raise InvalidInput(what, hint=hint, table=table, column=path)
+                raise lacks_values(path, table)
         case SetNullable(path=path):
             place = find(after.schema, path)
             column = place.column
@@ -129,10 +154,10 @@ def _check_rows(
             pass
 
 
-def _check_staged(change: Change, after: Definition) -> None:
+def _check_staged(change: Change, after: Definition, has_new: HasNew) -> None:
     """Refuse a change that rows of the transaction itself, staged before, do not fit."""
     found = format_of(change.head).misfit(change.definition, after, looked=True)
-    if found is not None:
+    if found is not None and has_new():
         raise _staged_before(change, found)
 
 
@@ -167,6 +192,19 @@ def _check_references(context: LakeContext, change: Change, asked: Alteration) -
                 hint = f"Drop the foreign key of {head.name} first."
                 facts = {"table": str(table), "constraint": constraint, "column": sorted(used)[0]}
                 raise InvalidInput(what, hint=hint, **facts)
+
+
+def _check_clustering(context: LakeContext, change: Change, asked: DropColumn) -> None:
+    """Raise if an alteration drops a clustering column of the table."""
+    name, head = str(change.head.name), change.head
+    with context.database.read() as session:
+        columns = format_of(head).clustered_by(session, head, change.definition)
+    place = find(change.definition.schema, asked.path)
+    if place.column.name in columns:
+        reason = f"the table is clustered by {', '.join(columns)}"
+        what = f"Column {place.path} cannot be dropped: {reason}."
+        hint = "Cluster it by others first, with ALTER TABLE … CLUSTER BY on Spark."
+        raise InvalidInput(what, hint=hint, table=name, column=place.path, reason=reason)
 
 
 def _check_property(asked: SetProperty | UnsetProperty) -> None:

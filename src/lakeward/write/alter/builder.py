@@ -51,22 +51,29 @@ class Alter:
         comment: str | None = None,
         after: str | None = None,
         first: bool = False,
+        backfill: bool = False,
     ) -> Self:
-        """Add a column, or a member of a struct. Rows that are there have no value in it.
+        """Add a column, or a member of a struct. Existing rows have no value in it.
 
         Args:
-            name: Its name; for a member of a struct its path.
+            name: The column's name; for a member of a struct its path.
             type: As `lake.create` takes it: `string`, `decimal(10,2)`, an Arrow type.
-            default: A SQL literal, such as `'EUR'` or `0`, that is written from now on where data
-                lacks the column. Rows that are there stay null; `tx.update` gives them values.
-            nullable: Whether a value may be missing. A table with rows takes no required column.
+            default: A SQL literal, such as `'EUR'` or `0`, that is written from now on if data
+                lacks the column. Existing rows stay null, unless `backfill` is set.
+            nullable: Whether a value may be missing. A table with rows accepts a required column
+                only with `backfill`.
             comment: A description.
-            after: The column that it follows; it becomes the last one unless given.
+            after: The column that it follows; by default it becomes the last one.
             first: Whether it becomes the first one.
+            backfill: Give the default to existing rows, too. That rewrites their files, or marks
+                their rows, as `tx.update` does.
 
         Raises:
-            InvalidInput: The name is taken, the type or the default cannot be understood.
+            InvalidInput: The name is in use, or the type or the default is invalid.
         """
+        if backfill and default is None:
+            what = f"Column {name} has no default, so there is nothing to fill it with."
+            raise InvalidInput(what, hint="Give `default=`, or leave `backfill` out.")
         return self._then(
             AddColumn(
                 arguments.text(name, "name"),
@@ -76,6 +83,7 @@ class Alter:
                 arguments.optional_text(comment, "comment"),
                 arguments.optional_text(after, "after"),
                 arguments.flag(first, "first"),
+                arguments.flag(backfill, "backfill"),
             )
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self, TypeAlias
 
 import pyarrow as pa
@@ -22,11 +22,28 @@ from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.schema import Schema
 from lakeward.write.branch.directory import clear, needed, note
 from lakeward.write.plan.change import Change, Operation
+from lakeward.write.stage.evolutions import check_evolved
 
 Differ: TypeAlias = Callable[[Difference], None]
 """Writes the rows by which two small tables differ to a third one: an engine's part."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewRows:
+    """How Spark reads the rows of some files.
+
+    Attributes:
+        source: The Spark data source.
+        addresses: The addresses that it loads.
+        by_id: The columns to find by field id; None if the source finds them itself.
+    """
+
+    source: str
+    addresses: list[str]
+    by_id: Schema | None = None
 
 
 @dataclass
@@ -130,12 +147,19 @@ class Branch(ABC):
         """Add the base's files to a branch that was opened without them."""
 
     @abstractmethod
+    def alter(self, definition: Definition) -> None:
+        """Give a transaction's branch another definition, which its existing files fit.
+
+        Formats that engines open by a metadata document start from `document`, and replace it.
+        """
+
+    @abstractmethod
     def read(self, columns: Sequence[str] | None, where: Expression | None) -> pa.Table:
         """The rows on the branch now."""
 
     @abstractmethod
-    def new_rows(self, new: Sequence[DataFile]) -> tuple[str, list[str]]:
-        """A data source of Spark, and the addresses to load from it, that read new files alone."""
+    def new_rows(self, new: Sequence[DataFile]) -> NewRows:
+        """Return how Spark reads the rows of new files alone, under the branch's definition."""
 
     @abstractmethod
     def look(self) -> Net:
@@ -152,20 +176,24 @@ class Branch(ABC):
         """
 
     def fill(self, change: Change, net: Net, operations: Sequence[Operation] = ()) -> None:
-        """Make the branch's net effect part of a change of its table.
+        """Add the branch's net effect to a change of its table.
 
-        If the change has scopes already, they cover all rows that the branch's statements looked
-        at; if it has none and a statement looked at rows, the scope is the whole table. The change
-        is fixed to its base version, because the branch's statements cannot be run again.
-        `operations` are what was run, for formats whose commits do not record it.
+        If the change has scopes already, they cover all rows that the branch's statements read; if
+        it has none and a statement read rows, the scope is the whole table. The change is fixed to
+        its base version, because the branch's statements cannot be run again. Raises
+        `PolicyViolation` if the policy does not allow the branch's changes. `operations` are the
+        statements that ran, for formats whose commits do not record them.
         """
         change.added.extend(net.added)
         for file in net.removed:
             change.remove(file)
         change.change_files.extend(net.change_files)
-        change.new_definition = net.definition or change.new_definition
+        if net.definition is not None:
+            check_evolved(change.head, change.definition, net.definition)
+            change.new_definition = replace(net.definition, rules=change.definition.rules)
         change.data_change = net.data_change
         change.app_transactions.extend(net.app_transactions)
+        change.domains.update(net.domains)
         change.fixed = True
         if net.looks and not change.scopes:
             change.scopes.append(None)

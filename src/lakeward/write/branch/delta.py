@@ -6,7 +6,7 @@ Engines open it as an ordinary Delta table. When it is published only its log is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from lakeward.formats.delta.branch import (
     IN_ONE_COMMIT,
     FirstCommit,
     Origin,
+    altering_commit,
     branch_definition,
     check_branchable,
     first_checkpoint,
@@ -28,8 +29,9 @@ from lakeward.formats.delta.checkpoint import checkpoint_path, last_checkpoint_p
 from lakeward.formats.delta.history import newest_version, read_commit, read_history
 from lakeward.formats.delta.net import moved_all, net_of
 from lakeward.formats.delta.publication import commit_path
+from lakeward.formats.delta.row_tracking import check_moved_ids
 from lakeward.formats.net import Net
-from lakeward.log import files
+from lakeward.log import domains, files
 from lakeward.model.clock import now_ms
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
@@ -37,14 +39,20 @@ from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.history import ForeignActions
 from lakeward.model.steps import reach
 from lakeward.read.scan import read_published
-from lakeward.write.branch.base import Branch, Differ
+from lakeward.write.branch.base import Branch, Differ, NewRows
 
 _CHANGE_FEED: Final = "delta.enableChangeDataFeed"
 _LINES_AT_ONCE: Final = 10_000
 
 
+@dataclass
 class DeltaBranch(Branch):
     """A working copy of one version of one Delta table."""
+
+    _owner: str = field(default="", init=False)
+    _began: Definition | None = field(default=None, init=False)
+    # The definitions that Lakeward's own commits gave the branch, by version.
+    _given: dict[int, Definition] = field(default_factory=dict, init=False)
 
     @classmethod
     def check(cls, definition: Definition, table: str) -> None:
@@ -52,6 +60,7 @@ class DeltaBranch(Branch):
         check_branchable(definition, table)
 
     def _write_first(self, owner: str, base: Iterable[LoggedFile] | None) -> None:
+        self._owner = owner
         if base is not None or not self.is_whole:
             self._put(first_commit(self._origin(owner), base or ()))
         else:
@@ -60,13 +69,14 @@ class DeltaBranch(Branch):
     def make(self, owner: str) -> None:
         """Write the first version with all files of the base; many go into a checkpoint."""
         table_id, version = self.head.table_id, self.head.version
+        origin = self._origin(owner)
         with self.context.database.read() as session:
             if files.are_at_most(session, table_id, version, IN_ONE_COMMIT):
                 base = list(files.at(session, table_id, version))
-                begun = first_commit(self._origin(owner), base)
+                begun = first_commit(origin, base)
             else:
                 lines = files.lines_at(session, table_id, version, _LINES_AT_ONCE)
-                begun = first_checkpoint(self._origin(owner), lines)
+                begun = first_checkpoint(origin, lines)
         self._put(begun)
 
     @property
@@ -84,7 +94,7 @@ class DeltaBranch(Branch):
     @property
     def current(self) -> Definition:
         """The definition on the branch now."""
-        definition = branch_definition(self.definition)
+        definition = self._first_definition()
         for commit in self._commits():
             definition = commit.definition or definition
         return definition
@@ -95,10 +105,15 @@ class DeltaBranch(Branch):
         data = later_commit(
             self.current, base, root=self.root, now_ms=now_ms(), engine=self.context.engine
         )
-        if not self.context.storage.put_if_absent(commit_path(self._place, newest + 1), data):
-            what = f"Somebody writes the branch of {self.head.name} at {self.location} just now."
-            raise CorruptTable(what, hint="Let one statement end before the next begins.")
+        self._put_next(newest + 1, data)
         self.is_whole = True
+
+    def alter(self, definition: Definition) -> None:
+        """Give the branch another definition, by a commit of its log."""
+        self._began = self._began or self.definition
+        version, self.definition = self.version + 1, definition
+        self._put_next(version, altering_commit(self._origin(self._owner)))
+        self._given[version] = branch_definition(definition)
 
     def read(self, columns: Sequence[str] | None, where: Expression | None) -> pa.Table:
         """The rows on the branch now."""
@@ -111,13 +126,13 @@ class DeltaBranch(Branch):
             where=where,
         ).read_all()
 
-    def new_rows(self, new: Sequence[DataFile]) -> tuple[str, list[str]]:
+    def new_rows(self, new: Sequence[DataFile]) -> NewRows:
         """A log of the new files alone, which maps columns and applies deletion vectors."""
         storage, place = self.context.storage, f"{self._place}/_check"
         # With the branch's definition: Spark would not look for nulls in a required column.
         task, tables = difference(self.head, self.definition, (), new, root=self.root, place=place)
         storage.put(commit_path(task.after, 0), dict(tables)[task.after])
-        return "delta", [storage.uri(task.after)]
+        return NewRows("delta", [storage.uri(task.after)])
 
     def look(self) -> Net:
         """The net effect of the branch's commits so far."""
@@ -128,6 +143,8 @@ class DeltaBranch(Branch):
     def net(self, *, evolve: bool = False, differ: Differ | None = None) -> Net:
         """The net effect of the branch's commits; the files that it adds are synced to disk."""
         net = self.look()
+        if net.moves_new:
+            check_moved_ids(self.definition, str(self.head.name))
         if net.definition is not None:
             net = replace(net, definition=self._evolved(net.definition, evolve=evolve))
         after = net.definition or self.definition
@@ -140,8 +157,10 @@ class DeltaBranch(Branch):
         return net
 
     def _origin(self, owner: str) -> Origin:
-        definition = branch_definition(self.definition)
-        return Origin(self.head, definition, self.root, owner, now_ms(), self.context.engine)
+        definition, engine = branch_definition(self.definition), self.context.engine
+        with self.context.database.read() as session:
+            named = domains.at(session, self.head.table_id, self.head.version)
+        return Origin(self.head, definition, self.root, owner, now_ms(), engine, named)
 
     def _put(self, begun: FirstCommit) -> None:
         storage, place = self.context.storage, self._place
@@ -154,12 +173,20 @@ class DeltaBranch(Branch):
         storage.put(path, begun.commit)
         reach("branch.opened")
 
+    def _put_next(self, version: int, data: bytes) -> None:
+        if not self.context.storage.put_if_absent(commit_path(self._place, version), data):
+            what = f"Another statement writes the branch of {self.head.name} at {self.location}."
+            raise CorruptTable(what, hint="Wait until one statement ends before the next begins.")
+
+    def _first_definition(self) -> Definition:
+        return branch_definition(self._began or self.definition)
+
     def _first_version(self) -> int:
         """The version that the branch began with: 1 where a checkpoint stands for version 0."""
         return 0 if self.context.storage.exists(commit_path(self._place, 0)) else 1
 
     def _commits(self) -> Iterator[ForeignActions]:
-        definition, after_ms = branch_definition(self.definition), -1
+        definition, after_ms = self._first_definition(), -1
         version = self._first_version() + 1
         while True:
             found = read_commit(
@@ -172,6 +199,9 @@ class DeltaBranch(Branch):
             )
             if found is None:
                 return
+            if version in self._given:
+                # As given, with the ids of its fields.
+                found = replace(found, definition=self._given[version])
             yield found
             definition = found.definition or definition
             version, after_ms = version + 1, found.timestamp_ms

@@ -10,22 +10,27 @@ import logging
 import secrets
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
 from lakeward.formats.delta.vectors import vector_path
-from lakeward.log import branches, catalog, commits, files, heads, transactions
+from lakeward.log import branches, catalog, commits, files, heads, retired, transactions
 from lakeward.log.branches import LoggedBranch
-from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
-from lakeward.model.commit import Head, TransactionState
-from lakeward.model.file import DataFile
+from lakeward.model.commit import TransactionState
 from lakeward.write.commit.publications import follow
+
+if TYPE_CHECKING:
+    from lakeward.context import LakeContext
+    from lakeward.log.database import Session
+    from lakeward.model.commit import Head
+    from lakeward.model.file import DataFile
 
 _LOG = logging.getLogger(__name__)
 PREFIX: Final = "txn-"
 """Prefix of the directory of a transaction's branch; the transaction's id follows."""
+SCRATCH: Final = "_lakeward/scratch"
+"""Where transactions keep files that no commit needs."""
 NAMED_PREFIX: Final = "branch-"
 """Prefix of the directory of a named branch; an id follows."""
 
@@ -34,12 +39,32 @@ def note(context: LakeContext, owner: str, head: Head) -> str:
     """Record a transaction's branch of a table before it is made; returns its directory."""
     plain = f"{PREFIX}{owner}"
     with context.database.write(durable=context.database.is_remote) as session:
+        if head.table_id:
+            # Vacuum holds this lock while it retires versions.
+            heads.share(session, head.table_id)
+            retired.check(session, head, head.version)
         # A process may have died under the same id, if users choose ids.
         for directory in (plain, f"{plain}-{secrets.token_hex(4)}"):
             if branches.insert(session, _row(context, owner, head, directory, None)):
                 return directory
     message = f"two tokens for {plain} were the same"
     raise AssertionError(message)
+
+
+def note_scratch(context: LakeContext, owner: str) -> str:
+    """Record a directory of a transaction before it is made; no commit needs what is in it."""
+    place = f"{SCRATCH}/{PREFIX}{owner}-{secrets.token_hex(4)}"
+    row = LoggedBranch(0, place, owner, None, 0, context.actor, now_ms())
+    with context.database.write(durable=context.database.is_remote) as session:
+        branches.insert(session, row)
+    return place
+
+
+def clear_scratch(context: LakeContext, place: str) -> None:
+    """Delete a directory that `note_scratch` recorded, and its record."""
+    context.storage.delete_directory(place)
+    with context.database.write(durable=False) as session:
+        branches.delete(session, 0, place)
 
 
 def note_named(context: LakeContext, session: Session, name: str, owner: str, head: Head) -> None:

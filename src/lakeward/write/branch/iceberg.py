@@ -7,7 +7,7 @@ database, and move its pointer; the executor of a transaction keeps its branches
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow as pa
 from lakeward.errors import CorruptTable
 from lakeward.formats.iceberg import metadata
 from lakeward.formats.iceberg.branch import (
+    altered_document,
     changes_rows,
     check_branchable,
     check_row_ids,
@@ -33,7 +34,7 @@ from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.steps import reach
 from lakeward.read.scan import read_files
-from lakeward.write.branch.base import Branch, Differ
+from lakeward.write.branch.base import Branch, Differ, NewRows
 from lakeward.write.plan.change import Change, Operation
 
 
@@ -42,6 +43,8 @@ class IcebergBranch(Branch):
     """A working copy of one version of one Iceberg table; it always has the base's files."""
 
     _first: Document | None = field(default=None, init=False)
+    # The first document, before anything was altered.
+    _defined: Document | None = field(default=None, init=False)
 
     @classmethod
     def check(cls, definition: Definition, table: str) -> None:
@@ -96,6 +99,15 @@ class IcebergBranch(Branch):
         name = str(self.newest_document).rpartition("/")[2]
         return int(name.partition("-")[0])
 
+    def alter(self, definition: Definition) -> None:
+        """Give the branch another definition, by a document that follows its newest one."""
+        location = str(self.document)
+        before = parse(location, metadata.reader(self.context)(location))
+        at_ms = max(now_ms(), before.updated_ms)
+        found = altered_document(before, self.location, self.head, definition, at_ms)
+        self._write(found)
+        self.definition, self._defined, self.document = definition, found, found.location
+
     def read(self, columns: Sequence[str] | None, where: Expression | None) -> pa.Table:
         """The rows on the branch now."""
         net = self.look()
@@ -113,15 +125,21 @@ class IcebergBranch(Branch):
             where=where,
         ).read_all()
 
-    def new_rows(self, new: Sequence[DataFile]) -> tuple[str, list[str]]:
+    def new_rows(self, new: Sequence[DataFile]) -> NewRows:
         """The files themselves: Spark writes every column into them, partition columns too."""
-        return "parquet", [f"{self.root}/{f.path}" for f in new]
+        addresses = [f"{self.root}/{f.path}" for f in new]
+        # Files written before an alteration have other columns than later ones.
+        by_id = None if self._defined is None else self.definition.schema
+        return NewRows("parquet", addresses, by_id)
 
     def look(self) -> Net:
         """The net effect so far. Raises `UnsupportedFeature` if the columns were changed."""
         read, location = metadata.reader(self.context), str(self.newest_document)
-        first, newest = self._first_document(), parse(location, read(location))
-        check_same(first, newest, str(self.head.name))
+        return self._between(self._first_document(), parse(location, read(location)), read)
+
+    def _between(self, first: Document, newest: Document, read: Callable[[str], bytes]) -> Net:
+        """The net effect of the commits from one document to another."""
+        check_same(self._defined or first, newest, str(self.head.name))
         source = ManifestReader(read, self.root)
         before, after = (source.manifests(d.current) for d in (first, newest))
         added, gone = difference(source, newest, self.definition, before, after)
@@ -154,12 +172,15 @@ class IcebergBranch(Branch):
             self._new() if self.head.version < 0 else metadata.document_of(self.context, self.head)
         )
         document = first_document(base, self.location, optional=optional)
-        storage, directory = self.context.storage, f"{self._place}/{METADATA_DIRECTORY}"
-        storage.make_directory(directory)
-        storage.put(f"{directory}/{document.location.rpartition('/')[2]}", document.encode())
+        self.context.storage.make_directory(f"{self._place}/{METADATA_DIRECTORY}")
+        self._write(document)
         reach("branch.opened")
         self._first, self.document = document, document.location
         return document
+
+    def _write(self, document: Document) -> None:
+        name = document.location.rpartition("/")[2]
+        self.context.storage.put(f"{self._place}/{METADATA_DIRECTORY}/{name}", document.encode())
 
     def _new(self) -> Document:
         """The document of a table that its transaction makes."""

@@ -23,11 +23,13 @@ from lakeward.log.database import Session
 from lakeward.model import arguments
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head, Isolation, new_transaction_id
+from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.storage.base import Storage
 from lakeward.write.branch.base import Branch, Differ
 from lakeward.write.branch.classes import branch_class
 from lakeward.write.branch.directory import note_named, sweep
+from lakeward.write.branch.evolution import check_evolution
 from lakeward.write.commit import conflict, publications
 from lakeward.write.commit.publications import follow_all
 from lakeward.write.plan.change import Change
@@ -150,10 +152,19 @@ def stage(
     for name, table in branch.tables.items():
         net = out[name] = table.net(evolve=True, differ=differ)
         if not net.is_empty:
-            change = tx._begin_at(table.head, table.definition)
+            change = tx._begin_at(*_under_policy(context, table))
+            check_evolution(context, table, change, net)
             table.fill(change, net)
             _check_new(context, change, net)
     return out
+
+
+def _under_policy(context: LakeContext, table: Branch) -> tuple[Head, Definition]:
+    """Return the base of a branch, with the policies that match its table now."""
+    with context.database.read() as session:
+        now = heads.ever_by_id(session, table.head.table_id)
+        definition = context.governed(session, now, replace(table.definition, rules=()))
+    return replace(table.head, policy_id=now.policy_id), definition
 
 
 def publish(
@@ -233,7 +244,8 @@ def _working(context: LakeContext, session: Session, row: LoggedBranch) -> Branc
     """The working copy of one table of a named branch, at the branch's base version."""
     now = heads.ever_by_id(session, row.table_id)
     made = commits.one(session, row.table_id, row.base_version)
-    number, definition = definitions.at(session, row.table_id, row.base_version)
+    number, recorded = definitions.at(session, row.table_id, row.base_version)
+    definition = context.governed(session, now, recorded)
     head = replace(
         now,
         version=row.base_version,

@@ -1,22 +1,27 @@
 """Conflicts of a change with commits since its base version, and with locks of others.
 
-Blind appends meet no conflict, unless the table was altered so that their rows do not fit it. Other
-changes conflict with every new definition, and with a commit that removed one of the same files, or
-that added a file which may hold rows of the replaced scope. A serializable transaction also
-conflicts with commits that changed what it read. A lock for writing excludes every other change of
-the table, a lock for reading all but blind appends.
+Blind appends have no conflicts, unless the table was altered so that their rows do not fit it.
+Other changes conflict with every new definition, and with a commit that removed one of the same
+files or added a file that may hold rows of the replaced scope. A serializable transaction also
+conflicts with commits that changed what it read. A write lock excludes every other change of the
+table; a read lock excludes all but blind appends.
+
+Commits that only moved rows to other files (compactions) are no conflict: they divide the commits
+since the base version into spans, and only changes within the spans count. A change that removes a
+file whose rows were moved must be planned again at that version; `MOVED` reports this, and
+`transaction.resolve` does it, so that no writer fails because of a compaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
+from dataclasses import replace
 from typing import Any, Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import Conflict, Locked
 from lakeward.formats.registry import format_of
-from lakeward.log import commits, definitions, files, heads, locks
+from lakeward.log import commits, definitions, files, heads, locks, retired
 from lakeward.log.database import Session
 from lakeward.model.commit import Head, Isolation
 from lakeward.model.evolution.fit import Misfit
@@ -25,25 +30,25 @@ from lakeward.model.file import LoggedFile
 from lakeward.model.locks import Claim, LockMode
 from lakeward.model.names import TableName
 from lakeward.read.plan import file_may_match, plan, to_prune_by
+from lakeward.write.commit.kinds import HINT as _HINT
+from lakeward.write.commit.kinds import Kind as Kind
+from lakeward.write.commit.policy_change import check_policy
 from lakeward.write.plan.change import Change
 
-_HINT: Final = "Nothing was committed. Run the transaction again; lake.run does so by itself."
 _DOING: Final = {LockMode.READ: "reading", LockMode.WRITE: "writing"}
-
-
-class Kind(StrEnum):
-    """What the other commit did; `Conflict.kind`."""
-
-    DEFINITION = "definition"
-    PATH = "path"
-    REMOVED = "removed"
-    ADDED = "added"
-    READ = "read"
 
 
 def check(session: Session, change: Change, current: Head, isolation: Isolation) -> None:
     """Raise `Conflict` if the change cannot be made on top of the current head."""
-    base = change.head
+    if change.returns is not None:
+        # Vacuum retires versions under the same lock, before it deletes their files.
+        retired.check(session, current, change.returns.version)
+    base, put_back = change.head, change.put_back_from
+    if put_back is not None and retired.is_retired(session, current.table_id, put_back):
+        why = f"vacuumed version {put_back}, whose files this transaction would put back"
+        raise conflict(session, change, current, Kind.VACUUMED, why)
+    if current.policy_id != base.policy_id:
+        check_policy(session, change, current)
     if current.version == base.version:
         return
     if current.definition_id != base.definition_id:
@@ -55,16 +60,18 @@ def check(session: Session, change: Change, current: Head, isolation: Isolation)
             raise conflict(session, change, current, Kind.PATH, why, live[0].added, file=path)
     if change.is_blind:
         return
-    gone = _lost(session, change, current)
-    if gone is not None:
-        why = f"removed or rewrote file {gone.path}, which this transaction removes or rewrites too"
-        raise conflict(session, change, current, Kind.REMOVED, why, gone.removed, file=gone.path)
-    added = _first_added(session, change, current, change.scopes)
-    if added is not None:
-        why = f"added rows that this transaction may have to replace or remove (file {added.path})"
-        raise conflict(session, change, current, Kind.ADDED, why, added.added, file=added.path)
-    if isolation is Isolation.SERIALIZABLE:
-        _check_reads(session, change, current)
+    after = base.version
+    for move in _moves(session, change, current):
+        _check_span(session, change, current, isolation, after, move - 1)
+        taken = [
+            f for f in files.removed_at(session, current.table_id, move) if _removes(change, f)
+        ]
+        if taken:
+            path = taken[0].path
+            why = f"moved rows of file {path}, which this transaction removes or rewrites"
+            raise conflict(session, change, current, Kind.MOVED, why, move, file=path)
+        after = move
+    _check_span(session, change, current, isolation, after, current.version)
 
 
 def check_absent(session: Session, names: Iterable[TableName]) -> None:
@@ -168,6 +175,7 @@ def _check_definition(session: Session, change: Change, current: Head) -> None:
     base = change.head
     first = definitions.first_version(session, current.table_id, base.definition_id + 1)
     new = definitions.get(session, current.table_id, current.definition_id)
+    new = replace(new, rules=change.definition.rules)
     found = format_of(current).misfit(change.definition, new)
     if found is None and change.is_blind:
         return
@@ -177,36 +185,62 @@ def _check_definition(session: Session, change: Change, current: Head) -> None:
     raise conflict(session, change, current, Kind.DEFINITION, found.reason, first, **facts)
 
 
-def _lost(session: Session, change: Change, current: Head) -> LoggedFile | None:
-    if not change.removed:
-        return None
-    removed = files.removed_since(session, current.table_id, change.head.version, current.version)
-    return next((f for f in removed if (f.added, f.ordinal) in change.removed), None)
+def _moves(session: Session, change: Change, current: Head) -> list[int]:
+    """Return the versions since the base that only moved rows; none if the change moves rows."""
+    if not change.data_change:
+        return []
+    return commits.moves(session, current.table_id, change.head.version, current.version)
+
+
+def _removes(change: Change, file: LoggedFile) -> bool:
+    return (file.added, file.ordinal) in change.removed
+
+
+def _check_span(
+    session: Session, change: Change, current: Head, isolation: Isolation, after: int, until: int
+) -> None:
+    """Raise `Conflict` if a version after `after`, up to `until`, changed something relevant."""
+    if until <= after:
+        return
+    removed = files.removed_since(session, current.table_id, after, until) if change.removed else ()
+    gone = next((f for f in removed if _removes(change, f)), None)
+    if gone is not None:
+        why = f"removed or rewrote file {gone.path}, which this transaction removes or rewrites too"
+        raise conflict(session, change, current, Kind.REMOVED, why, gone.removed, file=gone.path)
+    added = _first_added(session, change, current, change.scopes, after, until)
+    if added is not None:
+        why = f"added rows that this transaction may have to replace or remove (file {added.path})"
+        raise conflict(session, change, current, Kind.ADDED, why, added.added, file=added.path)
+    if isolation is Isolation.SERIALIZABLE:
+        _check_reads(session, change, current, after, until)
 
 
 def _first_added(
-    session: Session, change: Change, current: Head, scopes: Iterable[Expression | None]
+    session: Session,
+    change: Change,
+    current: Head,
+    scopes: Iterable[Expression | None],
+    after: int,
+    until: int,
 ) -> LoggedFile | None:
-    after = change.head.version
     for scope in scopes:
         condition = to_prune_by(scope, change.definition)
-        found = plan(session, current.table_id, current.version, condition, after=after)
+        found = plan(session, current.table_id, until, condition, after=after)
         first = next(iter(found), None)
         if first is not None:
             return first
     return None
 
 
-def _check_reads(session: Session, change: Change, current: Head) -> None:
+def _check_reads(session: Session, change: Change, current: Head, after: int, until: int) -> None:
     if not change.reads:
         return
-    base = change.head.version
-    added = _first_added(session, change, current, change.reads)
+    added = _first_added(session, change, current, change.reads, after, until)
     if added is not None:
         why = f"added rows where this transaction read (file {added.path})"
         raise conflict(session, change, current, Kind.READ, why, added.added, file=added.path)
     read = [to_prune_by(scope, change.definition) for scope in change.reads]
-    for file in files.removed_since(session, current.table_id, base, current.version):
+    for file in files.removed_since(session, current.table_id, after, until):
         if any(r is None or file_may_match(r, file.file) for r in read):
             why = f"removed or rewrote rows where this transaction read (file {file.path})"
             raise conflict(session, change, current, Kind.READ, why, file.removed, file=file.path)

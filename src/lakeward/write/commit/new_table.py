@@ -11,7 +11,7 @@ from lakeward.context import LakeContext
 from lakeward.errors import AlreadyExists
 from lakeward.formats.base import Ratified
 from lakeward.formats.registry import FORMATS, format_named, publishers
-from lakeward.log import audit, heads, transactions
+from lakeward.log import audit, heads, positions, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import (
     CommitInfo,
@@ -23,6 +23,7 @@ from lakeward.model.commit import (
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
 from lakeward.write.commit.record import Draft, record
+from lakeward.write.stage.checks import check_columns
 
 
 def new_head(
@@ -68,6 +69,7 @@ def begin_table(
     hold files in one of the table's formats, it is recorded empty, in a transaction of its own, and
     the files come with version 1. Raises `AlreadyExists` if the name or the location is taken.
     """
+    check_columns(new, context.governed(session, new, draft.definition))
     head = replace(new, table_id=heads.insert(session, new, draft.timestamp_ms))
     if note is not None:
         note(session, head)
@@ -86,13 +88,15 @@ def _record_empty(
     register(context, session, own_id)
     info = own_info(context, own_id, "CREATE TABLE", creation_parameters(draft.definition))
     at_ms = draft.timestamp_ms - 1
-    empty = Draft(at_ms, info, draft.definition, redefines=True)
+    empty = Draft(at_ms, info, draft.definition, redefines=True, position=positions.NOWHERE)
     record(context, session, head, empty, metadata_files)
     transactions.end(session, own_id, TransactionState.RATIFIED, at_ms)
     return heads.lock(session, head.table_id, head.name)
 
 
-def register(context: LakeContext, session: Session, transaction_id: str) -> None:
+def register(
+    context: LakeContext, session: Session, transaction_id: str, message: str | None = None
+) -> None:
     """Register a transaction of the lake's own, which ends in the same session."""
     transactions.register(
         session,
@@ -100,7 +104,7 @@ def register(context: LakeContext, session: Session, transaction_id: str) -> Non
         transaction_id=transaction_id,
         actor=context.actor,
         isolation=Isolation.SNAPSHOT.value,
-        message=None,
+        message=message,
     )
 
 

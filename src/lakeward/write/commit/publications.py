@@ -13,21 +13,27 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
-from lakeward.formats.background import BackgroundWorker
-from lakeward.formats.base import Ratified
-from lakeward.formats.registry import FORMATS, format_of, publishers
+from lakeward.formats.registry import LIGHT, format_of, light_publishers, publishers
 from lakeward.log import audit, files, heads, transactions
-from lakeward.log.database import Session
-from lakeward.model.clock import now_ms
-from lakeward.model.commit import Head
-from lakeward.model.definition import Definition
-from lakeward.model.file import LoggedFile
-from lakeward.model.history import ForeignActions
-from lakeward.model.names import TableName
+from lakeward.model import events
+from lakeward.model.clock import now_ms, to_datetime
+from lakeward.model.events import PublishedEvent
 from lakeward.write.commit.record import Draft, record
+
+if TYPE_CHECKING:
+    from lakeward.context import LakeContext
+    from lakeward.formats.background import BackgroundWorker
+    from lakeward.formats.ratified import Ratified
+    from lakeward.log.database import Session
+    from lakeward.model.commit import Head
+    from lakeward.model.definition import Definition
+    from lakeward.model.file import LoggedFile
+    from lakeward.model.history import ForeignActions
+    from lakeward.model.names import TableName
 
 _LOG = logging.getLogger(__name__)
 
@@ -55,7 +61,11 @@ def checkpoint_if_due(
 
 def publish_backlog(context: LakeContext, head: Head) -> int:
     """Publish all versions of a table that may be unpublished; return how many were checked."""
-    return max(publisher.publish_owed(context, head) for publisher in publishers(head))
+    count = max(publisher.publish_owed(context, head) for publisher in publishers(head))
+    if count and context.events.wants(events.PUBLISHED):
+        now, versions = to_datetime(now_ms()), MappingProxyType({str(head.name): head.version})
+        context.events.deliver(events.PUBLISHED, PublishedEvent(None, versions, now, None))
+    return count
 
 
 def publish_again(context: LakeContext, head: Head, versions: Iterable[int]) -> None:
@@ -81,7 +91,7 @@ def recover(context: LakeContext) -> None:
             publish_backlog(context, head)
         except LakewardError as error:
             _LOG.warning("Table %s is not wholly published: %s", head.name, error)
-    for format_ in FORMATS.values():
+    for format_ in LIGHT.values():
         format_.recover(context)
 
 
@@ -107,7 +117,7 @@ def follow_all(context: LakeContext) -> None:
     if context.database.read_only is not None:
         return
     with context.database.read() as session:
-        found = [head for format_ in FORMATS.values() for head in format_.to_follow(session)]
+        found = [head for format_ in LIGHT.values() for head in format_.to_follow(session)]
     for head in found:
         follow(context, head)
 
@@ -122,7 +132,7 @@ def current(context: LakeContext, name: TableName) -> Head:
 
 def may_have_drifted(session: Session, head: Head) -> bool:
     """Return whether a table must be followed before it is used, as far as the store knows."""
-    return any(p.may_have_moved(session, head) for p in publishers(head))
+    return any(p.may_have_moved(session, head) for p in light_publishers(head))
 
 
 def take_over_or_refuse(context: LakeContext, session: Session, head: Head) -> Head:
@@ -168,6 +178,7 @@ def _record_one(
         removed=tuple(_removed(session, head, found)),
         app_transactions=tuple(sorted(found.app_transactions, key=lambda a: a.app_id)),
         change_files=found.change_files,
+        domains=found.domains,
     )
     if record(context, session, head, draft).commit.version != found.version:
         message = f"version {found.version} of {head.name} does not follow {head.version}"

@@ -9,23 +9,25 @@ one transaction share theirs, so that a cut by time never splits a transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from lakeward.context import LakeContext
 from lakeward.errors import TransactionClosed
 from lakeward.formats.base import Ratified
-from lakeward.log import heads, locks, transactions
+from lakeward.log import heads, locks, positions, transactions
 from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import CommitInfo, Head, Isolation, TransactionState
 from lakeward.model.definition import Definition
+from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
 from lakeward.storage.base import Prepared, Underway
 from lakeward.storage.syncing import sync_in_turn, sync_together
 from lakeward.write.commit import conflict, publications
 from lakeward.write.commit.conflict import check_locks, needs
+from lakeward.write.commit.dropping import drop_tables
 from lakeward.write.commit.new_table import begin_table
 from lakeward.write.commit.record import Draft, discarding, record
 from lakeward.write.keys.guards import Guard, Moved
@@ -40,15 +42,17 @@ class Intent:
     """A transaction ready to be ratified.
 
     Attributes:
-        message: The reason that its user gave for it.
-        attempts: How often it was tried.
+        message: The reason that the user gave.
+        attempts: How often the transaction was tried.
         changes: One for each table that it changes.
-        looked_at: One for each table that it only read, if what it read must still hold.
+        looked_at: One for each table that it only read, if the read must still be valid.
         absent: Tables that must still not exist.
-        holds_locks: Whether the store may know of locks of its own.
+        holds_locks: Whether the transaction may hold locks in the store.
         on_ratify: Called in the same database transaction. If one raises, nothing is committed.
         stagers: Their files are fsynced before the log commits.
         guards: What must still hold of tables with keys.
+        dropped: Tables that go, as the transaction saw them.
+        properties: The user's own, kept with each commit.
     """
 
     transaction_id: str
@@ -62,6 +66,8 @@ class Intent:
     on_ratify: Sequence[OnRatify] = ()
     stagers: Sequence[Stager] = ()
     guards: Sequence[Guard] = ()
+    dropped: Sequence[Head] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     def sync(self, prepared: Iterable[Prepared] = ()) -> None:
         """Fsync all staged files, and with them prepared files that have no name yet."""
@@ -107,16 +113,24 @@ def ratify(context: LakeContext, intent: Intent) -> list[Ratified]:
         conflict.check_absent(session, intent.absent)
         check_guards(session, intent.guards, locked)
         reach("ratify.checked")
-        timestamp = timestamp_after(current)
+        gone = [locked[h.table_id] for h in intent.dropped]
+        timestamp = timestamp_after([*current, *gone])
+        if gone:
+            drop_tables(context, session, gone, timestamp, intent.transaction_id)
+        position = positions.take(session) if intent.changes else positions.NOWHERE
         for change, head in zip(touched, current, strict=True):
             if change.is_empty:
                 continue
             definition = definition_after(context, session, change, head)
-            draft = draft_of(context, intent, change, timestamp, definition)
+            draft = replace(
+                draft_of(context, intent, change, timestamp, definition), position=position
+            )
             member = record(context, session, head, draft, change.metadata_files)
             members.append(member)
         for change in new:
-            draft = draft_of(context, intent, change, timestamp, change.definition)
+            draft = replace(
+                draft_of(context, intent, change, timestamp, change.definition), position=position
+            )
             members.append(begin_table(context, session, change.head, draft, change.metadata_files))
         for on_ratify in intent.on_ratify:
             on_ratify(session)
@@ -134,8 +148,9 @@ def lock_heads(
     Foreign commits that follow them are recorded. Returns the newest heads.
     """
     wanted = [c.head for c in touched]
-    if intent.guards:
-        found = {h.table_id: h for h in (*(g.head for g in intent.guards), *wanted)}
+    if intent.guards or intent.dropped:
+        others = (*(g.head for g in intent.guards), *intent.dropped)
+        found = {h.table_id: h for h in (*others, *wanted)}
         wanted = [found[table_id] for table_id in sorted(found)]
     return {
         head.table_id: publications.take_over_or_refuse(
@@ -155,7 +170,8 @@ def check_guards(session: Session, guards: Iterable[Guard], locked: Mapping[int,
 
 def check_and_release_locks(context: LakeContext, session: Session, intent: Intent) -> None:
     """Raise `Locked` if others hold a table that it changes; release the locks of its own."""
-    check_locks(context, session, needs(intent.changes), by=intent.transaction_id)
+    wanted = [*needs(intent.changes), *((h, LockMode.WRITE) for h in intent.dropped)]
+    check_locks(context, session, wanted, by=intent.transaction_id)
     if intent.holds_locks:
         locks.release(session, intent.transaction_id)
 
@@ -206,6 +222,7 @@ def draft_of(
             attempts=intent.attempts,
             blind=change.is_blind,
             data_change=change.data_change,
+            properties=intent.properties,
         ),
         definition=definition,
         redefines=change.new_definition is not None,
@@ -213,4 +230,6 @@ def draft_of(
         removed=tuple(change.removed[k] for k in sorted(change.removed)),
         app_transactions=tuple(sorted(change.app_transactions, key=lambda a: a.app_id)),
         change_files=tuple(change.change_files),
+        returns=change.source,
+        domains=change.domains,
     )

@@ -7,20 +7,23 @@ or files (`tests/unit/test_contracts.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from lakeward.context import LakeContext
-from lakeward.formats.base import Ratified
+from lakeward.formats.ratified import Ratified
 from lakeward.formats.registry import publishers
-from lakeward.log import audit, commits, definitions, files, heads
-from lakeward.log.database import Session
-from lakeward.model.commit import AppTransaction, Commit, CommitInfo, Head
+from lakeward.log import audit, commits, definitions, files, heads, positions, retired
+from lakeward.model.commit import AppTransaction, Commit, CommitInfo, Return
 from lakeward.model.definition import Definition
 from lakeward.model.file import LIVE, DataFile, LoggedFile
-from lakeward.model.history import TableHistory
+
+if TYPE_CHECKING:
+    from lakeward.context import LakeContext
+    from lakeward.log.database import Session
+    from lakeward.model.commit import Head
+    from lakeward.model.history import TableHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +31,12 @@ class Draft:
     """A commit that has no version yet.
 
     Attributes:
-        timestamp_ms: Later than the version before.
+        timestamp_ms: Later than that of the previous version.
         info: Who commits, what and why.
-        definition: The table's, after the commit.
+        definition: The table's definition after the commit.
         redefines: Whether the commit changes the definition.
-        added: Files in order; the others are as in `Commit`.
+        added: Files in order; the other fields are as in `Commit`.
+        position: Place of its transaction in the order of the lake; None for the next one.
     """
 
     timestamp_ms: int
@@ -43,6 +47,9 @@ class Draft:
     removed: tuple[LoggedFile, ...] = ()
     app_transactions: tuple[AppTransaction, ...] = ()
     change_files: tuple[DataFile, ...] = ()
+    returns: Return | None = None
+    position: int | None = None
+    domains: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def record(
@@ -57,19 +64,28 @@ def record(
     With `metadata_files` the table's formats write the commit's files first, and add the names of
     metadata files to that list. Without it the files exist, or the caller puts them.
     """
+    if draft.returns is not None:
+        # The head is locked, so vacuum can no longer retire that version.
+        retired.check(session, before, draft.returns.version)
     version = before.version + 1
     commit = Commit(
         version=version,
         timestamp_ms=draft.timestamp_ms,
-        info=draft.info,
+        info=_anchored(draft.info, before),
         added=draft.added,
         removed=draft.removed,
         definition=draft.definition if draft.redefines else None,
         app_transactions=draft.app_transactions,
         change_files=draft.change_files,
+        returns=draft.returns,
+        position=positions.take(session) if draft.position is None else draft.position,
+        domains=draft.domains,
     )
     head = before.advanced(version, draft.timestamp_ms, before.definition_id + draft.redefines)
     member = Ratified(head, commit, draft.definition)
+    if not draft.info.adopted:
+        for publisher in publishers(head):
+            member = publisher.numbered(session, member)
     if metadata_files is not None:
         for publisher in publishers(head):
             member = publisher.write_commit(context, session, member, metadata_files)
@@ -89,9 +105,14 @@ def record_history(session: Session, head: Head, history: TableHistory) -> None:
     applications: dict[int, list[AppTransaction]] = {}
     for version, application in history.app_transactions:
         applications.setdefault(version, []).append(application)
+    places = positions.take_many(session, len(history.commits))
     told = (
-        replace(commit, app_transactions=tuple(applications.get(commit.version, ())))
-        for commit in history.commits
+        replace(
+            commit,
+            app_transactions=tuple(applications.get(commit.version, ())),
+            position=place,
+        )
+        for place, commit in zip(places, history.commits, strict=True)
     )
     commits.insert_many(session, head.table_id, told, starts)
     for indexed, group in _by_index(history):
@@ -114,6 +135,11 @@ def discard(members: Iterable[Ratified]) -> None:
     for member in members:
         if member.prepared is not None:
             member.prepared.discard()
+
+
+def _anchored(info: CommitInfo, before: Head) -> CommitInfo:
+    """Return the info with the newest entry of the audit trail, to be published with the commit."""
+    return info if info.adopted else replace(info, anchor=audit.anchor_of(before))
 
 
 def _insert(session: Session, member: Ratified) -> None:

@@ -14,6 +14,8 @@ def concerns(change: Change) -> bool:
     definition = change.definition
     if change.new_definition is not None:
         return True
+    if not change.data_change:
+        return False
     return has_late_checks(definition) and bool(change.added or change.removed)
 
 

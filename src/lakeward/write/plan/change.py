@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from lakeward.model.commit import AppTransaction, Head
+from lakeward.model.commit import AppTransaction, Head, Return
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.when import Clause, Clauses
@@ -27,24 +27,28 @@ class Change:
 
     Attributes:
         head: The table as the transaction sees it: the base version.
-        definition: At the base version.
+        definition: The definition at the base version.
         added: Staged files.
-        removed: Files of the base version that shall go.
+        removed: Files of the base version to remove.
         change_files: Files of the change feed that the commit publishes; see `Commit`.
-        recorded_change_files: Those that steps wrote as they changed rows. `feed.finish` publishes
-            them if they describe the whole change.
-        data_change: False where rows only move.
-        new_definition: What the definition shall become.
-        scopes: Predicates whose rows are replaced or removed; None stands for all rows. A file that
-            somebody adds inside such a scope meanwhile is a conflict.
-        reads: Predicates that were read; they matter to serializable transactions.
+        recorded_change_files: Change files that steps wrote. `feed.finish` publishes them if they
+            describe the whole change.
+        data_change: False if rows only move.
+        new_definition: The new definition, if it changes.
+        scopes: Predicates whose rows are replaced or removed; None for all rows. A file that
+            another transaction adds inside such a scope is a conflict.
+        reads: Predicates that were read; serializable transactions check them.
         claims: Paths of files that were not written for this transaction and must not be in the
             table already.
         app_transactions: Application numbers to record.
+        domains: Named configurations to set, or to remove where they are None.
         steps: What was done to rows, in order, so that it can be done again on a newer version.
         fixed: Files were added or removed outside of the steps: removed by their paths, or taken
             from a branch. Such a change fits its base version alone.
+        moves: What a compaction did, part by part; a part whose files others changed is left out.
         operations: What was asked for, in order.
+        returns: Where files come from that were in the table before.
+        put_back_from: The oldest version whose files are put back, after a compaction moved them.
         metadata_files: Metadata files written for it, which nothing names until it is ratified.
     """
 
@@ -60,9 +64,13 @@ class Change:
     reads: list[Expression | None] = field(default_factory=list)
     claims: list[str] = field(default_factory=list)
     app_transactions: list[AppTransaction] = field(default_factory=list)
+    domains: dict[str, str | None] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     fixed: bool = False
+    moves: list[Move] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
+    returns: Return | None = None
+    put_back_from: int | None = None
     metadata_files: list[str] = field(default_factory=list)
 
     @property
@@ -73,6 +81,7 @@ class Change:
             or self.removed
             or self.new_definition
             or self.app_transactions
+            or self.domains
             or self.operations
         )
 
@@ -92,9 +101,24 @@ class Change:
         has_files = bool(self.added or self.removed or self.change_files)
         return not self.fixed and (bool(self.steps) or not has_files)
 
+    @property
+    def source(self) -> Return | None:
+        """Where restored files come from; not exact if rows were changed after the restore."""
+        if self.returns is None or not self.steps:
+            return self.returns
+        return Return(self.returns.version, exact=False)
+
     def remove(self, file: LoggedFile) -> None:
         """Remove a file of the base version."""
         self.removed[file.added, file.ordinal] = file
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Files whose rows were rewritten unchanged, and the files that contain them now."""
+
+    removed: tuple[LoggedFile, ...]
+    added: tuple[DataFile, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +195,12 @@ def metrics(change: Change) -> dict[str, Any]:
     if change.removed:
         out["numRemovedFiles"] = len(gone)
         out["numRemovedBytes"] = sum(f.size for f in gone)
-    if stay:
-        known = {f.path for f in change.removed.values() if f.file.deletion_vector is not None}
-        out["numDeletionVectorsAdded"] = len(stay - known)
-        out["numDeletionVectorsUpdated"] = len(stay & known)
+    before = {f.path: f.file.deletion_vector for f in change.removed.values()}
+    marked = {f.path for f in change.added if before.get(f.path) != f.deletion_vector} & stay
+    if marked:
+        known = {path for path, vector in before.items() if vector is not None}
+        out["numDeletionVectorsAdded"] = len(marked - known)
+        out["numDeletionVectorsUpdated"] = len(marked & known)
     if change.operations and all(o.name == "DELETE" for o in change.operations):
         out.update(_deleted(change, new))
     if len(change.operations) == 1:

@@ -22,7 +22,6 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from lakeward.engines.arrow.keys import KeyIndex
-from lakeward.formats.registry import format_of
 from lakeward.model.expressions.nodes import conjuncts
 from lakeward.model.file import DataFile, LoggedFile
 from lakeward.model.steps import reach
@@ -98,7 +97,7 @@ def carried_out(
     work: RowWork, files: Sequence[LoggedFile], before_writing: Callable[[], None]
 ) -> Done:
     """Carry a plan out on files: look at all of them first, then write."""
-    plan, definition = work.plan, work.change.definition
+    plan, head, definition = work.plan, work.change.head, work.change.definition
     whole, some = list[LoggedFile](), list[LoggedFile]()
     for file in files:
         (whole if plan.deletes_all_of(file.file) else some).append(file)
@@ -108,9 +107,7 @@ def carried_out(
         if work.feed is None and one.is_emptied:
             whole.append(one.file)
         else:
-            (marked if is_marked_by(definition, one.file, one.gone) else rest).append(one)
-    if rest:
-        format_of(work.change.head).check_rewritable(definition, plan.table)
+            (marked if is_marked_by(head, definition, one.file, one.gone) else rest).append(one)
     if marked or rest or plan.not_matched:
         before_writing()
     reach("rows.found")
@@ -120,7 +117,7 @@ def carried_out(
     counts: list[int] = []
     coming = _each(lambda one: _renewed(work, one, recorded), marked)
     new = itertools.chain(coming, _new(work, recorded, counts))
-    added = work.stager.stage(new, complete=True)
+    added = work.kept_ids.stage(work.stager, new)
     work.checks.raise_violations()
     reach("rows.written")
     replaced += _marked(work, marked)
@@ -192,7 +189,7 @@ def _rewritten(work: RowWork, one: Touched, recorded: list[DataFile]) -> Replace
                 yield part.after
 
     # New values were completed and checked; the other rows were when they were new.
-    written = work.stager.stage(rows(), trusted=True, complete=True)
+    written = work.kept_ids.stage(work.stager, rows(), trusted=True)
     reach("rows.rewritten")
     _release(work)
     return Replaced(file, tuple(written), one.gone - deleted, deleted, copied)
@@ -202,7 +199,7 @@ def _renewed(work: RowWork, one: Touched, recorded: list[DataFile]) -> pa.Table:
     """The new values of updated rows of a file in which the old rows are marked as deleted."""
     found = one.found_by(work)
     if work.feed is None and not found.updated:
-        return work.change.definition.schema.arrow.empty_table()
+        return work.kept_ids.definition.schema.arrow.empty_table()
     rows = work.changed(one.file, found)
     if not work.check(rows.after):
         return rows.after.slice(0, 0)

@@ -16,7 +16,9 @@ import pyarrow as pa
 
 from lakeward.formats.delta import bitmap
 from lakeward.formats.delta.vectors import file_name, new_name
+from lakeward.formats.policy import settings
 from lakeward.formats.properties import MERGE_ON_READ, vector_fraction
+from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile, deleted_rows
 from lakeward.model.steps import reach
@@ -25,13 +27,14 @@ from lakeward.write.stage.stager import Stager
 _FEATURE: Final = "deletionVectors"
 
 
-def is_marked_by(definition: Definition, file: LoggedFile, gone: int) -> bool:
+def is_marked_by(head: Head, definition: Definition, file: LoggedFile, gone: int) -> bool:
     """Whether `gone` rows of a file go by a vector: the table asks for it, and they are few."""
     rows = file.rows
-    if rows is None or not is_merge_on_read(definition):
+    said = settings(head, definition)
+    if rows is None or not is_merge_on_read(said, definition):
         return False
     all_gone = gone + (deleted_rows(file.file.deletion_vector) or 0)
-    return all_gone < rows and all_gone <= rows * vector_fraction(definition.properties)
+    return all_gone < rows and all_gone <= rows * vector_fraction(said)
 
 
 def mark(stager: Stager, gone: Sequence[tuple[LoggedFile, pa.Array]]) -> list[DataFile]:
@@ -53,10 +56,10 @@ def mark(stager: Stager, gone: Sequence[tuple[LoggedFile, pa.Array]]) -> list[Da
     return [_marked(file.file, vector) for (file, _), vector in zip(gone, descriptors, strict=True)]
 
 
-def is_merge_on_read(definition: Definition) -> bool:
+def is_merge_on_read(said: Mapping[str, str], definition: Definition) -> bool:
     """Whether the table asks for deletion vectors."""
     features = definition.protocol.get("writerFeatures") or ()
-    return definition.properties.get(MERGE_ON_READ) == "true" and _FEATURE in features
+    return said.get(MERGE_ON_READ) == "true" and _FEATURE in features
 
 
 def _marked(file: DataFile, vector: Mapping[str, object]) -> DataFile:

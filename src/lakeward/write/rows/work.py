@@ -22,6 +22,7 @@ from lakeward.model.definition import Definition
 from lakeward.model.expressions.names import targets
 from lakeward.model.expressions.nodes import Expression, Or
 from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.generated import generated_ids
 from lakeward.read.plan import file_always_matches
 from lakeward.read.scan import read_files
 from lakeward.storage.base import Storage
@@ -40,6 +41,7 @@ from lakeward.write.rows.find import (
     inserted,
     same_keys,
 )
+from lakeward.write.rows.row_ids import KeptIds
 from lakeward.write.stage.checks import Checks
 from lakeward.write.stage.stager import Stager
 
@@ -49,13 +51,14 @@ _NEW_BYTES: Final = 64 * 2**20
 
 @dataclass
 class RowWork:
-    """Carries a plan out on one file of a table at a time, in any threads.
+    """Runs a plan on one file of a table at a time; thread-safe.
 
     Attributes:
-        feed: Writes the rows that change; None where none are to be recorded.
-        seen: For each row of the data, whether it has a partner.
-        checks: What new rows must satisfy.
-        pairs: The partners of rows, where the data has blocks.
+        feed: Writes the changed rows; None if they are not recorded.
+        seen: For each row of the data, whether it has a match.
+        checks: Conditions that new rows must satisfy.
+        pairs: The matches of rows, if the data has blocks.
+        kept_ids: Ids of rows, which rewritten rows keep.
     """
 
     storage: Storage
@@ -66,12 +69,14 @@ class RowWork:
     seen: Mask = field(init=False)
     checks: Checks = field(init=False)
     pairs: FoundPairs | None = field(init=False)
+    kept_ids: KeptIds = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.seen = np.zeros(self.plan.source.num_rows, dtype=bool)
         self.checks = Checks.of(self.change.definition, self.plan.table)
         self.pairs = None if self.plan.blocks is None else FoundPairs()
+        self.kept_ids = KeptIds.of(self.storage, self.change.head, self.change.definition)
 
     def close(self) -> None:
         """Delete the temporary file of pairs; no file can be looked at after that."""
@@ -106,13 +111,15 @@ class RowWork:
 
     def parts(self, file: LoggedFile, found: Found) -> Iterator[FileRows]:
         """All rows of a file, of which some change, part by part."""
-        definition = self.change.definition
+        definition = self.kept_ids.definition
         if file.file.deletion_vector is None:
             # Every row is read, so its position is its place.
             reader = read_files(self.storage, self.change.head, definition, [file])
             start = 0
             for rows in by_parts(reader):
                 some = found.between(start, start + rows.num_rows)
+                places = np.arange(start, start + rows.num_rows)
+                rows = self.kept_ids.filled(rows, file.file, places)
                 yield self._file_rows(rows, some.moved(partial(_less, start)))
                 start += rows.num_rows
             return
@@ -120,16 +127,19 @@ class RowWork:
             numbers = rows[POSITION].to_numpy()
             low, high = (numbers[0], numbers[-1] + 1) if len(numbers) else (0, 0)
             placed = found.between(low, high).moved(partial(_among, numbers))
-            yield self._file_rows(rows.drop_columns([POSITION]), placed)
+            whole = self.kept_ids.filled(rows.drop_columns([POSITION]), file.file, numbers)
+            yield self._file_rows(whole, placed)
 
     def changed(self, file: LoggedFile, found: Found) -> FileRows:
         """The rows of a file that change, with the columns whose old values are needed."""
         gone = found.gone
-        reader = self._reader(file, self._needed(found), among=gone)
+        names = [*self._needed(found), *self.kept_ids.names]
+        reader = self._reader(file, names, among=gone)
         parts = [_chosen(batch, gone) for batch in reader]
         some = pa.Table.from_batches(parts, reader.schema)
         placed = found.moved(lambda places: np.searchsorted(gone, places))
-        return self._file_rows(some.drop_columns([POSITION]), placed)
+        whole = self.kept_ids.filled(some.drop_columns([POSITION]), file.file, gone)
+        return self._file_rows(whole, placed)
 
     def check(self, rows: pa.Table) -> bool:
         """Check rows that are new or have new values; whether none so far violates a check."""
@@ -142,7 +152,10 @@ class RowWork:
         """Write what becomes of rows as change files, where changes are recorded."""
         if self.feed is None:
             return []
-        return self.feed.write_changes(before=rows.before(), after=rows.after, gone=rows.deleted())
+        before, after, gone = map(
+            self.kept_ids.visible, (rows.before(), rows.after, rows.deleted())
+        )
+        return self.feed.write_changes(before=before, after=after, gone=gone)
 
     def inserted(self) -> Iterator[pa.Table]:
         """Source rows that match no row of the table, as new rows of the table, in batches."""
@@ -182,7 +195,7 @@ class RowWork:
         return read_files(
             self.storage,
             self.change.head,
-            self.change.definition,
+            self.kept_ids.definition,
             [file],
             columns=names,
             where=where,
@@ -210,11 +223,11 @@ class RowWork:
     @property
     def _generated(self) -> set[str]:
         definition = self.change.definition
-        return {definition.schema.by_id[i].name for i in definition.derived if i > 0}
+        return {definition.schema.by_id[i].name for i in generated_ids(definition)}
 
     def _after(self, rows: pa.Table, found: Found) -> pa.Table:
         parts = [self._updated(rows, updated) for updated in found.updated]
-        return pa.concat_tables([self.change.definition.schema.arrow.empty_table(), *parts])
+        return pa.concat_tables([self.kept_ids.definition.schema.arrow.empty_table(), *parts])
 
     def _updated(self, rows: pa.Table, updated: Updated) -> pa.Table:
         definition, table = self.change.definition, self.plan.table
@@ -225,7 +238,7 @@ class RowWork:
         # What is generated is computed anew, unless it is given, and then checked.
         names = [n for n in definition.schema.names if n in found or n not in self._generated]
         new = pa.table({n: found[n] if n in found else old[n] for n in names})
-        return completed(new, definition, table)
+        return self.kept_ids.updated(completed(new, definition, table), old)
 
 
 def _scope(scopes: Sequence[Expression | None], file: LoggedFile) -> Expression | None:
@@ -257,7 +270,7 @@ def _new_rows(rows: pa.Table, values: Mapping[str, Expression], definition: Defi
     found = computed(rows, values, "A value of a new row")
     for column in definition.schema:
         absent = column.name not in found and column.default is None
-        if absent and column.id not in definition.derived:
+        if absent and column.id not in generated_ids(definition):
             kind = definition.schema.arrow.field(column.name).type
             found[column.name] = pa.chunked_array([pa.nulls(rows.num_rows, kind)])
     return pa.table(found)

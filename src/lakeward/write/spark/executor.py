@@ -6,10 +6,14 @@ tables, of both formats, are then ratified together, as in any other transaction
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
+import pyarrow as pa
+
+from lakeward.engines.arrow.like import schema_of_rows
 from lakeward.engines.base import SPARK, Engine
 from lakeward.engines.spark.failures import NotRun, translated
 from lakeward.engines.spark.parameters import with_values
@@ -19,7 +23,8 @@ from lakeward.engines.spark.statement import (
     query_of,
     read_statement,
 )
-from lakeward.errors import AlreadyExists, LakewardError, UnsupportedFeature
+from lakeward.errors import AlreadyExists, LakewardError
+from lakeward.model.commands import Command, read_command
 from lakeward.model.evolution.alterations import Alteration
 from lakeward.model.expressions.render import render
 from lakeward.model.expressions.when import Clauses
@@ -30,9 +35,12 @@ from lakeward.model.steps import reach
 from lakeward.read.scan import check_columns
 from lakeward.write.commit.new_table import creation_parameters
 from lakeward.write.plan.change import Operation, RowChanges, merge_parameters
+from lakeward.write.spark.altering import evolved_merge, planned
+from lakeward.write.spark.commands import Commands
 from lakeward.write.spark.frames import frame_of, merge_sql, update_sql
 from lakeward.write.spark.sources import Found, Reader
 from lakeward.write.spark.sql import created_name, found_tables, rewritten
+from lakeward.write.spark.staged_changes import StagedChanges
 from lakeward.write.spark.tables import SparkTables
 from lakeward.write.spark.validate import refuse
 from lakeward.write.tables.create import define
@@ -61,32 +69,39 @@ class SparkExecutor:
         self._context = view.context
         self.tables = SparkTables(view, spark)
         self._reader = Reader(self.tables)
+        self.changes = StagedChanges(view)
 
     @property
     def session(self) -> SparkSession:
         """The transaction's own session: a copy of the one given, which knows its tables."""
         return self.tables.workspace.session
 
-    def statement(self, text: str, values: Mapping[str, Any]) -> Statement:
+    def statement(self, text: str, values: Mapping[str, Any]) -> Statement | Command:
         """Read a statement, with values in the place of `{name}`."""
         if values:
             named = self.tables.workspace.named
             text = with_values(self.session, text, values, lambda f: identifier(named(f)))
-        return read_statement(text)
+        return read_command(text) or read_statement(text)
 
     def nothing(self) -> DataFrame:
         """A frame without rows."""
         return self.session.range(0).toDF("id")
 
-    def run(self, statement: Statement, args: Any) -> DataFrame:
+    def run(self, statement: Statement | Command, args: Any) -> DataFrame:
         """Run a statement with the names that its tables have here."""
+        if not isinstance(statement, Statement):
+            return Commands(self).run(statement, args)
         # Looked up first, so that a statement that is refused has changed nothing.
         with _unchanged():
             found = found_tables(self._context, self.tables, statement)
         if statement.kind is Kind.CREATE:
             return self._make(statement, found, args)
         with self._running(str(found.get(statement.target.start)) if statement.target else ""):
-            done = self._do(rewritten(self.tables, self._reader, statement, found), args)
+            text = rewritten(self.tables, self._reader, statement, found)
+            if statement.evolves and statement.target is not None:
+                table = found[statement.target.start]
+                text = evolved_merge(self.tables, self.alter_all, statement, table, text, args)
+            done = self._do(text, args)
             if statement.kind is Kind.VIEW:
                 self._reader.note_view(statement, found, args)
             if statement.asks and _CHANGED in done.columns:
@@ -94,12 +109,42 @@ class SparkExecutor:
                 return done.select(_CHANGED)
             return done
 
-    def alter(self, member: Member, asked: Alteration) -> None:
-        """Refused: branches of Spark have the table's columns as they were."""
-        table = str(member.change.head.name)
-        what = f"Table {table} cannot be altered in a transaction on Spark: {asked}."
-        hint = "Alter it before, in a transaction without spark=, or with table.alter()."
-        raise NothingDone(UnsupportedFeature(what, hint=hint, table=table))
+    def alter(self, member: Member, asked: Sequence[Alteration]) -> None:
+        """Alter a table's definition; if that is refused, the transaction stays open."""
+        self.alter_all(member.change.head.name, asked)
+
+    def columns_of(self, data: Any, known: Collection[str]) -> tuple[pa.Schema, bool]:
+        """Return the columns of a frame, or of rows in any other form."""
+        if not hasattr(data, "_jdf"):
+            return schema_of_rows(data, known)
+        with _unchanged():
+            return self.tables.workspace.columns(data), True
+
+    def alter_all(self, table: TableName, asked: Sequence[Alteration]) -> None:
+        """Make several alterations of a table's definition, or none of them."""
+        with self._running(str(table)):
+            forget = self.tables.savepoint()
+            try:
+                found = planned(self._context, self.tables, table, asked)
+            except LakewardError as error:
+                forget()
+                raise NothingDone(error) from error
+            for one, came_to in found:
+                self.tables.redefine(table, one, came_to)
+
+    def drop(self, name: TableName) -> None:
+        """Drop a table when the transaction commits."""
+        self.tables.drop(name)
+
+    def explain(self, statement: Statement, mode: str, args: Any) -> DataFrame:
+        """Return how a statement would run, without running it."""
+        with _unchanged():
+            found = found_tables(self._context, self.tables, statement)
+        with self._running(""):
+            forget = self.tables.savepoint()
+            text = rewritten(self.tables, self._reader, statement, found)
+            forget()
+            return self.tables.workspace.frame(f"EXPLAIN {mode} {text}", args)
 
     def read(self, member: Member, columns: Sequence[str] | None, where: str | None) -> DataFrame:
         """The rows as the transaction sees them now, as a frame of its session."""
@@ -198,6 +243,9 @@ class SparkExecutor:
 
     def end(self, *, committed: bool | None) -> None:
         """Delete the branches, as far as they are not committed, and forget the tables."""
+        with suppress(LakewardError):
+            # What cannot be deleted now is deleted when the lake is opened again.
+            self.changes.delete()
         if committed:
             self.tables.committed()
         elif committed is None:
@@ -297,6 +345,15 @@ def append_once(tx: Transaction, name: str, data: DataFrame) -> DataFrame | None
         return None
     tx.append(name, data)
     return executor.tables.added(table)
+
+
+def changes_of(
+    tx: Transaction, name: str, since: int, *, skip: AbstractSet[int], key: Sequence[str]
+) -> DataFrame:
+    """The committed changes of a table from a version on, up to the one that is seen here."""
+    executor, table = cast(SparkExecutor, tx._executor), TableName.parse(name)
+    until = executor.tables.snapshot(table)
+    return executor.changes.frame(executor.session, until, since, key=key, skip=skip)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from lakeward.engines.spark.workspace import NAMESPACE, Workspace
 from lakeward.formats.delta.changes import Difference
 from lakeward.formats.delta.publication import commit_path
 from lakeward.formats.net import Net
+from lakeward.formats.registry import format_of
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.names import TableName
@@ -73,11 +74,26 @@ class SparkFormat(ABC):
         """Register a branch in the session, under the table's name, for reading and writing."""
 
     @abstractmethod
+    def enter_again(self, branch: Branch) -> None:
+        """Register a branch again, after its definition changed."""
+
+    @abstractmethod
+    def leave(self, branch: Branch) -> None:
+        """Unregister a branch, so that another table can have its name."""
+
+    def update(self, branch: Branch, *, is_entered: bool) -> None:  # noqa: B027  of use to Iceberg
+        """Update a branch after Spark changed it."""
+
+    @abstractmethod
     def pinned(self, head: Head, branch: Branch | None, live: Callable[[], Relation]) -> Relation:
         """A relation with the present rows, which later writes do not change.
 
         `live` registers the table where that was not done.
         """
+
+    @abstractmethod
+    def at_version(self, head: Head, version: int) -> Relation:
+        """Return a relation with the rows of an older version."""
 
     @abstractmethod
     def net(self, branch: Branch) -> Net:
@@ -138,6 +154,16 @@ class DeltaInSpark(SparkFormat):
         name = branch.head.name
         self._workspace.enter_delta(name.namespace, name.name, branch.location)
 
+    def leave(self, branch: Branch) -> None:
+        """Unregister the branch's directory."""
+        name = branch.head.name
+        self._workspace.leave_delta(name.namespace, name.name)
+
+    def enter_again(self, branch: Branch) -> None:
+        """Refresh the branch's columns."""
+        name = branch.head.name
+        self._workspace.show_delta(name.namespace, name.name)
+
     def pinned(self, head: Head, branch: Branch | None, live: Callable[[], Relation]) -> Relation:
         """The branch at its version."""
         found = live()
@@ -146,6 +172,13 @@ class DeltaInSpark(SparkFormat):
             return found
         written = self.to_write(head.name)
         return Relation(f"{written.sql} VERSION AS OF {branch.version}", written.qualifier)
+
+    def at_version(self, head: Head, version: int) -> Relation:
+        """Return the published version; publishes it first if necessary."""
+        if not self._context.storage.exists(commit_path(head.location, version)):
+            publish_backlog(self._context, head)
+        place = identifier("delta", self._context.storage.uri(head.location))
+        return Relation(f"(SELECT * FROM {place} VERSION AS OF {version})", None)
 
     def net(self, branch: Branch) -> Net:
         """The branch's commits as one."""
@@ -196,6 +229,21 @@ class IcebergInSpark(SparkFormat):
         name = branch.head.name
         self._workspace.enter_iceberg(name.namespace, name.name, str(branch.document))
 
+    def leave(self, branch: Branch) -> None:
+        """Unregister the branch's metadata document."""
+        name = branch.head.name
+        self._workspace.leave_iceberg(name.namespace, name.name)
+
+    def enter_again(self, branch: Branch) -> None:
+        """Register the branch's new document."""
+        self.enter(branch)
+
+    def update(self, branch: Branch, *, is_entered: bool) -> None:
+        """Set the branch's newest metadata document."""
+        if is_entered:
+            name = branch.head.name
+            branch.document = self._workspace.document(name.namespace, name.name)
+
     def pinned(self, head: Head, branch: Branch | None, live: Callable[[], Relation]) -> Relation:  # noqa: ARG002
         """The newest document, under a name that nobody writes."""
         space, name = head.name.namespace, head.name.name
@@ -203,10 +251,17 @@ class IcebergInSpark(SparkFormat):
         pinned, own = self._workspace.pin_iceberg(space, name, document)
         return Relation(own, identifier(pinned, name))
 
+    def at_version(self, head: Head, version: int) -> Relation:
+        """Return the snapshot of the version, from the newest document."""
+        space, name = head.name.namespace, head.name.name
+        _, own = self._workspace.pin_iceberg(space, name, str(head.pointer))
+        number = format_of(head).snapshot_id(self._context, head, version)
+        # A table that has no snapshot yet has no rows.
+        which = "WHERE false" if number is None else f"VERSION AS OF {number}"
+        return Relation(f"(SELECT * FROM {own} {which})", None)
+
     def net(self, branch: Branch) -> Net:
         """The files that the branch's newest metadata adds to and removes from the table."""
-        name = branch.head.name
-        branch.document = self._workspace.document(name.namespace, name.name)
         return branch.net()
 
     def check_optimize(self, definition: Definition, statement: Statement, table: str) -> None:

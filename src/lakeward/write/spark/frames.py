@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakeward.engines.arrow.conform import conform
 from lakeward.engines.arrow.input import tables_of
+from lakeward.engines.spark.completing import completed
 from lakeward.engines.spark.statement import checked_expression
 from lakeward.engines.spark.types import foreign_types
 from lakeward.errors import InvalidInput, SchemaMismatch
@@ -18,6 +19,7 @@ from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.render import render
 from lakeward.model.expressions.when import Clause, Clauses, Does, key_names
+from lakeward.model.generated import generated_ids
 from lakeward.model.quoting import identifier
 from lakeward.model.schema import Schema
 
@@ -30,6 +32,7 @@ def frame_of(session: SparkSession, data: Any, definition: Definition, table: st
     if hasattr(data, "_jdf"):
         frame: DataFrame = data
         _check_types(frame, table)
+        frame = completed(frame, definition.schema)
     else:
         given = [
             _fitting(rows, definition, table)
@@ -74,7 +77,7 @@ def _check_names(given: Sequence[str], definition: Definition, table: str) -> No
         if f.name not in given
         and not f.nullable
         and f.default is None
-        and f.id not in definition.derived
+        and f.id not in generated_ids(definition)
     ]
     if lacking:
         what = f"The data for {table} lacks {', '.join(lacking)}."

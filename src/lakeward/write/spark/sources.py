@@ -16,8 +16,10 @@ from enum import Enum, auto
 from typing import Any, TypeAlias
 
 from lakeward.engines.spark.statement import Qualifier, Statement, TableRef
+from lakeward.errors import UnsupportedFeature
 from lakeward.model.names import TableName
 from lakeward.model.quoting import identifier
+from lakeward.read.as_of import clause_at
 from lakeward.write.spark.formats import Relation
 from lakeward.write.spark.tables import SparkTables
 
@@ -65,7 +67,12 @@ class Sources:
             found = target if ref.table == start else self.relations.get(ref.table)
             return None if found is None else found.qualifier
 
-        return self.statement.rewritten(name, qualifier)
+        return self.statement.rewritten(name, qualifier, self._end)
+
+    def _end(self, ref: TableRef) -> int:
+        """Return where the text continues after a name and its `AS OF` clause."""
+        clause = clause_at(self.statement.text, ref.end) if ref.travels else None
+        return ref.end if clause is None else clause[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +97,8 @@ class Reader:
         """What replaces the names of a statement."""
         relations = {}
         for ref in statement.tables:
-            relation = None if ref.writes else self._relation(ref, found.get(ref.start), use)
+            table = found.get(ref.start)
+            relation = None if ref.writes else self._relation(ref, statement.text, table, use)
             if relation is not None:
                 relations[ref.start] = relation
         own = [r for r in statement.tables if r.start in relations]
@@ -112,8 +120,25 @@ class Reader:
             text = self._tables.workspace.view_text(name)
             self._views[name] = _View(statement, found, args, text)
 
-    def _relation(self, ref: TableRef, table: TableName | None, use: Use) -> Relation | None:
+    def _as_of(self, ref: TableRef, text: str, table: TableName, use: Use) -> Relation:
+        """Return a table at the version or time of the `AS OF` clause after its name."""
+        found = clause_at(text, ref.end)
+        if found is None:
+            what = f"The version of {table} in AS OF must be a literal."
+            hint = "Write a number, a tag in quotes, or a time in quotes: VERSION AS OF 12."
+            raise UnsupportedFeature(what, hint=hint, table=str(table))
+        relation, definition = self._tables.as_of(table, found[0])
+        if use is Use.NOW or not self._tables.format(table).may_have_vectors(definition):
+            return relation
+        resolved = self._tables.workspace.resolved(relation.sql)
+        return relation if resolved is None else Relation(resolved, None)
+
+    def _relation(
+        self, ref: TableRef, text: str, table: TableName | None, use: Use
+    ) -> Relation | None:
         """What replaces a name; None where it stays."""
+        if table is not None and ref.travels:
+            return self._as_of(ref, text, table, use)
         if table is not None:
             if use is Use.NOW:
                 return self._tables.live(table)
@@ -124,7 +149,8 @@ class Reader:
             return None
         view = self._pinned_view(ref.parts) if use is Use.FRAME else None
         # It may be a view of Delta tables, or one that lies elsewhere.
-        resolved = self._tables.workspace.resolved(view or identifier(*ref.parts)) or view
+        name, is_view = view or identifier(*ref.parts), use is Use.NOW_RESOLVED
+        resolved = self._tables.workspace.resolved(name, is_view=is_view) or view
         return None if resolved is None else Relation(resolved, None)
 
     def _resolved(self, table: TableName, relation: Relation) -> Relation:

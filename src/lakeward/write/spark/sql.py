@@ -143,9 +143,9 @@ def _table_of(
         return None
     name = _name(ref)
     if name is not None and knows(name):
-        if ref.travels:
-            what = f"A statement in a transaction sees one version of {name}."
-            raise UnsupportedFeature(what, hint="Read older ones with lake.table(…).at(…).")
+        if ref.travels and ref.writes:
+            what = f"An older version of {name} cannot be written."
+            raise UnsupportedFeature(what, hint="Restore it: tx.restore, or table.restore.")
         return name
     if ref.writes:
         if name is None:
@@ -158,6 +158,16 @@ def _table_of(
         what = f"There is no table {ref}."
         raise TableNotFound(what, table=str(ref))
     raise _missing(context, name)
+
+
+def named_table(tables: SparkTables, parts: tuple[str, ...]) -> TableName:
+    """Return the lake's table that a statement about whole tables names."""
+    ref = TableRef(parts, 0, 0, reads=False, writes=True)
+    found = _table_of(tables.context, tables.workspace, ref, tables.knows)
+    if found is None:
+        message = "what is written is a table of the lake"
+        raise AssertionError(message)
+    return found
 
 
 def _missing(context: LakeContext, name: TableName) -> TableNotFound:

@@ -18,13 +18,18 @@ from lakeward.errors import LakewardError
 from lakeward.formats.net import Net
 from lakeward.log import heads
 from lakeward.model.clock import now_ms
+from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
+from lakeward.model.evolution.alterations import Alteration
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.names import TableName
+from lakeward.read.as_of import AsOf, at
+from lakeward.read.snapshot import TableSnapshot, at_version
+from lakeward.write.alter.alter import Altered
 from lakeward.write.branch.base import Branch
 from lakeward.write.branch.classes import branch_class
 from lakeward.write.commit.new_table import new_head
-from lakeward.write.plan.change import Operation
+from lakeward.write.plan.change import Change, Operation
 from lakeward.write.spark.formats import ADAPTERS, Relation, SparkFormat
 from lakeward.write.spark.validate import check_rows
 from lakeward.write.stage.checks import check_deletable
@@ -51,11 +56,12 @@ class SparkTables:
     """What a transaction on Spark works with."""
 
     def __init__(self, view: View, spark: Any) -> None:
-        self._context = view.context
+        self.context = view.context
         self._view = view
         self.workspace = Workspace(spark, view.transaction_id)
         self._pinned: dict[TableName, int] = {}
         self._written: dict[TableName, _Written] = {}
+        self._forgotten: list[Branch] = []  # of tables that are dropped
         self._formats = {
             name: kind(view.context, self.workspace) for name, kind in ADAPTERS.items()
         }
@@ -77,6 +83,20 @@ class SparkTables:
         head, written = self._record_read(name).change.head, self._written.get(name)
         branch = None if written is None else written.branch
         return self.format(name).pinned(head, branch, lambda: self.live(name))
+
+    def snapshot(self, name: TableName) -> TableSnapshot:
+        """A table at the version that the transaction sees, without its own changes."""
+        head = self._record_read(name).change.head
+        with self.context.database.read() as session:
+            return at_version(self.context, session, head, head.version)
+
+    def as_of(self, name: TableName, place: AsOf) -> tuple[Relation, Definition]:
+        """Return a table at a point of its history, and its definition there."""
+        self.look(name)
+        head = self._view.members[name].change.head
+        with self.context.database.read() as session:
+            found = at(self.context, session, head, place)
+        return self.format(name).at_version(head, found.version), found.definition
 
     def to_write(self, name: TableName, operation: Operation, *, reads: bool) -> str:
         """What a table is called in SQL that writes it."""
@@ -110,20 +130,46 @@ class SparkTables:
         operation: Operation,
     ) -> str:
         """Make a table that others see after the commit; the name by which it is written."""
-        with self._context.database.read() as session:
-            head = new_head(self._context, session, name, format, guard=True)
+        with self.context.database.read() as session:
+            head = new_head(self.context, session, name, format, guard=True)
         member = self._view.make(head, replace(definition, created_ms=now_ms()))
         self._written[name] = self._open(name, member, whole=False)
         self._written[name].made = operation
         self._enter(self._written[name])
         return self.format(name).to_write(name).sql
 
+    def drop(self, name: TableName) -> None:
+        """Drop a table when the transaction commits, and discard its pending changes."""
+        self.join(name)
+        adapter, is_new = self.format(name), self.change(name).is_new
+        self._view.drop(name)
+        self._view.register()
+        self._pinned.pop(name, None)
+        written = self._written.pop(name, None)
+        if written is not None:
+            self._forgotten.append(written.branch)
+            if written.is_entered:
+                adapter.leave(written.branch)
+            if is_new:
+                # Another table of the same name would be in the same place.
+                self._discard_forgotten()
+
     def knows(self, name: TableName) -> bool:
         """Whether the lake has a table of this name, or the transaction makes one."""
         if name in self._view.members:
             return True
-        with self._context.database.read() as session:
+        if name in self._view.dropped:
+            return False
+        with self.context.database.read() as session:
             return heads.find(session, name) is not None
+
+    def names(self) -> list[TableName]:
+        """Return the tables that the transaction sees, including those it creates."""
+        return self._view.names()
+
+    def place(self, head: Head) -> str:
+        """Return a table's location."""
+        return self.context.storage.uri(head.location)
 
     def join(self, name: TableName) -> None:
         """Make a table part of the transaction, without reading its rows."""
@@ -136,6 +182,36 @@ class SparkTables:
     def definition(self, name: TableName) -> Definition:
         """The definition of a table that was asked for before."""
         return self._view.members[name].change.definition
+
+    def change(self, name: TableName) -> Change:
+        """Return the pending change of a table that was opened before."""
+        return self._view.members[name].change
+
+    def has_new(self, name: TableName) -> bool:
+        """Return whether the transaction has added files to a table."""
+        written = self._written.get(name)
+        if written is None:
+            return False
+        self.format(name).update(written.branch, is_entered=written.is_entered)
+        return bool(written.branch.look().added)
+
+    def redefine(self, name: TableName, asked: Alteration, found: Altered) -> None:
+        """Change a table's definition, so that later statements see it."""
+        member = self._view.members[name]
+        if found.definition == member.change.definition:
+            return
+        written = self._written.get(name)
+        if written is None:
+            # Registered only when it is read, so an alteration alone costs no Spark statement.
+            member.redefine(asked, found)
+            whole = self.format(name).begins_whole or name in self._pinned
+            self._written[name] = self._open(name, member, whole=whole)
+            return
+        self.format(name).update(written.branch, is_entered=written.is_entered)
+        written.branch.alter(_unchecked(found.definition))
+        member.redefine(asked, found)
+        if written.is_entered:
+            self.format(name).enter_again(written.branch)
 
     def format(self, name: TableName) -> SparkFormat:
         """How a table that was asked for before is worked on in Spark."""
@@ -167,7 +243,9 @@ class SparkTables:
                 continue
             branch, change = written.branch, written.member.change
             branch.head = change.head
-            net = self.format(branch.head.name).net(branch)
+            adapter = self.format(branch.head.name)
+            adapter.update(branch, is_entered=written.is_entered)
+            net = adapter.net(branch)
             if net.data_change:
                 if net.removed:
                     check_deletable(change)
@@ -186,13 +264,21 @@ class SparkTables:
             if written.net is not None:
                 with suppress(LakewardError):
                     written.branch.tidy(written.net)
+        self._discard_forgotten()
         self.close()
+
+    def _discard_forgotten(self) -> None:
+        for branch in self._forgotten:
+            with suppress(LakewardError):
+                branch.discard()
+        self._forgotten.clear()
 
     def discard(self) -> None:
         """Delete the branches with all that was written on them, and forget the tables."""
         for written in self._written.values():
             with suppress(LakewardError):
                 written.branch.discard()
+        self._discard_forgotten()
         self.close()
 
     def close(self) -> None:
@@ -216,7 +302,7 @@ class SparkTables:
         definition = _unchecked(member.change.definition)
         base = member.files() if whole and member.change.removed else None
         branch = branch_class(head.format).open(
-            self._context, self._view.transaction_id, head, definition, whole=whole, base=base
+            self.context, self._view.transaction_id, head, definition, whole=whole, base=base
         )
         out = _Written(member, branch, [])
         if was_pinned or self.format(name).begins_whole:

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lakeward.engines.spark.rows import sample, violations
+from lakeward.engines.spark.rows import load_by_id, sample, violations
 from lakeward.errors import ConstraintViolation
 from lakeward.formats.delta.generated import expression
+from lakeward.model.constraints import plain_checks
 from lakeward.model.definition import Definition
 from lakeward.model.derived_values import agrees
 from lakeward.model.expressions.nodes import Expression
@@ -26,7 +27,7 @@ from lakeward.model.file import DataFile
 from lakeward.model.quoting import identifier
 from lakeward.model.types import Field
 from lakeward.read.plan import file_always_matches
-from lakeward.write.branch.base import Branch
+from lakeward.write.branch.base import Branch, NewRows
 from lakeward.write.stage.checks import SAMPLE
 
 if TYPE_CHECKING:
@@ -50,13 +51,12 @@ def check_rows(
     required = [f for f in definition.schema if not f.nullable and _may_lack(f, new)]
     open_checks = {
         name: text
-        for name, text in definition.constraints.items()
+        for name, text in plain_checks(definition).items()
         if not _proven(parse(text, definition.schema), new)
     }
     derived = _derived(definition, new, str(branch.head.name))
     if open_checks or required or derived:
-        source, addresses = branch.new_rows(new)
-        rows = session.read.format(source).load(addresses)
+        rows = load(session, branch.new_rows(new))
         checks = _checks(open_checks, definition) | _present(required) | derived
         _refuse(rows, checks, str(branch.head.name))
 
@@ -64,6 +64,19 @@ def check_rows(
 def refuse(rows: DataFrame, checks: Mapping[str, str], definition: Definition, table: str) -> None:
     """Pass when rows satisfy checks."""
     _refuse(rows, _checks(checks, definition), table)
+
+
+def refuse_missing(rows: DataFrame, column: str, sql: str, table: str) -> None:
+    """Raise if a column has missing values, by a Spark condition."""
+    _refuse(rows, {f"{column} is not null": _Check(sql, sql, column)}, table)
+
+
+def load(session: Any, new: NewRows) -> DataFrame:
+    """Load the rows of new files."""
+    reader = session.read.format(new.source)
+    if new.by_id is None:
+        return reader.load(new.addresses)
+    return load_by_id(session, new.addresses, new.by_id)
 
 
 @dataclass(frozen=True, slots=True)

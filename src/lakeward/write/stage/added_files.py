@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.fs
 import pyarrow.parquet as pq
 
 from lakeward.context import LakeContext
@@ -17,8 +19,10 @@ from lakeward.formats.iceberg.names import UNNUMBERED
 from lakeward.formats.registry import format_of
 from lakeward.log import files
 from lakeward.model.clock import now_ms
+from lakeward.model.constraints import plain_checks
 from lakeward.model.definition import Definition
 from lakeward.model.file import DataFile, LoggedFile, is_full
+from lakeward.model.generated import generated_ids
 from lakeward.model.types import (
     FILE_ID,
     Field,
@@ -57,6 +61,23 @@ def entries(context: LakeContext, change: Change, paths: Sequence[str]) -> list[
     return found
 
 
+def entry_in_place(
+    context: LakeContext, change: Change, directory: str, path: str, size: int
+) -> DataFile:
+    """Return the entry of a file that stays outside of the table, checked by its footer.
+
+    Args:
+        context: The lake.
+        change: The pending change of the table.
+        directory: A full path, below which directory names give partition values.
+        path: The file's path below the directory.
+        size: The file's size.
+    """
+    filesystem, _ = context.storage.arrow_filesystem()
+    found = _read_entry(filesystem, directory, path, size, change)
+    return replace(found, path=f"{directory}/{path}")
+
+
 def _check_paths(paths: object, table: str) -> None:
     """Refuse paths that lead outside the table, or that spell a file in another way."""
     if isinstance(paths, str | bytes) or not isinstance(paths, Iterable):
@@ -71,10 +92,17 @@ def _check_paths(paths: object, table: str) -> None:
 
 
 def _entry(storage: Storage, change: Change, path: str) -> DataFile:
-    table = str(change.head.name)
     filesystem, root = storage.arrow_filesystem()
     location = change.head.location
     base = location if is_full(location) else f"{root}/{location}"
+    found = _read_entry(filesystem, base, path, 0, change)
+    return replace(found, size=storage.size(f"{location}/{path}"))
+
+
+def _read_entry(
+    filesystem: pa.fs.FileSystem, base: str, path: str, size: int, change: Change
+) -> DataFile:
+    table = str(change.head.name)
     try:
         metadata = pq.read_metadata(f"{base}/{path}", filesystem=filesystem)
     except FileNotFoundError as error:
@@ -103,7 +131,7 @@ def _entry(storage: Storage, change: Change, path: str) -> DataFile:
     )
     return DataFile(
         path=path,
-        size=storage.size(f"{location}/{path}"),
+        size=size,
         rows=metadata.num_rows,
         modified_ms=now_ms(),
         partition=partition,
@@ -187,8 +215,8 @@ def check_rows(storage: Storage, change: Change, found: Sequence[DataFile]) -> N
     """Check the rows of files: required and generated columns, and the table's checks."""
     definition = change.definition
     required = any(not f.nullable for f in definition.schema.walk())
-    generated = any(i > 0 for i in definition.derived)
-    if not (definition.constraints or required or generated):
+    generated = bool(generated_ids(definition))
+    if not (plain_checks(definition) or required or generated):
         return
     table = str(change.head.name)
     checks = Checks.of(definition, table)

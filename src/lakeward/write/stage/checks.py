@@ -22,8 +22,10 @@ from lakeward.errors import (
     InvalidName,
     UnsupportedFeature,
 )
+from lakeward.formats.policy import settings
 from lakeward.formats.properties import is_append_only
 from lakeward.formats.registry import format_of
+from lakeward.model.commit import Head
 from lakeward.model.constraints import (
     Check,
     Constraint,
@@ -31,7 +33,10 @@ from lakeward.model.constraints import (
     OnViolation,
     Unique,
     key_fields,
+    plain_checks,
     property_of,
+    rule_constraints,
+    rule_sources,
 )
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
@@ -50,6 +55,7 @@ class Checks:
 
     table: str
     _predicates: dict[str, tuple[str, pc.Expression]]
+    _policies: Mapping[str, str] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
     _samples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
@@ -58,13 +64,13 @@ class Checks:
         """The checks of a definition."""
         predicates = {
             name: (text, violates(parse(text, definition.schema)))
-            for name, text in definition.constraints.items()
+            for name, text in plain_checks(definition).items()
         }
-        return cls(table, predicates)
+        return cls(table, predicates, rule_sources(definition) if definition.rules else {})
 
     def anew(self) -> Checks:
         """A copy of the checks, with all counts at zero."""
-        return Checks(self.table, self._predicates)
+        return Checks(self.table, self._predicates, self._policies)
 
     def add(self, name: str, text: str, expression: Expression) -> None:
         """Add a check."""
@@ -95,7 +101,9 @@ class Checks:
         others = sorted(set(self._counts) - {name})
         more = f" Also violated: {', '.join(others)}." if others else ""
         rows = "1 row violates" if count == 1 else f"{count} rows violate"
-        what = f"Check {name} ({text}) of {self.table}: {rows} it.{more}"
+        policy = self._policies.get(name)
+        whose = self.table if policy is None else f"{self.table}, by policy {policy}"
+        what = f"Check {name} ({text}) of {whose}: {rows} it.{more}"
         if name == OVERWRITE:
             rows = "1 new row does" if count == 1 else f"{count} new rows do"
             what = f"{rows} not satisfy where= ({text}) of the overwrite of {self.table}.{more}"
@@ -108,6 +116,7 @@ class Checks:
             count=count,
             counts=dict(self._counts),
             sample=self._samples[name],
+            **({} if policy is None else {"pattern": policy}),
         )
 
 
@@ -124,7 +133,7 @@ def check_writable(change: Change) -> None:
 
 def check_deletable(change: Change) -> None:
     """Raise `UnsupportedFeature` if the table is append-only."""
-    if is_append_only(change.definition.properties):
+    if is_append_only(settings(change.head, change.definition)):
         what = f"Table {change.head.name} is append-only."
         hint = "Rows can only be added. Make a table without the policy for rows that change."
         raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
@@ -163,6 +172,19 @@ def check_constraints(
         else:
             held.update([property_of(name.lower(), constraint)])
     return out, held
+
+
+def check_columns(head: Head, definition: Definition) -> None:
+    """Raise `InvalidInput` if a table lacks the columns of a constraint of its policy."""
+    for name, one in rule_constraints(definition).items():
+        try:
+            check_constraints({name: one}, definition.schema)
+        except (InvalidExpression, InvalidInput) as error:
+            sources = rule_sources(definition)
+            what = f"Constraint {name} of policy {sources[name]} does not fit {head.name}: {error}"
+            hint = "Give the policy to a pattern that leaves the table out, or change its columns."
+            facts = {"table": str(head.name), "constraint": name, "pattern": sources[name]}
+            raise InvalidInput(what, hint=hint, **facts) from error
 
 
 def matching(rows: pa.Table, predicate: pc.Expression, what: str) -> pa.Table:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import orjson
 import pyarrow as pa
 
 from lakeward.engines.arrow.conform import completed
@@ -24,27 +25,32 @@ from lakeward.engines.arrow.parquet import ParquetOptions, encode
 from lakeward.engines.arrow.partition import partition_directory, partitioned
 from lakeward.engines.arrow.relabel import relabelled_rows
 from lakeward.formats.delta.vectors import vector_path
+from lakeward.formats.policy import PREFIX
 from lakeward.formats.properties import (
     COMPRESSION,
     ICEBERG_COMPRESSION,
     ICEBERG_TARGET_FILE_SIZE,
     MERGE_ON_READ,
+    STATS_COLUMNS,
     TARGET_FILE_SIZE,
+    bloom_columns,
     size_bytes,
 )
 from lakeward.formats.registry import format_of
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
+from lakeward.model.evolution.uses import fields_below
 from lakeward.model.file import DataFile
 from lakeward.model.values import Value
 from lakeward.storage.base import Storage, Underway
 from lakeward.storage.syncing import sync_together
 from lakeward.write.stage.checks import Checks
 
+_OUR_STATS_COLUMNS: Final = f"{PREFIX}stats_columns"
 _OF_FILES: Final = (
     *(TARGET_FILE_SIZE, ICEBERG_TARGET_FILE_SIZE),
     *(COMPRESSION, ICEBERG_COMPRESSION),
-    MERGE_ON_READ,
+    *(MERGE_ON_READ, STATS_COLUMNS, _OUR_STATS_COLUMNS),
 )
 _DEFAULT: Final = ParquetOptions()
 _IN_PLACE_ROWS: Final = 131_072
@@ -128,6 +134,14 @@ class Stager:
         """A stager for other files of the same transaction, which are synced with these."""
         return replace(self, definition=definition, below=below, stem=stem)
 
+    def new_path(self, values: Mapping[int, Value]) -> str:
+        """Return a new data file's path in a partition, below the table's location."""
+        ordinal = next(self._ordinals)
+        codec = "" if self.options.compression == "none" else f".{self.options.compression}"
+        name = f"{self.stem}-{ordinal:05d}-{self.transaction_id}-{self._token}{codec}.parquet"
+        directory = partition_directory(values, self.definition) if values else ""
+        return self.below + directory + name
+
     def create(self, path: str, data: Any) -> None:
         """Write a file at a path below the table's location; its name has the transaction's id."""
         full = f"{self.head.location}/{path}"
@@ -187,24 +201,23 @@ class Stager:
     def _flush(self, entry: _Waiting, written: list[DataFile]) -> None:
         if not entry.rows:
             return
-        ordinal = next(self._ordinals)
-        codec = "" if self.options.compression == "none" else f".{self.options.compression}"
-        name = f"{self.stem}-{ordinal:05d}-{self.transaction_id}-{self._token}{codec}.parquet"
-        directory = partition_directory(entry.values, self.definition) if entry.values else ""
-        path = self.below + directory + name
+        path = self.new_path(entry.values)
         rows = pa.concat_tables(entry.rows) if len(entry.rows) > 1 else entry.rows[0]
         stored = format_of(self.head).stored(self.definition)
         if stored is not self.definition:
-            rows = _as_stored(rows, self.definition, stored)
+            rows = as_stored(rows, self.definition, stored)
         buffer, file = encode(rows, stored, entry.values, path, self.options)
         self.create(path, buffer)
+        if self.options.stats_columns is not None:
+            file = with_stats_of(file, self.definition, self.options.stats_columns)
         written.append(file)
         entry.clear()
 
 
 def parquet_options(properties: Mapping[str, str]) -> ParquetOptions:
     """The options for writing a table's data files."""
-    if properties.keys().isdisjoint(_OF_FILES):
+    blooms = bloom_columns(properties)
+    if not blooms and properties.keys().isdisjoint(_OF_FILES):
         return _DEFAULT
     codec = _either(properties, COMPRESSION, ICEBERG_COMPRESSION) or _DEFAULT.compression
     codec = codec.lower()
@@ -214,7 +227,31 @@ def parquet_options(properties: Mapping[str, str]) -> ParquetOptions:
         compression="none" if codec == "uncompressed" else codec,
         target_file_size=_DEFAULT.target_file_size if size is None else size_bytes(size),
         row_group_rows=_IN_PLACE_ROWS if in_place else _DEFAULT.row_group_rows,
+        stats_columns=_stats_columns(properties),
+        bloom_columns=blooms,
     )
+
+
+def with_stats_of(file: DataFile, definition: Definition, names: Collection[str]) -> DataFile:
+    """Return a file's entry with statistics of only some columns and their nested fields."""
+    if file.stats is None:
+        return file
+    kept = {i for f in definition.schema if f.name in names for i in fields_below(f)}
+    stats = replace(
+        file.stats,
+        minimum={i: v for i, v in file.stats.minimum.items() if i in kept},
+        maximum={i: v for i, v in file.stats.maximum.items() if i in kept},
+        nulls={i: v for i, v in file.stats.nulls.items() if i in kept},
+    )
+    return replace(file, stats=stats)
+
+
+def _stats_columns(properties: Mapping[str, str]) -> tuple[str, ...] | None:
+    text = properties.get(STATS_COLUMNS)
+    if text is not None:
+        return tuple(part.strip().strip("`") for part in text.split(",") if part.strip())
+    text = properties.get(_OUR_STATS_COLUMNS)
+    return None if text is None else tuple(orjson.loads(text))
 
 
 def stored_paths(file: DataFile) -> list[str]:
@@ -242,7 +279,7 @@ class _Waiting:
         self.size = 0
 
 
-def _as_stored(rows: pa.Table, definition: Definition, stored: Definition) -> pa.Table:
+def as_stored(rows: pa.Table, definition: Definition, stored: Definition) -> pa.Table:
     """Rows, without columns that files do not hold, under the names that files have for them."""
     names = {f.name: stored.schema.by_id[f.id].name for f in definition.schema}
     fields = [stored.schema.arrow.field(names[n]) for n in rows.column_names]

@@ -9,7 +9,9 @@ from typing import Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import AlreadyExists, InvalidInput, TableNotFound
-from lakeward.formats.base import Adoption, Format, table_location
+from lakeward.formats.adoption import Adoption
+from lakeward.formats.base import Format
+from lakeward.formats.places import table_location
 from lakeward.formats.registry import FORMATS, format_of
 from lakeward.log import audit, heads
 from lakeward.log import catalog as own_catalog

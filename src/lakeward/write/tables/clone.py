@@ -11,7 +11,7 @@ from typing import Any, Final
 from lakeward.context import LakeContext
 from lakeward.errors import VersionNotFound
 from lakeward.formats.registry import format_of
-from lakeward.log import branches, commits, heads
+from lakeward.log import branches, commits, domains, heads, retired
 from lakeward.log.codec import loads
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
@@ -44,6 +44,7 @@ def clone(context: LakeContext, source: TableSnapshot, name: TableName) -> Head:
         if commits.one(session, source.log_head.table_id, source.version) is None:
             what = f"Table {source.name} has no version {source.version} any more."
             raise VersionNotFound(what, table=source.name, version=source.version)
+        retired.check(session, source.log_head, source.version)
         branches.insert_clone(session, new.table_id, source.log_head.table_id, source.version)
 
     parameters = {
@@ -51,7 +52,9 @@ def clone(context: LakeContext, source: TableSnapshot, name: TableName) -> Head:
         "sourceId": source.log_head.uuid,
         "sourceVersion": str(source.version),
     }
-    begin = Beginning(_OPERATION, parameters, tuple(files), note)
+    with context.database.read() as session:
+        named = domains.at(session, source.log_head.table_id, source.version)
+    begin = Beginning(_OPERATION, parameters, tuple(files), dict(named), note)
     made = make(context, name, source.log_head.format, definition, guard=True, begin=begin)
     if len(files) > _MANY:
         kind.checkpoint(context, made, made.version, definition)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,10 @@ from lakeward.context import LakeContext
 from lakeward.engines.arrow.files import FORMATS
 from lakeward.engines.arrow.like import schema_like
 from lakeward.errors import AlreadyExists, InvalidInput, LakewardError
-from lakeward.formats.base import Format, Ratified
-from lakeward.formats.registry import format_named, publishers
-from lakeward.log import audit, heads, transactions
+from lakeward.formats.base import Ratified
+from lakeward.formats.policy import as_properties
+from lakeward.formats.registry import format_named
+from lakeward.log import heads, policies, transactions
 from lakeward.log.database import Session
 from lakeward.model import arguments
 from lakeward.model.clock import now_ms
@@ -26,11 +27,14 @@ from lakeward.model.commit import (
 )
 from lakeward.model.constraints import Constraint, foreign_keys
 from lakeward.model.definition import Definition
+from lakeward.model.evolution.columns import with_declared_defaults
 from lakeward.model.file import DataFile
 from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
+from lakeward.model.policy.policy import Policy
 from lakeward.model.schema import Schema
 from lakeward.write.commit.conflict import check_locks
+from lakeward.write.commit.dropping import drop_tables
 from lakeward.write.commit.new_table import (
     begin_table,
     creation_parameters,
@@ -42,29 +46,31 @@ from lakeward.write.commit.outcome import ratify_surely, recorded
 from lakeward.write.commit.publications import publish_member
 from lakeward.write.commit.ratify import Intent, timestamp_after
 from lakeward.write.commit.record import Draft, discarding
-from lakeward.write.keys.declare import check_not_referred, check_references
-from lakeward.write.plan import retry
+from lakeward.write.keys.declare import check_references
 from lakeward.write.stage.checks import check_constraints
+from lakeward.write.stage.remote_files import located
+from lakeward.write.tables.own_policy import own_fields, taken_over
 from lakeward.write.tables.properties import check_properties
 
 _LOG = logging.getLogger(__name__)
-_RETRY_POLICY = {f"retry_{name}": key for name, key in retry.PROPERTIES.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a new table begins with.
+    """The initial content of a new table.
 
     Attributes:
-        operation: As history shows it.
-        parameters: Of the operation; how it is partitioned unless given.
+        operation: The operation that history shows.
+        parameters: The operation's parameters; the partitioning unless given.
         files: Its first files.
+        domains: The table's domain metadata.
         note: Called with the session and the new table's head before anything is committed.
     """
 
     operation: str = "CREATE TABLE"
     parameters: Mapping[str, str] | None = None
     files: tuple[DataFile, ...] = ()
+    domains: Mapping[str, str | None] = field(default_factory=dict)
     note: Callable[[Session, Head], None] | None = None
 
 
@@ -78,7 +84,7 @@ def create(
     format: str,  # noqa: A002  the name users know
     partition_by: Sequence[str],
     properties: Mapping[str, str] | None,
-    policy: Mapping[str, Any] | None,
+    policy: Policy | Mapping[str, Any] | None,
     constraints: Mapping[str, str | Constraint] | None,
     comment: str | None,
     guard: bool,
@@ -91,12 +97,15 @@ def create(
             return there
     by = [partition_by] if isinstance(partition_by, str) else partition_by
     settings = arguments.mapping(properties, "properties")
+    given = own_fields(format, policy)
+    with context.database.read() as session:
+        taken = taken_over(format, name, given, policies.for_table(session, name))
     definition = define(
-        _columns(schema, like),
+        columns_of(schema, located(like, context.storage)),
         format,
         partition_by=arguments.texts(by, "partition_by"),
-        properties={**settings, **_from_policy(arguments.mapping(policy, "policy"), format)},
-        constraints=arguments.mapping(constraints, "constraints"),
+        properties={**taken, **settings, **as_properties(format, given)},
+        constraints={**(given.constraints or {}), **arguments.mapping(constraints, "constraints")},
         comment=arguments.optional_text(comment, "comment"),
         guard=arguments.flag(guard, "guard"),
     )
@@ -115,7 +124,8 @@ def create(
         return there
 
 
-def _columns(schema: Any, like: Any) -> Any:
+def columns_of(schema: Any, like: Any) -> Any:
+    """Return the columns of a new table, given by exactly one of the two. Raises `InvalidInput`."""
     if like is None and schema is not None:
         if _is_data(schema):
             what = "The columns are given by data instead of a schema."
@@ -142,14 +152,8 @@ def drop(context: LakeContext, name: TableName) -> None:
         found = heads.get(session, name)
         head = heads.lock(session, found.table_id, name)
         check_locks(context, session, [(head, LockMode.WRITE)])
-        check_not_referred(session, name, "dropped")
         # Later than its last version even by a clock that is behind, so that cuts agree.
-        now = timestamp_after([head])
-        head = audit.record(session, head, at_ms=now, actor=context.actor, action="DROP TABLE")
-        heads.advance(session, head)
-        heads.drop(session, head.table_id, now)
-        for publisher in publishers(head):
-            publisher.leave(context, session, head)
+        drop_tables(context, session, [head], timestamp_after([head]), None)
 
 
 def define(
@@ -164,18 +168,14 @@ def define(
 ) -> Definition:
     """Return the definition of a new table; raise `InvalidInput` or `UnsupportedFeature`."""
     kind = format_named(format)
-    parts = kind.partition(Schema.of(schema), partition_by, guard=guard)
+    columns = with_declared_defaults(Schema.of(schema))
+    parts = kind.partition(columns, partition_by, guard=guard)
     checked = check_properties(properties)
     checks, held = check_constraints(constraints, parts.schema)
     definition = kind.define(parts, checked, checks, comment, guard=guard)
     if not held:
         return definition
     return replace(definition, properties={**definition.properties, **held})
-
-
-def policies(format: Format) -> dict[str, str]:  # noqa: A002  the name users know
-    """Return the property behind each policy of a format's tables."""
-    return {**format.policies, **_RETRY_POLICY}
 
 
 def make(
@@ -231,17 +231,8 @@ def _ratify(
         register(context, session, transaction_id)
         parameters = begin.parameters or creation_parameters(definition)
         info = own_info(context, transaction_id, begin.operation, parameters)
-        draft = Draft(now, info, definition, added=begin.files)
+        draft = Draft(now, info, definition, added=begin.files, domains=begin.domains)
         new = new_head(context, session, name, format, guard=guard)
         members.append(begin_table(context, session, new, draft, [], begin.note))
         transactions.end(session, transaction_id, TransactionState.RATIFIED, now)
     return members
-
-
-def _from_policy(policy: Mapping[str, Any], format: str) -> dict[str, Any]:  # noqa: A002
-    known = policies(format_named(format)) if policy else {}
-    unknown = sorted(set(policy) - set(known))
-    if unknown:
-        what = f"{unknown[0]!r} is not a policy of {format} tables."
-        raise InvalidInput(what, hint=f"Policies are {', '.join(known)}.")
-    return {known[k]: v for k, v in policy.items()}

@@ -13,13 +13,17 @@ from lakeward.formats.properties import (
     APPEND_ONLY,
     CHANGE_FEED,
     CHECKPOINT_INTERVAL,
+    CHECKPOINT_POLICY,
     COMPRESSION,
     DELTA_APPEND_ONLY,
     ICEBERG_COMPRESSION,
     ICEBERG_TARGET_FILE_SIZE,
+    IN_COMMIT_TIMESTAMPS,
     MERGE_ON_READ,
+    ROW_TRACKING,
     TARGET_FILE_SIZE,
     TYPE_WIDENING,
+    retention_ms,
     size_bytes,
     vector_fraction,
 )
@@ -69,6 +73,7 @@ def check_properties(properties: Mapping[str, object]) -> dict[str, str]:
         raise InvalidInput(what, property=CHECKPOINT_INTERVAL)
     _check_flags(out)
     vector_fraction(out)
+    retention_ms(out)
     Retry.of(out)
     return out
 
@@ -80,14 +85,18 @@ def _check_flags(properties: Mapping[str, str]) -> None:
         MERGE_ON_READ,
         APPEND_ONLY,
         TYPE_WIDENING,
+        IN_COMMIT_TIMESTAMPS,
+        ROW_TRACKING,
     ):
         if properties.get(key, "false") not in ("true", "false"):
             what = f"Property {key} is {properties[key]!r}."
             raise InvalidInput(what, hint="Use true or false.", property=key)
+    policy = properties.get(CHECKPOINT_POLICY, "classic")
+    if policy not in ("classic", "v2"):
+        what = f"Property {CHECKPOINT_POLICY} is {policy!r}."
+        raise InvalidInput(what, hint="Use classic or v2.", property=CHECKPOINT_POLICY)
     refused = {
-        "delta.enableRowTracking",
         "delta.universalFormat.enabledFormats",
-        "delta.checkpointPolicy",
     }
     for key in refused & properties.keys():
         if properties[key] not in ("false", "none", "classic"):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
 from lakeward.model.awaiting import awaited, uninterrupted, worker
 from lakeward.model.expressions.when import Actions
-from lakeward.model.locks import PATIENCE_SECONDS
+from lakeward.model.parameters import Params
 from lakeward.model.shown import Shown
 from lakeward.write.commit.outcome import Outcome
+from lakeward.write.history.restore import TableChange
 from lakeward.write.plan.change import RowChanges
 from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle
 
@@ -64,15 +66,30 @@ class AsyncTransaction(Shown):
         return await self._change(done)
 
     async def overwrite(
-        self, name: str, data: Any, *, where: str | None = None, schema_mode: str | None = None
+        self,
+        name: str,
+        data: Any,
+        *,
+        where: str | None = None,
+        params: Params | None = None,
+        schema_mode: str | None = None,
     ) -> RowChanges:
         """Replace rows; see `Transaction.overwrite`."""
-        done = partial(self.transaction.overwrite, name, data, where=where, schema_mode=schema_mode)
+        done = partial(
+            self.transaction.overwrite,
+            name,
+            data,
+            where=where,
+            params=params,
+            schema_mode=schema_mode,
+        )
         return await self._change(done)
 
-    async def delete(self, name: str, *, where: str) -> RowChanges:
+    async def delete(self, name: str, *, where: str, params: Params | None = None) -> RowChanges:
         """Delete rows; see `Transaction.delete`."""
-        return await self._change(partial(self.transaction.delete, name, where=where))
+        return await self._change(
+            partial(self.transaction.delete, name, where=where, params=params)
+        )
 
     async def update(
         self,
@@ -80,9 +97,12 @@ class AsyncTransaction(Shown):
         *,
         set: Mapping[str, Any],  # noqa: A002  SQL's own word
         where: str | None = None,
+        params: Params | None = None,
     ) -> RowChanges:
         """Give rows new values; see `Transaction.update`."""
-        return await self._change(partial(self.transaction.update, name, set=set, where=where))
+        return await self._change(
+            partial(self.transaction.update, name, set=set, where=where, params=params)
+        )
 
     async def merge(
         self,
@@ -117,6 +137,23 @@ class AsyncTransaction(Shown):
         """
         await self._change(lambda: change(self.transaction.alter(name)))
 
+    async def restore(
+        self,
+        name: str,
+        *,
+        version: int | None = None,
+        timestamp: datetime | str | None = None,
+        tag: str | None = None,
+        transaction: str | None = None,
+    ) -> TableChange:
+        """Restore a table to an older version; see `Transaction.restore`."""
+        call = partial(self.transaction.restore, name, version=version, timestamp=timestamp)
+        return await self._change(partial(call, tag=tag, transaction=transaction))
+
+    async def drop(self, name: str) -> None:
+        """Drop a table when the transaction commits; see `Transaction.drop`."""
+        await self._change(partial(self.transaction.drop, name))
+
     async def add_files(self, name: str, paths: Sequence[str]) -> None:
         """Add Parquet files that lie below the table's location; see `Transaction.add_files`."""
         await self._change(partial(self.transaction.add_files, name, paths))
@@ -130,10 +167,15 @@ class AsyncTransaction(Shown):
         await self._change(partial(self.transaction.record, name, app_id, version))
 
     async def read(
-        self, name: str, *, columns: Sequence[str] | None = None, where: str | None = None
+        self,
+        name: str,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Params | None = None,
     ) -> Any:
         """The rows as this transaction sees them; see `Transaction.read`."""
-        call = partial(self.transaction.read, name, columns=columns, where=where)
+        call = partial(self.transaction.read, name, columns=columns, where=where, params=params)
         return await awaited(call, pool=self._thread)
 
     async def sql(
@@ -142,9 +184,7 @@ class AsyncTransaction(Shown):
         """Run a statement of Spark SQL; see `Transaction.sql`."""
         return await self._change(partial(self.transaction.sql, text, args, **values))
 
-    async def lock(
-        self, name: str, *, mode: str = "write", timeout: float = PATIENCE_SECONDS
-    ) -> None:
+    async def lock(self, name: str, *, mode: str = "write", timeout: float | None = None) -> None:
         """Keep others from changing a table; see `Transaction.lock`."""
         await self._change(partial(self.transaction.lock, name, mode=mode, timeout=timeout))
 

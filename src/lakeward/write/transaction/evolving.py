@@ -2,38 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
-from lakeward.engines.arrow.like import schema_of_rows
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments
-from lakeward.model.evolution.alterations import Alteration
+from lakeward.model.evolution.alterations import AddColumn, Alteration, SetNullable
 from lakeward.model.evolution.merging import SchemaMode, merging, replacing
+from lakeward.model.evolution.paths import split_path
+from lakeward.model.generated import generated_ids
+from lakeward.model.quoting import identifier
+from lakeward.write.stage.evolutions import mode_of
+from lakeward.write.transaction.executor import Executor, NothingDone
 from lakeward.write.transaction.member import Member
 
 
-def fit_schema(
-    alter: Callable[[Member, Alteration], None],
-    member: Member,
-    data: Any,
-    mode: str | None,
-    allowed: SchemaMode,
-) -> None:
-    """Alter a table as `schema_mode` says; `overwrite` is for data that replaces all rows."""
-    if mode is None:
+def alter(executor: Executor, member: Member, asked: Alteration) -> None:
+    """Alter a table's definition, and fill a new column if requested."""
+    if not isinstance(asked, AddColumn) or not asked.backfill:
+        executor.alter(member, [asked])
         return
-    chosen = arguments.choice(mode, SchemaMode, "schema_mode")
+    assert asked.default is not None  # noqa: S101  the builder checked it
+    executor.alter(member, [replace(asked, nullable=True, backfill=False)])
+    (name,) = split_path(asked.path, member.change.definition.schema)
+    executor.update(member, {name: asked.default}, f"{identifier(name)} IS NULL")
+    if not asked.nullable:
+        executor.alter(member, [SetNullable(asked.path, nullable=False)])
+
+
+@contextmanager
+def fitted(
+    executor: Executor, member: Member, data: Any, mode: str | None, allowed: SchemaMode
+) -> Generator[None]:
+    """Alter a table, as `schema_mode` or its policy says, to fit data that the block writes.
+
+    `overwrite` is for data that replaces all rows. If the table was altered and the data is
+    refused, the alteration cannot stay, so the transaction ends.
+    """
+    changes = fit_schema(executor, member, data, mode, allowed)
+    try:
+        yield
+    except NothingDone as refused:
+        if changes:
+            raise refused.error from None
+        raise
+
+
+def fit_schema(
+    executor: Executor, member: Member, data: Any, mode: str | None, allowed: SchemaMode
+) -> list[Alteration]:
+    """Alter a table as `schema_mode`, or its policy, says; return the alterations."""
+    changes = _changes(executor, member, data, mode, allowed)
+    if changes:
+        executor.alter(member, changes)
+    return changes
+
+
+def _changes(
+    executor: Executor, member: Member, data: Any, mode: str | None, allowed: SchemaMode
+) -> list[Alteration]:
+    asked = None if mode is None else arguments.choice(mode, SchemaMode, "schema_mode")
+    chosen = mode_of(member.change.head, member.change.definition, asked, allowed)
+    if chosen is None:
+        return []
     if chosen is SchemaMode.OVERWRITE and allowed is not SchemaMode.OVERWRITE:
         what = "schema_mode='overwrite' replaces the schema, so all rows must be replaced."
         raise InvalidInput(what, hint="Use tx.overwrite without `where`, or schema_mode='merge'.")
     definition = member.change.definition
     schema = definition.schema
-    given, typed = schema_of_rows(data, schema.by_name)
+    try:
+        given, typed = executor.columns_of(data, schema.by_name)
+    except InvalidInput:
+        if asked is None:
+            # Only the policy asks for it: data whose columns are not known in advance must fit.
+            return []
+        raise
     if chosen is SchemaMode.MERGE:
-        changes = merging(schema, given, typed=typed)
-    else:
-        generated = frozenset(schema.by_id[i].name for i in definition.derived if i > 0)
-        changes = replacing(schema, given, generated)
-    for change in list(changes):
-        alter(member, change)
+        return list(merging(schema, given, typed=typed))
+    generated = frozenset(schema.by_id[i].name for i in generated_ids(definition))
+    return list(replacing(schema, given, generated))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
+from lakeward.engines.arrow.like import schema_of_rows
 from lakeward.engines.base import ARROW, Engine
 from lakeward.model.evolution.alterations import Alteration
 from lakeward.model.expressions.when import Clauses
 from lakeward.model.expressions.where import parse
+from lakeward.model.names import TableName
 from lakeward.read.scan import check_columns
 from lakeward.write.plan.change import Operation, RowChanges, merge_parameters, write_operation
 from lakeward.write.plan.merge_plan import merge_plan
@@ -60,8 +62,14 @@ class Executor(Protocol):
     ) -> RowChanges:
         """Merge rows into a table."""
 
-    def alter(self, member: Member, asked: Alteration) -> None:
-        """Change a table's definition."""
+    def alter(self, member: Member, asked: Sequence[Alteration]) -> None:
+        """Make several alterations of a table's definition, or none of them."""
+
+    def columns_of(self, data: Any, known: Collection[str]) -> tuple[pa.Schema, bool]:
+        """Return the columns of data, and whether data itself has types; see `schema_of_rows`."""
+
+    def drop(self, name: TableName) -> None:
+        """Drop a table when the transaction commits."""
 
     def read(self, member: Member, columns: Sequence[str] | None, where: str | None) -> Any:
         """The rows as the transaction sees them."""
@@ -107,6 +115,7 @@ class EmbeddedExecutor:
     engine: ClassVar[Engine] = ARROW
 
     def __init__(self, view: View) -> None:
+        self._view = view
         self._merge_memory = view.context.merge_memory
 
     def append(self, member: Member, data: Any) -> RowChanges:
@@ -143,9 +152,19 @@ class EmbeddedExecutor:
         plan = merge_plan(schema, name, source, on, clauses)
         return member.change_rows(plan, Operation("MERGE", merge_parameters(on, clauses)))
 
-    def alter(self, member: Member, asked: Alteration) -> None:
-        """Change a table's definition."""
-        member.alter(asked)
+    def alter(self, member: Member, asked: Sequence[Alteration]) -> None:
+        """Alter a table's definition; an alteration that fails ends the transaction."""
+        for change in asked:
+            member.alter(change)
+
+    def columns_of(self, data: Any, known: Collection[str]) -> tuple[pa.Schema, bool]:
+        """Return the columns of rows in any form that Arrow accepts."""
+        return schema_of_rows(data, known)
+
+    def drop(self, name: TableName) -> None:
+        """Discard the pending changes of a table, and mark it to be dropped."""
+        self._view.drop(name)
+        self._view.register()
 
     def read(self, member: Member, columns: Sequence[str] | None, where: str | None) -> pa.Table:
         """The rows as the transaction sees them."""

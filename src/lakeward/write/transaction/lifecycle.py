@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 from lakeward.context import LakeContext
 from lakeward.errors import (
     Conflict,
+    ConstraintViolation,
     LakewardError,
     Locked,
     OutcomeUnknown,
@@ -21,44 +21,43 @@ from lakeward.errors import (
 )
 from lakeward.formats.background import BackgroundWorker
 from lakeward.formats.base import Ratified
-from lakeward.formats.registry import format_of
-from lakeward.log import heads
+from lakeward.log import heads, violations
 from lakeward.log.database import Session
 from lakeward.log.violations import Violation
 from lakeward.model import arguments
-from lakeward.model.clock import to_datetime
 from lakeward.model.commit import Isolation, TransactionState
 from lakeward.model.locks import PATIENCE_SECONDS, LockMode
 from lakeward.model.names import TableName
 from lakeward.model.steps import reach
 from lakeward.write.commit.open_table import ratify_open
 from lakeward.write.commit.outcome import happened, ratify_surely, recorded
-from lakeward.write.commit.publications import checkpoint_if_due, publish_member, take_over
+from lakeward.write.commit.publications import take_over
 from lakeward.write.commit.ratify import Intent, OnRatify, ratify
 from lakeward.write.keys.guards import Moved
 from lakeward.write.keys.reactions import Checked, check_keys
 from lakeward.write.stage.stager import stored_paths
+from lakeward.write.transaction import announcing
 from lakeward.write.transaction.executor import EmbeddedExecutor, Executor, NothingDone
+from lakeward.write.transaction.flows import Flows
 from lakeward.write.transaction.hooks import Hooks, staged_commit
-from lakeward.write.transaction.locking import TableLocks
+from lakeward.write.transaction.locking import TableLocks, lock_patience
 from lakeward.write.transaction.member import Member
-from lakeward.write.transaction.quarantine import quarantine, recording
+from lakeward.write.transaction.publishing import publish
+from lakeward.write.transaction.quarantine import quarantine, warnings
 from lakeward.write.transaction.registration import (
     LeaseKeeper,
     Registered,
     checked_id,
     checked_isolation,
 )
-from lakeward.write.transaction.resolve import resolve
+from lakeward.write.transaction.resolve import carry_over_moves, resolve
 from lakeward.write.transaction.result import CommitResult as CommitResult
-from lakeward.write.transaction.result import commit_event
 from lakeward.write.transaction.strategy import LastWriterWins, OnConflict, Strategies
 from lakeward.write.transaction.view import View
 from lakeward.write.transaction.violations import record_failure
 
 M = TypeVar("M")
 
-_LOG = logging.getLogger(__name__)
 _RESOLVED: Final = 100
 """How often conflicts are resolved before they are taken for a series without end."""
 
@@ -95,10 +94,12 @@ class Lifecycle:
         self.locks: TableLocks | None = None
         self.abandoned = threading.Event()
         self.on_ratify: list[OnRatify] = []
+        self.flows = Flows()
         self.state = TransactionState.OPEN
         self.result: CommitResult | None = None
         self.failure: BaseException | None = None
         self._moved: list[Violation] = []
+        self._recorded: list[Violation] = []
         self._is_doubtful = False
         self._background = background
         self._hooks = hooks
@@ -154,11 +155,12 @@ class Lifecycle:
         self.check_open()
         return Operating(self, None)
 
-    def take_lock(self, table: TableName, mode: LockMode, timeout: float) -> None:
+    def take_lock(self, table: TableName, mode: LockMode, timeout: float | None) -> None:
         """Lock a table until the transaction ends; see `Transaction.lock`."""
         self.check_open()
         try:
-            head = self._table_locks().take(table, mode, timeout)
+            patience = lock_patience(self.context, table) if timeout is None else timeout
+            head = self._table_locks().take(table, mode, patience)
             if head is not None:
                 self.view.locked(head)
         except Locked:
@@ -173,6 +175,7 @@ class Lifecycle:
         if self.result is not None:
             return self.result
         self.check_open()
+        begun = time.perf_counter()
         try:
             self.executor.prepare()
             ratified = self._ratify()
@@ -182,20 +185,20 @@ class Lifecycle:
             raise
         except BaseException as error:
             self.rollback()
-            record_failure(self.context, self.transaction_id, error)
+            self.failed(error)
             raise
         if not ratified and not self.on_ratify:
             self.rollback()
             self.result = CommitResult(self.transaction_id, {}, attempts=self.attempts)
             return self.result
-        self.context.counters.add("commits")
+        announcing.ratified(self.context, ratified, time.perf_counter() - begun)
+        announcing.violated(self.context, self._recorded)
         self.state = TransactionState.RATIFIED
         self.registered.let_go()
         self._discard_unused(ratified)
         self.result = self._publish(ratified)
         self._end(committed=True)
-        if ratified and self.context.events:
-            self.context.events.committed(commit_event(self.result, ratified))
+        announcing.committed(self.context, self.result, ratified, time.perf_counter() - begun)
         reach("commit.acknowledged")
         return self.result
 
@@ -209,14 +212,19 @@ class Lifecycle:
             # Ratified after all, or nobody knows: then every file stays.
             self._end(committed=None)
             return
-        for member in self.view.members.values():
+        for member in self._ever_members():
             with suppress(LakewardError):
                 member.stager.discard()
                 self.context.storage.delete(member.change.metadata_files)
         self._end(committed=False)
 
+    def failed(self, error: BaseException) -> None:
+        """Record what ended the transaction, and announce it."""
+        announcing.violated(self.context, record_failure(self.context, self.transaction_id, error))
+        announcing.failed(self.context, self.transaction_id, self.view.members, error)
+
     def _end(self, *, committed: bool | None) -> None:
-        for member in self.view.members.values():
+        for member in self._ever_members():
             # They hold the data of merges, and nothing is done again from here on.
             member.change.steps.clear()
         self.executor.end(committed=committed)
@@ -240,13 +248,15 @@ class Lifecycle:
                 return recorded(session, self.transaction_id)
         while True:
             members = {n: m for n, m in self.view.members.items() if not m.change.is_empty}
-            if not members and not self.on_ratify:
+            if not members and not self.on_ratify and not self.view.dropped:
                 return []
             for member in members.values():
                 member.finish()
             reach("stage.done")
             self.registered.ensure()
-            checked = check_keys(self.context, [m.change for m in members.values()])
+            checked = self._check_keys(list(members.values()))
+            if checked is None:
+                continue
             if checked.quarantined:
                 self._moved += quarantine(self.view, checked.quarantined)
                 continue
@@ -258,11 +268,34 @@ class Lifecycle:
             except Moved:
                 continue
             except Conflict as error:
-                self.context.counters.add("conflicts")
-                if self.attempts == last or not resolve(error, self.view, self.strategies):
+                more = self.attempts < last and resolve(error, self.view, self.strategies)
+                announcing.conflicted(
+                    self.context, self.transaction_id, error, self.attempts, resolved=more
+                )
+                if not more:
                     raise
-                self.context.counters.add("settled")
                 self.attempts += 1
+
+    def _at_ratification(
+        self, members: Mapping[TableName, Member], checked: Checked
+    ) -> list[OnRatify]:
+        """What is called in the ratifying session: the user's functions, records of violations."""
+        found = self._recorded = [*self._moved, *warnings(self.view, checked.warned)]
+        flows = self.flows.recording(self.transaction_id, members, self.view.members)
+        if not found:
+            return [*self.on_ratify, *flows]
+        return [*self.on_ratify, *flows, lambda session: violations.insert(session, found)]
+
+    def _check_keys(self, members: Sequence[Member]) -> Checked | None:
+        """Check keys; return None if a change was carried over a compaction: then check again."""
+        try:
+            checked = check_keys(self.context, [m.change for m in members])
+        except ConstraintViolation:
+            if carry_over_moves(members, self.isolation):
+                return None
+            raise
+        is_offended = checked.quarantined or checked.warned
+        return None if is_offended and carry_over_moves(members, self.isolation) else checked
 
     def _discard_unused(self, ratified: Sequence[Ratified]) -> None:
         """Delete staged files that no commit names: replaced later, or by a replay of the id."""
@@ -272,41 +305,25 @@ class Lifecycle:
             for f in (*m.commit.added, *m.commit.change_files)
             for path in stored_paths(f)
         }
-        for member in self.view.members.values():
+        for member in self._ever_members():
             with suppress(LakewardError):
                 member.stager.discard(keep=used)
 
+    def _ever_members(self) -> list[Member]:
+        """Return all tables including dropped ones, whose staged files are deleted as well."""
+        return [*self.view.members.values(), *self.view.dropped.values()]
+
     def _publish(self, ratified: Sequence[Ratified]) -> CommitResult:
         """Write the published files; what fails is published when the lake is next opened."""
-        published = True
-        # Iceberg's hints vouch for the whole transaction, so its Delta members come first.
-        for member in sorted(ratified, key=lambda m: format_of(m.head).publishes_last):
-            try:
-                if member.head.guarded:
-                    publish_member(self.context, member, self._background)
-                else:
-                    checkpoint_if_due(self.context, member, self._background)
-            except LakewardError as error:
-                published = False
-                _LOG.warning(
-                    "Version %s of %s is committed and not yet published: %s",
-                    member.commit.version,
-                    member.head.name,
-                    error,
-                )
-        return CommitResult(
-            self.transaction_id,
-            {str(m.head.name): m.commit.version for m in ratified},
-            to_datetime(ratified[0].commit.timestamp_ms) if ratified else None,
-            self.attempts,
-            published,
+        return publish(
+            self.context, self._background, self.transaction_id, ratified, attempts=self.attempts
         )
 
     def _ratify_once(self, members: Mapping[TableName, Member], checked: Checked) -> list[Ratified]:
         looked = self._looked_at(members)
         touched = {**members, **looked}
         unguarded = [n for n, m in touched.items() if not m.change.head.guarded]
-        if unguarded and len(touched) > 1:
+        if unguarded and len(touched) + len(self.view.dropped) > 1:
             what = f"Table {unguarded[0]} is not guarded, so it cannot commit together with others."
             hint = "Adopt it with guard=True, or commit it alone."
             raise UnsupportedFeature(what, hint=hint, table=str(unguarded[0]))
@@ -323,9 +340,11 @@ class Lifecycle:
                 # Only a serializable transaction depends on what was not there.
                 self.view.missed if self.isolation is Isolation.SERIALIZABLE else (),
                 self.locks is not None,
-                [*self.on_ratify, *recording(self.view, self._moved, checked.warned)],
+                self._at_ratification(members, checked),
                 [m.stager for m in members.values()],
                 checked.guards,
+                [m.change.head for m in self.view.dropped.values()],
+                self.view.properties,
             )
             try:
                 return ratify_surely(self.context, intent, way)
@@ -370,4 +389,4 @@ class Operating(Generic[M]):
         if error is not None:
             self._lifecycle.rollback()
             self._lifecycle.failure = error
-            record_failure(self._lifecycle.context, self._lifecycle.transaction_id, error)
+            self._lifecycle.failed(error)

@@ -20,10 +20,11 @@ import tenacity
 
 from lakeward.context import LakeContext
 from lakeward.errors import Deadlock, LakewardError, TransactionClosed
+from lakeward.formats.policy import effective_policy
 from lakeward.log import heads, locks, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import Head, TransactionState
-from lakeward.model.locks import Claim, Claims, Cycle, LockMode, victim
+from lakeward.model.locks import PATIENCE_SECONDS, Claim, Claims, Cycle, LockMode, victim
 from lakeward.model.names import TableName
 from lakeward.write.commit.conflict import locked
 from lakeward.write.commit.outcome import patiently
@@ -249,3 +250,14 @@ def _deadlock(transaction_id: str, cycle: Cycle) -> Deadlock:
         tables=sorted({wait.table for wait, _ in cycle}),
         cycle=[wait.transaction_id for wait, _ in cycle],
     )
+
+
+def lock_patience(context: LakeContext, name: TableName) -> float:
+    """Return the default number of seconds to wait for a lock of a table."""
+    with context.database.read() as session:
+        head = heads.find(session, name)
+        if head is None:
+            return PATIENCE_SECONDS
+        policy = effective_policy(head, context.definition(session, head)).policy
+    said = policy.lock_timeout_seconds
+    return PATIENCE_SECONDS if said is None else said

@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput, UnsupportedFeature
+from lakeward.formats.policy import settings
+from lakeward.formats.registry import format_of
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.alterations import Alteration
@@ -22,7 +24,7 @@ from lakeward.model.types import Field
 from lakeward.read.plan import file_may_match, to_prune_by
 from lakeward.read.scan import read_files
 from lakeward.read.snapshot import TableSnapshot
-from lakeward.write.alter.alter import altered, note
+from lakeward.write.alter.alter import Altered, altered, check_rows, note
 from lakeward.write.plan.change import (
     Added,
     Change,
@@ -67,7 +69,7 @@ class Member:
         before_writing: Callable[[], None],
     ) -> Member:
         """A table that nothing has been done to yet."""
-        options = parquet_options(definition.properties)
+        options = parquet_options(settings(head, definition))
         stager = Stager(context.storage, transaction_id, head, definition, options)
         return cls(context, Change(head, definition), stager, before_writing)
 
@@ -136,10 +138,17 @@ class Member:
         """Change the table's definition; what is done from now on sees the new one."""
         change = self.change
         if self.key:
-            what = f"Table {change.head.name} is altered, and its last writer shall win."
+            what = f"Table {change.head.name} is altered, which LastWriterWins does not support."
             hint = "Begin the transaction without on_conflict for the table."
             raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
-        found = altered(self.context, change, asked, self._rows)
+        self.check_writable()
+        found = altered(self.context, change, asked, self._look, lambda: bool(change.added))
+        format_of(change.head).check_writable(found.definition, str(change.head.name))
+        self.redefine(asked, found)
+
+    def redefine(self, asked: Alteration, found: Altered) -> None:
+        """Continue under the definition that results from an alteration."""
+        change = self.change
         if found.definition == change.definition:
             return
         if found.looked:
@@ -149,20 +158,43 @@ class Member:
         change.fixed = change.fixed or found.looked or bool(change.steps)
         note(change, asked)
         change.new_definition = found.definition
-        self._redefine(found.definition)
+        self.take_definition(found.definition)
+        if found.numbers:
+            self._add_again()
+
+    def _add_again(self) -> None:
+        """Add all files again, unchanged, so that their rows get ids when they are committed."""
+        change, live = self.change, self.files()
+        if not live:
+            return
+        if change.added or change.removed:
+            raise _alone(change.head)
+        for file in live:
+            change.remove(file)
+        change.added.extend(file.file for file in live)
+        change.data_change = False
+
+    def _look(self, asked: Alteration, after: Definition) -> None:
+        """Raise if existing rows do not satisfy an alteration."""
+        change = self.change
+        check_rows(asked, change.definition, after, str(change.head.name), self._rows)
 
     def move(self, head: Head, definition: Definition) -> None:
         """See the table at another version, to which the change applies unchanged."""
-        if head.definition_id != self.change.head.definition_id:
-            self._redefine(definition)
-        self.change.head = head
+        before, self.change.head = self.change.head, head
+        if (head.definition_id, head.policy_id) != (before.definition_id, before.policy_id):
+            self.take_definition(definition)
         self._all = None
 
-    def _redefine(self, definition: Definition) -> None:
+    def take_definition(self, definition: Definition) -> None:
         """Work under another definition, which files that are there fit."""
         self.change.definition = definition
         self.stager.definition = definition
-        self.stager.options = parquet_options(definition.properties)
+        self.stager.options = parquet_options(settings(self.change.head, definition))
+
+    def forget_rows(self) -> None:
+        """Clear the cached list of files, after the change was replaced."""
+        self._all = None
 
     def _rows(self, columns: Sequence[str], scope: Expression | None) -> pa.RecordBatchReader:
         """Some columns of all rows that the transaction sees in files that may match a scope."""
@@ -244,7 +276,7 @@ class Member:
         """Carry out the plan of an update or a merge, and record its metrics."""
         change = self.change
         if self.key:
-            what = f"Rows of {change.head.name} are merged, and its last writer shall win."
+            what = f"Rows of {change.head.name} are merged, which LastWriterWins does not support."
             hint = "Begin the transaction without on_conflict for the table."
             raise UnsupportedFeature(what, hint=hint, table=str(change.head.name))
         count = self.file_count()
@@ -286,6 +318,14 @@ class Member:
         found = filter(may_match, self.change.added)
         return [LoggedFile(f, self.change.head.version + 1, n) for n, f in enumerate(found)]
 
+    def seen(self) -> TableSnapshot:
+        """Return the table under its present definition; `planned` has the matching files."""
+        return self._base()
+
+    def planned(self, scope: Expression | None) -> list[LoggedFile]:
+        """Return the files that the transaction sees and that may match, including its own."""
+        return [*self.files(scope), *self._staged(self._matcher(scope))]
+
     def _base(self) -> TableSnapshot:
         """The table at the base version."""
         head = self.change.head
@@ -320,5 +360,13 @@ class Member:
         raise UnsupportedFeature(what, hint=hint, table=name, version=head.version)
 
     def check_writable(self) -> None:
-        """Refuse a table that only another engine can write."""
+        """Raise if only another engine can write the table, or this change only adds row ids."""
         check_writable(self.change)
+        if not self.change.data_change:
+            raise _alone(self.change.head)
+
+
+def _alone(head: Head) -> UnsupportedFeature:
+    what = f"All rows of table {head.name} get ids, which needs a separate transaction."
+    hint = "Enable row_tracking first, and write rows in the next transaction."
+    return UnsupportedFeature(what, hint=hint, table=str(head.name))

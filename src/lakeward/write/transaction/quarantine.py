@@ -6,7 +6,7 @@ the first one, all nullable, and what is known of the violation. It is made when
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,10 +16,10 @@ import pyarrow as pa
 from lakeward.context import LakeContext
 from lakeward.engines.arrow.row_groups import POSITION
 from lakeward.errors import SchemaMismatch
-from lakeward.log import heads, violations
-from lakeward.log.database import Session
+from lakeward.log import heads
 from lakeward.log.violations import Violation
 from lakeward.model.names import TableName
+from lakeward.model.policy.rules import QUARANTINE
 from lakeward.model.records import to_json
 from lakeward.read.scan import read_files
 from lakeward.write.keys.check import Offence
@@ -29,7 +29,7 @@ from lakeward.write.tables import create
 from lakeward.write.transaction.member import Member
 from lakeward.write.transaction.view import View
 
-SUFFIX: Final = "__quarantine"
+SUFFIX: Final = QUARANTINE
 CONSTRAINT: Final = "_constraint"
 REASON: Final = "_reason"
 TRANSACTION: Final = "_transaction"
@@ -51,12 +51,9 @@ def quarantine(view: View, offences: Sequence[Offence]) -> list[Violation]:
     return [_violation(view, offence) for offence in offences]
 
 
-def recording(
-    view: View, moved: Sequence[Violation], warned: Sequence[Offence]
-) -> list[Callable[[Session], None]]:
-    """Records violations that do not end a transaction together with its commit."""
-    found = [*moved, *(_violation(view, offence) for offence in warned)]
-    return [lambda session: violations.insert(session, found)] if found else []
+def warnings(view: View, warned: Sequence[Offence]) -> list[Violation]:
+    """What is to be recorded of rows that violate constraints and stay in their tables."""
+    return [_violation(view, offence) for offence in warned]
 
 
 def _violation(view: View, offence: Offence) -> Violation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -12,8 +12,9 @@ from lakeward.context import LakeContext
 from lakeward.engines.arrow import keys
 from lakeward.engines.arrow.keys import difference, picked
 from lakeward.errors import Conflict, InvalidInput
+from lakeward.formats.policy import settings
 from lakeward.log import files, heads
-from lakeward.model.commit import Head
+from lakeward.model.commit import Head, Isolation
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import LoggedFile
 from lakeward.model.keys import between
@@ -22,12 +23,13 @@ from lakeward.model.types import Field
 from lakeward.model.values import Value, to_neutral
 from lakeward.read.plan import file_may_match, plan, to_prune_by
 from lakeward.read.scan import read_files
-from lakeward.write.commit.conflict import Kind
+from lakeward.write.commit.conflict import Kind, check
 from lakeward.write.commit.publications import follow
 from lakeward.write.plan.change import Added, RowsChanged
 from lakeward.write.plan.retry import Retry
 from lakeward.write.rows.find import changed_rows, rows_without
 from lakeward.write.transaction.member import Member
+from lakeward.write.transaction.moved import carry_over, give_way
 from lakeward.write.transaction.strategy import (
     FAIL,
     OURS,
@@ -41,7 +43,7 @@ from lakeward.write.transaction.strategy import (
 )
 from lakeward.write.transaction.view import View
 
-_RESOLVABLE: Final = frozenset({Kind.ADDED, Kind.REMOVED})
+_RESOLVABLE: Final = frozenset({Kind.ADDED, Kind.REMOVED, Kind.MOVED})
 """Conflicts over rows. A new definition, or a file that is there already, asks for a new start."""
 
 
@@ -54,11 +56,15 @@ def resolve(error: Conflict, view: View, strategies: Strategies) -> bool:
         return False
     name = TableName.parse(error.table)
     member = view.members[name]
+    if member.change.moves:
+        return give_way(member)
+    strategy = strategies.for_table(name)
+    if error.facts["kind"] == Kind.MOVED and member.touched is None:
+        return carry_over(member, error.facts["other_version"])
     if member.change.new_definition is not None:
         return False
     if view.catch_up(name):
         return True
-    strategy = strategies.for_table(name)
     if isinstance(strategy, str):
         return False
     head = _newest(member)
@@ -71,6 +77,25 @@ def resolve(error: Conflict, view: View, strategies: Strategies) -> bool:
         return True
     found = strategy(collision(error, view.transaction_id, member, head))
     return _apply(check_answer(found, member.change.definition), error, member, head)
+
+
+def carry_over_moves(members: Iterable[Member], isolation: Isolation) -> bool:
+    """Carry changes over compactions that moved their rows; return whether there was one.
+
+    Keys are checked against the newest versions, where a moved old row would look like a duplicate.
+    """
+    for member in members:
+        change, context = member.change, member.context
+        try:
+            with context.database.read() as session:
+                head = None if change.is_new else heads.by_id(session, change.head.table_id)
+                if head is not None:
+                    check(session, change, head, isolation)
+        except Conflict as error:
+            is_moved = error.facts.get("kind") == Kind.MOVED
+            if is_moved and carry_over(member, error.facts["other_version"]):
+                return True
+    return False
 
 
 def reruns(context: LakeContext, retry: Retry | None, strategies: Strategies) -> tenacity.Retrying:
@@ -112,7 +137,7 @@ def _of_table(context: LakeContext, error: BaseException | None) -> Retry:
         return Retry()
     with context.database.read() as session:
         head = heads.find(session, TableName.parse(name))
-        properties = {} if head is None else context.definition(session, head).properties
+        properties = {} if head is None else settings(head, context.definition(session, head))
     try:
         return Retry.of(properties)
     except InvalidInput:

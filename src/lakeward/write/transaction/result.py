@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any
 
-from lakeward.formats.base import Ratified
-from lakeward.model.clock import to_datetime
-from lakeward.model.events import CommitEvent
 from lakeward.model.records import HIDDEN
 from lakeward.model.shown import html_table
 
@@ -41,17 +37,3 @@ class CommitResult:
         title = f"transaction {self.transaction_id}"
         rows = ((name, version, self.timestamp) for name, version in self.versions.items())
         return html_table(title, ["table", "version", "committed"], rows)
-
-
-def commit_event(result: CommitResult, ratified: Sequence[Ratified]) -> CommitEvent:
-    """The event that listeners get of a commit that changed at least one table."""
-    first = ratified[0].commit
-    return CommitEvent(
-        transaction_id=result.transaction_id,
-        versions=MappingProxyType(dict(result.versions)),
-        timestamp=to_datetime(first.timestamp_ms),
-        actor=first.info.actor,
-        message=first.info.message,
-        operations=MappingProxyType({str(m.head.name): m.commit.info.operation for m in ratified}),
-        published=result.published,
-    )

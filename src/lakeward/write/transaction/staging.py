@@ -49,6 +49,11 @@ class Staging:
         """The definition of the table: columns, partitioning, checks."""
         return self._member.change.definition
 
+    def catch_up(self) -> None:
+        """Continue under the table's newest definition; no other thread may write meanwhile."""
+        with self._operate(reads=True) as member:
+            self._member = member
+
     def write(self, rows: Iterable[pa.Table]) -> list[DataFile]:
         """Write rows as files. Any thread may call it."""
         stager = self._member.stager

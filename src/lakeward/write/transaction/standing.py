@@ -5,6 +5,7 @@ An `async with` block gives its form for an event loop, which loads asyncio only
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,29 @@ class Standing(Shown):
     def is_open(self) -> bool:
         """Whether it can still be changed."""
         return self._lifecycle.is_open
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The user's own properties, which are kept with its commits."""
+        return dict(self._view.properties)
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Keep properties of your own with every commit of this transaction.
+
+        History shows them. They are published too: in the tags of a Delta commit, and in the
+        summary of an Iceberg snapshot.
+
+        Args:
+            properties: Texts by name, such as `{"job": "nightly"}`. Names that the formats use
+                themselves are refused.
+
+        Raises:
+            InvalidInput: A name or a value is not possible.
+        """
+        from lakeward.model.commit_properties import checked_properties
+
+        self._lifecycle.check_open()
+        self._view.properties.update(checked_properties(properties))
 
     def outcome(self) -> Outcome:
         """What became of it, asked of the store."""

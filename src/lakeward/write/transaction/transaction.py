@@ -5,31 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
-from lakeward.engines.base import Capability, unsupported
+from lakeward.engines.base import Capability
 from lakeward.errors import TransactionClosed
 from lakeward.model import arguments
 from lakeward.model.commit import AppTransaction, Head
 from lakeward.model.definition import Definition
-from lakeward.model.evolution.alterations import Alteration
 from lakeward.model.evolution.merging import SchemaMode
 from lakeward.model.expressions.when import Actions, Clauses, NewValue, new_values
-from lakeward.model.locks import PATIENCE_SECONDS, LockMode
+from lakeward.model.locks import LockMode
 from lakeward.model.names import TableName
-from lakeward.write.alter.alter import depends_on_rows
-from lakeward.write.alter.builder import Alter
+from lakeward.model.parameters import Params, where_text
 from lakeward.write.commit.ratify import OnRatify
 from lakeward.write.plan.change import Change, RowChanges, progress_operation
-from lakeward.write.transaction.evolving import fit_schema
-from lakeward.write.transaction.executor import SqlExecutor
-from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle, Operating
-from lakeward.write.transaction.member import Member
+from lakeward.write.stage.remote_files import located
+from lakeward.write.transaction.evolving import fitted
+from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle
 from lakeward.write.transaction.staging import Staging
-from lakeward.write.transaction.standing import Standing
+from lakeward.write.transaction.statements import Statements
 
 
-class Transaction(Standing):
+class Transaction(Statements):
     """Changes to tables that nobody sees until `commit`, and then everybody sees at once.
 
     Used as a context manager it commits at the end of the block and rolls back on an error. A
@@ -45,11 +42,10 @@ class Transaction(Standing):
         message: Why it is made; kept with the commit.
     """
 
-    _internal: ClassVar = frozenset({"on_ratify", "staging"})
+    _internal: ClassVar = frozenset({"on_ratify", "staging", "take_back"})
 
     def __init__(self, lifecycle: Lifecycle) -> None:
         super().__init__(lifecycle)
-        self._executor = lifecycle.executor
 
     # What a user does.
 
@@ -59,8 +55,9 @@ class Transaction(Standing):
         Args:
             name: The table.
             data: An Arrow table, batches or reader, a pandas or Polars frame, a lazy frame, a
-                relation of DuckDB, a path or pattern of Parquet, CSV, JSON lines or Arrow files, or
-                a list of dicts; in a transaction on Spark a frame of Spark too.
+                relation of DuckDB, a path or pattern of Parquet, CSV, JSON lines or Arrow files, on
+                an object store too (`s3://…`, or `lw.Files`), or a list of dicts; in a transaction
+                on Spark a frame of Spark too.
             schema_mode: `merge` adds columns that the table lacks, and widens types.
 
         Raises:
@@ -70,11 +67,19 @@ class Transaction(Standing):
         if self._is_replay():
             return RowChanges()
         with self._operation(name) as member:
-            fit_schema(self._executor.alter, member, data, schema_mode, SchemaMode.MERGE)
-            return self._executor.append(member, data)
+            rows = located(data, self._lifecycle.context.storage)
+            with fitted(self._executor, member, rows, schema_mode, SchemaMode.MERGE):
+                self._lifecycle.flows.data(name, data)
+                return self._executor.append(member, rows)
 
     def overwrite(
-        self, name: str, data: Any, *, where: str | None = None, schema_mode: str | None = None
+        self,
+        name: str,
+        data: Any,
+        *,
+        where: str | None = None,
+        params: Params | None = None,
+        schema_mode: str | None = None,
     ) -> RowChanges:
         """Replace all rows, or those for which `where` is true, which new rows must satisfy too.
 
@@ -84,15 +89,17 @@ class Transaction(Standing):
             return RowChanges()
         with self._operation(name, reads=True) as member:
             allowed = SchemaMode.MERGE if where is not None else SchemaMode.OVERWRITE
-            fit_schema(self._executor.alter, member, data, schema_mode, allowed)
-            return self._executor.overwrite(member, data, where)
+            rows = located(data, self._lifecycle.context.storage)
+            with fitted(self._executor, member, rows, schema_mode, allowed):
+                self._lifecycle.flows.data(name, data)
+                return self._executor.overwrite(member, rows, where_text(where, params))
 
-    def delete(self, name: str, *, where: str) -> RowChanges:
+    def delete(self, name: str, *, where: str, params: Params | None = None) -> RowChanges:
         """Delete the rows for which `where` is true; the answer tells how many."""
         if self._is_replay():
             return RowChanges()
         with self._operation(name, reads=True) as member:
-            return self._executor.delete(member, where)
+            return self._executor.delete(member, where_text(where, params) or where)
 
     def update(
         self,
@@ -100,27 +107,29 @@ class Transaction(Standing):
         *,
         set: Mapping[str, NewValue],  # noqa: A002  SQL's own word
         where: str | None = None,
+        params: Params | None = None,
     ) -> RowChanges:
-        """Give rows new values.
+        """Set new values in rows.
 
-        Only files that have such rows are written again. What is generated from a column is
-        computed anew. The answer tells what was done; of a transaction that was ratified before,
-        under the same id, nothing is done again.
+        Only files with such rows are rewritten. Columns generated from a changed column are
+        computed again. The result has the counts; if a transaction of the same id was ratified
+        before, nothing is done again.
 
         Args:
             name: The table.
-            set: Columns with SQL expressions of the row as it was, `{"price": "price * 2"}`, or
-                plain values; text as a value has quotes of its own, `{"name": "'bob'"}`.
-            where: Which rows; all of them when None.
+            set: Columns with SQL expressions over the row's old values, `{"price": "price * 2"}`,
+                or plain values; text as a value has its own quotes, `{"name": "'bob'"}`.
+            where: Which rows; all rows when None.
+            params: Values for `:name`, by name, or for `?`, in order.
 
         Raises:
-            InvalidExpression: An expression that does not fit, or cannot be computed for a row.
-            ConstraintViolation: New values that the table's checks refuse.
+            InvalidExpression: An expression is invalid, or cannot be computed for a row.
+            ConstraintViolation: New values violate a check of the table.
         """
         if self._is_replay():
             return RowChanges()
         with self._operation(name, reads=True) as member:
-            return self._executor.update(member, new_values(set, "set"), where)
+            return self._executor.update(member, new_values(set, "set"), where_text(where, params))
 
     def merge(
         self,
@@ -162,17 +171,9 @@ class Transaction(Standing):
         if self._is_replay():
             return RowChanges()
         with self._operation(name, reads=True) as member:
-            return self._executor.merge(member, data, on, clauses)
-
-    def alter(self, name: str) -> Alter:
-        """Change a table's columns, properties and checks: for this transaction from now on."""
-
-        def do(asked: Alteration) -> None:
-            if not self._is_replay():
-                with self._operation(name, reads=depends_on_rows(asked)) as member:
-                    self._executor.alter(member, asked)
-
-        return Alter(do)
+            rows = located(data, self._lifecycle.context.storage)
+            self._lifecycle.flows.data(name, data)
+            return self._executor.merge(member, rows, on, clauses)
 
     def add_files(self, name: str, paths: Sequence[str]) -> None:
         """Add Parquet files that lie below the table's location already.
@@ -204,6 +205,25 @@ class Transaction(Standing):
             if not member.change.operations:
                 member.change.operations.append(progress_operation(done[-1]))
 
+    def sources(self, name: str, *, tables: Sequence[str] = (), files: Sequence[str] = ()) -> None:
+        """Record where rows come from that this transaction writes from a program's memory.
+
+        Lineage shows it; without it their source is unknown. What SQL reads is known anyway.
+
+        Args:
+            name: The table that the transaction writes.
+            tables: Tables of the lake, at the versions that the transaction sees.
+            files: Paths or addresses of files and other sources, without passwords.
+        """
+        if self._is_replay():
+            return
+        seen = {}
+        for table in arguments.texts(tables, "tables"):
+            with self._operation(table, reads=True) as member:
+                head = member.change.head
+            seen[str(head.name)] = (head.table_id, head.version)
+        self._lifecycle.flows.declared(name, seen, arguments.texts(files, "files"))
+
     def staging(self, name: str) -> Staging:
         """Begin to write rows of a table as files, in any threads, ahead of their operation."""
         with self._operation(name) as member:
@@ -223,7 +243,12 @@ class Transaction(Standing):
             self._lifecycle.on_ratify.append(record)
 
     def read(
-        self, name: str, *, columns: Sequence[str] | None = None, where: str | None = None
+        self,
+        name: str,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Params | None = None,
     ) -> Any:
         """The rows as this transaction sees them: its base versions with its own changes.
 
@@ -231,92 +256,32 @@ class Transaction(Standing):
         the transaction do not change.
         """
         with self._operation(name, reads=True) as member:
-            return self._executor.read(member, columns, where)
+            return self._executor.read(member, columns, where_text(where, params))
 
-    @property
-    def spark(self) -> Any:
-        """The Spark session of the transaction: a copy of the one given, which knows its tables.
+    def lock(self, name: str, *, mode: str = "write", timeout: float | None = None) -> None:
+        """Lock a table against changes by others until this transaction ends.
 
-        Raises:
-            UnsupportedFeature: The transaction was begun without Spark.
-        """
-        return self._sql().session
-
-    def name(self, name: str) -> str:
-        """What a table is called in the Spark session, for writers that take a name.
-
-        `frame.write.insertInto(tx.name("sales.orders"))`, with a frame of the session that the
-        transaction was given or of `tx.spark`. What is done by that name is committed with the
-        transaction, and taken to be about the whole table. Columns and properties must stay.
-
-        Raises:
-            UnsupportedFeature: The transaction was begun without Spark.
-        """
-        executor = self._sql()
-        with self._operation(name, reads=True) as member:
-            return executor.name(member)
-
-    def sql(
-        self,
-        text: str,
-        /,
-        args: Mapping[str, Any] | Sequence[Any] | None = None,
-        **values: Any,
-    ) -> Any:
-        """Run a statement of Spark SQL, with the lake's tables by their plain names.
-
-        Tables that it reads are seen at the transaction's cut, with what the transaction did to
-        them; tables that it writes are changed on a branch that nobody else sees. Temporary views
-        of the session that the transaction was given are known, those that were made since too.
-
-        A query gives a frame that shows the tables as they are now, whenever it is run.
-
-        A statement that Spark refuses before it runs it, because it cannot be parsed or names a
-        column that is not there, raises Spark's own error. It has changed nothing, and the
-        transaction stays open.
-
-        Args:
-            text: SELECT, INSERT, UPDATE, DELETE, MERGE, OPTIMIZE, CREATE TABLE, with or without AS
-                SELECT, or CREATE TEMPORARY VIEW. A table that is made appears with the commit.
-            args: Values for parameters as in `spark.sql`: a mapping for `:name`, a list for `?`.
-            **values: Frames, columns of frames, texts and numbers that replace `{name}` in the
-                text, as in `spark.sql`.
-
-        Raises:
-            InvalidInput: It cannot be understood, or names a value that was not given.
-            AlreadyExists: It makes a table that is there.
-            UnsupportedFeature: The transaction was begun without Spark, or the statement would or
-                might change something outside it; says why. The transaction stays open.
-            TableNotFound: It names a table that is not there.
-        """
-        executor = self._sql()
-        statement = executor.statement(text, values)
-        if statement.changes and self._is_replay():
-            return executor.nothing()
-        with self._lifecycle.running():
-            return executor.run(statement, args)
-
-    def lock(self, name: str, *, mode: str = "write", timeout: float = PATIENCE_SECONDS) -> None:
-        """Keep others from changing a table until this transaction ends.
-
-        While it is held for writing nobody else locks or commits a change to the table. While it is
-        held for reading others may read-lock it and append without looking at it. Reading needs no
-        lock and is never kept waiting. A transaction may ask again, and may go from reading to
-        writing. Lock before you look: what was read before may be old by the time the lock is had.
+        While it holds a write lock, no other transaction can lock the table or commit a change to
+        it. While it holds a read lock, others can also read-lock the table and append to it
+        blindly. Reading needs no lock and never waits. A transaction may lock again, and may
+        upgrade from read to write. Lock before you read: rows that were read earlier may be
+        outdated once the lock is granted.
 
         Args:
             name: The table.
-            mode: `read`, shared with other readers, or `write`, alone.
-            timeout: How many seconds to wait for others; 0 tries once.
+            mode: `read`, shared with other readers, or `write`, exclusive.
+            timeout: How many seconds to wait for others; 0 tries once. By default the table's
+                policy (`lock_timeout_seconds`), or 30.
 
         Raises:
-            Locked: Others held it to the end. The transaction stays open, without the lock.
-            Deadlock: Transactions wait for each other in a circle, and this one must give way. It
+            Locked: Others held the lock until the timeout. The transaction stays open, without the
+                lock.
+            Deadlock: Transactions wait for each other in a circle, and this one is the victim. It
                 is rolled back; `lake.run` runs it again.
-            Conflict: The table changed since this transaction looked at it. It is rolled back.
+            Conflict: The table changed since this transaction read it. It is rolled back.
         """
         table, wanted = TableName.parse(name), LockMode.of(mode)
-        patience = arguments.number(timeout, "timeout")
+        patience = None if timeout is None else arguments.number(timeout, "timeout")
         if not self._is_replay():
             self._lifecycle.take_lock(table, wanted, patience)
 
@@ -376,23 +341,8 @@ class Transaction(Standing):
 
     # How it is done.
 
-    def _is_replay(self) -> bool:
-        return self._lifecycle.is_replay()
-
-    def _operation(self, name: str, *, reads: bool = False) -> Operating[Member]:
-        self._lifecycle.check_open()
-        return self._lifecycle.operation(TableName.parse(name), reads=reads)
-
     def _begin_at(self, head: Head, definition: Definition) -> Change:
         """The change of a table from a version of the caller's choice."""
         self._lifecycle.check_open()
         self._view.register()
         return self._view.begin_at(head, definition).change
-
-    def _require(self, needed: Capability) -> None:
-        if needed not in self._executor.engine.can:
-            raise unsupported(self._executor.engine, needed)
-
-    def _sql(self) -> SqlExecutor:
-        self._require(Capability.RUN_SQL)
-        return cast(SqlExecutor, self._executor)

@@ -30,7 +30,7 @@ Answer: TypeAlias = tuple[Head, Definition, bool]
 """A table's head, its definition, and whether others may have changed it since."""
 Question: TypeAlias = Callable[[Session], Answer]
 
-_REPLANNED: Final = frozenset({conflict.Kind.ADDED, conflict.Kind.REMOVED})
+_REPLANNED: Final = frozenset({conflict.Kind.ADDED, conflict.Kind.REMOVED, conflict.Kind.MOVED})
 
 
 class View:
@@ -48,6 +48,9 @@ class View:
         self.members: dict[TableName, Member] = {}
         self.missed: set[TableName] = set()
         """Tables that were asked for and not seen."""
+        self.properties: dict[str, str] = {}
+        self.dropped: dict[TableName, Member] = {}
+        """Tables that go with the commit, as they were seen."""
         self._isolation = isolation
         self._registered = registered
         self._cut: dict[TableName, Head] | None = None
@@ -58,6 +61,11 @@ class View:
 
     def member(self, name: TableName, *, reads: bool) -> Member:
         """A table in the transaction."""
+        if name in self.dropped and name not in self.members:
+            what = f"This transaction drops the table {name}."
+            raise TableNotFound(what, hint="Create one of that name first.", table=str(name))
+        if name in self.members and self.members[name].change.is_new:
+            return self.members[name]
         if reads and self._isolation is Isolation.READ_COMMITTED:
             return self._newest(name)
         if reads and self._cut is None:
@@ -71,6 +79,16 @@ class View:
         found = self.members.get(name)
         return self._join(name) if found is None else found
 
+    def names(self) -> list[TableName]:
+        """Return the tables that the transaction sees now, including those it creates."""
+        if self._cut is None and self._isolation is not Isolation.READ_COMMITTED:
+            self._take_cut()
+        found: set[TableName] = set(self._cut or ())
+        if self._cut is None:
+            with self.context.database.read() as session:
+                found = {h.name for h in heads.all_heads(session)}
+        return sorted((found - self.dropped.keys()) | self.members.keys())
+
     def begin_at(self, head: Head, definition: Definition) -> Member:
         """Begin a change of a table at a version that the caller chose."""
         return self._add(head, definition)
@@ -80,6 +98,13 @@ class View:
         member = self._add(head, definition)
         member.change.new_definition = definition
         return member
+
+    def drop(self, name: TableName) -> None:
+        """Drop a table when the transaction commits; discard one that the transaction created."""
+        member = self.member(name, reads=False)
+        del self.members[name]
+        if not member.change.is_new:
+            self.dropped[name] = member
 
     def locked(self, head: Head) -> None:
         """Go on from the head of a table that was just locked, which nobody else changes now."""

@@ -14,15 +14,22 @@ from lakeward.model.records import to_json
 _LOG = logging.getLogger(__name__)
 
 
-def record_failure(context: LakeContext, transaction_id: str, error: BaseException | None) -> None:
-    """Record what an error says of violated constraints; a failure to do so is only logged."""
+def record_failure(
+    context: LakeContext, transaction_id: str, error: BaseException | None
+) -> list[Violation]:
+    """Record what an error says of violated constraints, and return it.
+
+    A failure to record it is only logged.
+    """
     if not isinstance(error, ConstraintViolation):
-        return
+        return []
+    found = _violations(context, transaction_id, error)
     try:
         with context.database.write() as session:
-            violations.insert(session, _violations(context, transaction_id, error))
+            violations.insert(session, found)
     except Exception as failure:  # noqa: BLE001  the caller must see the first error
         _LOG.warning("A violation is not recorded: %s", failure)
+    return found
 
 
 def _violations(

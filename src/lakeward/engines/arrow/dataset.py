@@ -1,0 +1,211 @@
+"""A table as an Arrow dataset, for engines that read one: DataFusion, DuckDB, Polars, Dask.
+
+Files are planned when the filter is known, so that the log skips files by it. Deleted rows, renamed
+columns and columns that files lack are resolved as in any read of the table. `isinstance` takes it
+for a `pyarrow.dataset.Dataset`; it has the reading methods and is immutable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NoReturn, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from lakeward.engines.arrow.expression import to_arrow
+from lakeward.engines.arrow.substrait import understood
+from lakeward.errors import UnsupportedFeature
+from lakeward.model.expressions.nodes import Expression
+from lakeward.model.file import LoggedFile
+from lakeward.model.schema import Schema
+
+Plan: TypeAlias = Callable[[Expression | None], list[LoggedFile]]
+"""The files that may hold rows for which a condition is true."""
+Read: TypeAlias = Callable[[Sequence[LoggedFile], Sequence[str]], pa.RecordBatchReader]
+"""The rows of files, with some columns."""
+_PARTS: Final = 4
+"""In how many parts the files are read, each of which an engine may read in a thread of its own."""
+
+
+class LakeDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
+    """The rows of a table at one version."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        plan: Plan,
+        read: Read,
+        *,
+        label: str,
+        filter: pc.Expression | None = None,  # noqa: A002  Arrow's own word
+        nan_is_greatest: bool = False,
+    ) -> None:
+        self._lake_schema = schema
+        self._arrow_schema = schema.to_arrow()
+        self._plan = plan
+        self._read = read
+        self._label = label
+        self._kept = filter
+        self._nan_is_greatest = nan_is_greatest
+
+    def __repr__(self) -> str:
+        return f"LakeDataset({self._label!r})"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the table."""
+        return self._arrow_schema
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        """Expression that is true for all rows."""
+        return pc.scalar(True)
+
+    def filter(self, expression: pc.Expression) -> LakeDataset:
+        """Return the dataset restricted to the rows for which an expression is true."""
+        return LakeDataset(
+            self._lake_schema,
+            self._plan,
+            self._read,
+            label=self._label,
+            filter=self._both(expression),
+            nan_is_greatest=self._nan_is_greatest,
+        )
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Any]:  # noqa: A002
+        """Yield parts that can be read separately, without files that the filter rules out."""
+        files = self._files(self._both(filter))
+        size = -(-len(files) // _PARTS) or 1
+        return iter(
+            [_Part(self, files[at : at + size]) for at in range(0, len(files), size)]
+            or [_Part(self, [])]
+        )
+
+    def scanner(
+        self,
+        columns: Sequence[str] | Mapping[str, pc.Expression] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002
+        **options: Any,
+    ) -> ds.Scanner:
+        """Return a scanner of the rows that match the filter, with some columns or expressions.
+
+        Accepts other scan options for compatibility and ignores them.
+        """
+        del options
+        return self.scanner_of(self._files(self._both(filter)), columns, filter)
+
+    def to_table(self, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:  # noqa: A002
+        """Return the rows as an Arrow table."""
+        return self.scanner(columns, filter, **options).to_table()
+
+    def to_batches(
+        self,
+        columns: Any = None,
+        filter: Any = None,  # noqa: A002
+        **options: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """Return the rows as record batches."""
+        return self.scanner(columns, filter, **options).to_batches()
+
+    def head(self, num_rows: int, columns: Any = None, filter: Any = None, **options: Any) -> Any:  # noqa: A002
+        """Return the first `num_rows` rows."""
+        return self.scanner(columns, filter, **options).head(num_rows)
+
+    def count_rows(self, filter: Any = None, **options: Any) -> int:  # noqa: A002
+        """Return the number of rows."""
+        return int(self.scanner(None, filter, **options).count_rows())
+
+    def take(self, indices: Any, columns: Any = None, filter: Any = None, **options: Any) -> Any:  # noqa: A002
+        """Return the rows at the given positions."""
+        return self.scanner(columns, filter, **options).take(indices)
+
+    def sort_by(self, sorting: Any, **options: Any) -> ds.InMemoryDataset:
+        """Return the rows sorted, in memory."""
+        return ds.InMemoryDataset(self.to_table(**options).sort_by(sorting))
+
+    def replace_schema(self, schema: pa.Schema) -> NoReturn:
+        """Raise `UnsupportedFeature`: the table defines the columns."""
+        del schema
+        what = "A dataset of a lake's table has the columns of the table."
+        raise UnsupportedFeature(what, hint="Cast the rows that you read.")
+
+    def join(self, *args: Any, **kwargs: Any) -> ds.InMemoryDataset:
+        """Return the rows joined with another dataset, in memory."""
+        joined = ds.InMemoryDataset(self.to_table())
+        return joined.join(*args, **kwargs)
+
+    def scanner_of(
+        self,
+        files: Sequence[LoggedFile],
+        columns: Sequence[str] | Mapping[str, pc.Expression] | None,
+        filter: pc.Expression | None,  # noqa: A002
+    ) -> ds.Scanner:
+        """Return a scanner of the rows of some files."""
+        kept = self._both(filter)
+        names = self._needed(columns, kept)
+        reader = self._read(files, names)
+        shown = list(self._arrow_schema.names) if columns is None else columns
+        if kept is not None and self._nan_is_greatest:
+            # SQL engines order NaN above all numbers; in Arrow every comparison with NaN is false.
+            found = understood(kept, self._lake_schema)
+            if found.is_whole and found.condition is not None:
+                kept = to_arrow(found.condition)
+        return ds.Scanner.from_batches(
+            reader, columns=shown if isinstance(shown, Mapping) else list(shown), filter=kept
+        )
+
+    def _needed(self, columns: Any, kept: pc.Expression | None) -> list[str]:
+        """Return the columns to read: the requested ones and those of the filter."""
+        every = list(self._arrow_schema.names)
+        if columns is None or isinstance(columns, Mapping):
+            return every
+        used = frozenset[str]() if kept is None else understood(kept, self._lake_schema).columns
+        if used is None:
+            return every
+        found = [n for n in every if n in used or n in set(columns)]
+        # Rows without columns cannot be counted, so read at least one column.
+        return found or every[:1]
+
+    def _files(self, kept: pc.Expression | None) -> list[LoggedFile]:
+        return self._plan(None if kept is None else understood(kept, self._lake_schema).condition)
+
+    def _both(self, other: pc.Expression | None) -> pc.Expression | None:
+        if other is None or self._kept is None:
+            return self._kept if other is None else other
+        return self._kept & other
+
+
+class _Part:
+    """A part of a dataset: some of its files."""
+
+    def __init__(self, whole: LakeDataset, files: Sequence[LoggedFile]) -> None:
+        self._whole = whole
+        self._files = files
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        return self._whole.schema
+
+    def scanner(
+        self,
+        schema: pa.Schema | None = None,
+        columns: Any = None,
+        filter: pc.Expression | None = None,  # noqa: A002
+        **options: Any,
+    ) -> ds.Scanner:
+        del schema, options
+        return self._whole.scanner_of(self._files, columns, filter)
+
+    def to_table(self, schema: Any = None, columns: Any = None, filter: Any = None) -> pa.Table:  # noqa: A002
+        return self.scanner(schema, columns, filter).to_table()
+
+    def to_batches(
+        self,
+        schema: Any = None,
+        columns: Any = None,
+        filter: Any = None,  # noqa: A002
+        **options: Any,
+    ) -> Any:
+        return self.scanner(schema, columns, filter, **options).to_batches()

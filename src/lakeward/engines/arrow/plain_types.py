@@ -1,0 +1,45 @@
+"""Converts rows of other engines to the types that Lakeward returns: no views, no dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the plain type for a type: without views and dictionaries."""
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_dictionary(kind):
+        return plain_type(kind.value_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(kind.value_field.with_type(plain_type(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([f.with_type(plain_type(f.type)) for f in kind])
+    return kind
+
+
+def plain_reader(
+    rows: pa.RecordBatchReader, failed: Callable[[Exception], Exception]
+) -> pa.RecordBatchReader:
+    """Return a reader with plain types; `failed` converts errors raised while reading."""
+    schema = pa.schema([pa.field(f.name, plain_type(f.type), f.nullable) for f in rows.schema])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in rows:
+                if batch.schema.equals(schema):
+                    yield batch
+                    continue
+                arrays = [
+                    column if column.type.equals(f.type) else column.cast(f.type)
+                    for column, f in zip(batch.columns, schema, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        except Exception as error:
+            raise failed(error) from error
+
+    return pa.RecordBatchReader.from_batches(schema, batches())

@@ -1,0 +1,183 @@
+"""Queries on DuckDB, in the version that the user installed.
+
+Tables whose files can be read as they are become views over exactly the files that the log planned.
+Other tables are Arrow datasets, which receive DuckDB's filters and columns.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from lakeward.engines.arrow.plain_types import plain_reader
+from lakeward.engines.sql.query import quoted
+from lakeward.engines.sql.source import PlainFiles, Source
+from lakeward.errors import InvalidInput, LakewardError, MissingExtra
+
+if TYPE_CHECKING:
+    from lakeward.model.parameters import Bound
+
+NAME: Final = "duckdb"
+_SHOWN: Final = 600
+_TYPES: Final[Mapping[pa.DataType, str]] = {
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.date32(): "DATE",
+    pa.string(): "VARCHAR",
+}
+
+
+def connected() -> Any:
+    """A connection to a database in memory. Raises `MissingExtra`."""
+    connection = _library().connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+def _library() -> Any:
+    try:
+        import duckdb
+    except ImportError as error:
+        what = "This needs DuckDB."
+        raise MissingExtra(what, hint="Run: pip install duckdb.") from error
+    return duckdb
+
+
+@lru_cache(maxsize=1)
+def _shared(process: int) -> Any:
+    """The database of this process; a forked one cannot use that of its parent."""
+    del process
+    found = connected()
+    with suppress(_library().Error):  # older ones have no such cache
+        # Data of files is not kept: it would fill the memory of the process.
+        found.execute("SET GLOBAL enable_external_file_cache = false")
+    return found
+
+
+def register(
+    connection: Any,
+    name: str,
+    source: Source,
+    *,
+    schema: str | None = None,
+    temporary: bool = False,
+) -> None:
+    """Make a table a view of a connection, or of its database if it is not temporary."""
+    full = quoted(name) if schema is None else quoted(schema, name)
+    if schema is not None:
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")
+    if source.files is not None and source.files.paths:
+        source.files.check()
+        relation = _scan(source.files, source)
+    else:
+        place = f"__lakeward_{schema or ''}_{name}"
+        connection.register(place, source.dataset())
+        relation = quoted(place)
+    columns = ", ".join(quoted(n) for n in source.schema.names)
+    kind = "TEMPORARY VIEW" if temporary else "VIEW"
+    connection.execute(f"CREATE {kind} {full} AS SELECT {columns} FROM {relation}")  # noqa: S608
+
+
+class DuckDbSession:
+    """A connection of DuckDB with the tables of one query, which only it sees.
+
+    All are connections to one database in memory, because to begin one takes longer than many a
+    query.
+    """
+
+    def __init__(self) -> None:
+        _library()
+        self._connection = _shared(os.getpid()).cursor()
+        self._connection.execute("SET TimeZone = 'UTC'")
+
+    def register(self, name: str, source: Source) -> None:
+        """Make a table known by a name."""
+        register(self._connection, name, source, temporary=True)
+
+    def run(self, asked: Bound) -> DuckDbRunning:
+        """Plan a query; rows are read only when the result is."""
+        return DuckDbRunning(self._connection, asked)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+class DuckDbRunning:
+    """A planned query."""
+
+    def __init__(self, connection: Any, asked: Bound) -> None:
+        self._connection = connection
+        self._asked = asked
+        self._relation: Any = None
+        try:
+            # Plan now, so that errors in the query are raised now.
+            if asked.values:
+                connection.execute(f"EXPLAIN {asked.text}", asked.values).fetchall()
+            else:
+                self._relation = connection.sql(asked.text)
+        except Exception as error:
+            raise _refused(error) from error
+
+    def reader(self) -> pa.RecordBatchReader:
+        """Run the query and return its rows as a stream."""
+        try:
+            # A cursor would not know the registered datasets.
+            found = self._relation
+            if found is None:
+                found = self._connection.execute(self._asked.text, self._asked.values or None)
+            rows = found.to_arrow_reader() if hasattr(found, "to_arrow_reader") else None
+            rows = rows if rows is not None else found.fetch_record_batch()
+        except Exception as error:
+            raise _failed(error) from error
+        return plain_reader(rows, _failed)
+
+
+def _scan(files: PlainFiles, source: Source) -> str:
+    """Return a `read_parquet` call for files, with the partition values that the files lack."""
+    if not source.partitioned:
+        return f"read_parquet({_texts(files.paths)}, hive_partitioning = false)"
+    groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for path, values in zip(files.paths, files.partitions, strict=True):
+        groups.setdefault(values, []).append(path)
+    parts = []
+    for values, paths in groups.items():
+        added = ", ".join(
+            f"CAST({_text(value)} AS {_TYPES[source.partitioned[name]]}) AS {quoted(name)}"
+            for name, value in values
+        )
+        parts.append(
+            f"SELECT *, {added} FROM read_parquet({_texts(paths)}, hive_partitioning = false)"  # noqa: S608
+        )
+    return "(" + " UNION ALL BY NAME ".join(parts) + ")"
+
+
+def _texts(values: Any) -> str:
+    return "[" + ", ".join(map(_text, values)) + "]"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _refused(error: Exception) -> LakewardError:
+    if isinstance(error, LakewardError):
+        return error
+    return InvalidInput(f"DuckDB cannot plan the query: {_said(error)}.")
+
+
+def _failed(error: Exception) -> LakewardError:
+    if isinstance(error, LakewardError):
+        return error
+    return InvalidInput(f"DuckDB could not run the query: {_said(error)}.")
+
+
+def _said(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0][:_SHOWN].rstrip(". ")

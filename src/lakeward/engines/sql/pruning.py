@@ -1,0 +1,394 @@
+"""Derives from a query which rows of each table it needs, so that the log can skip files.
+
+Only conditions that hold for every relevant row are used: those of WHERE and of joins that name a
+single table, and order and limit if nothing else decides. Conditions on a subquery, or on a WITH
+that is used once, are passed to the tables in it. The engine runs the whole query over the
+remaining files, so a part that is not understood here costs time but changes no result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from lakeward.engines.sql.query import DIALECT
+from lakeward.errors import InvalidExpression
+from lakeward.model.expressions.nodes import And, Expression
+from lakeward.model.expressions.where import bind
+from lakeward.model.schema import Schema
+from lakeward.model.types import Decimal, Field, Primitive
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.optimizer.scope import Scope
+
+_NAME: Final = "__lakeward_"
+_EXACT_DIGITS: Final = 15
+"""Decimals of so many digits are the same number as doubles."""
+_INTEGERS: Final = ("int8", "int16", "int32", "int64")
+_COMPARISONS: Final = ("eq", "neq", "lt", "lte", "gt", "gte")
+_FALSE_FOR_NULLS: Final = frozenset(
+    {*_COMPARISONS, "and", "or", "paren", "in", "between", "like", "column", "identifier"}
+    | {"literal", "cast", "datatype", "neg", "boolean"}
+)
+"""Nodes of conditions that are never true where a column is missing."""
+
+
+@dataclass(slots=True)
+class Wanted:
+    """What is known of the rows that a query needs from one table."""
+
+    terms: list[Expression] = field(default_factory=list)
+    limit: int | None = None  # this many rows are enough
+    order: Field | None = None  # the first column of ORDER BY, if the order matters
+    descending: bool = False
+
+    @property
+    def where(self) -> Expression | None:
+        """Return the condition that all needed rows satisfy."""
+        if len(self.terms) < 2:
+            return self.terms[0] if self.terms else None
+        return And(tuple(self.terms))
+
+
+def wanted(tree: Any, nodes: Sequence[Any], schemas: Sequence[Schema]) -> list[Wanted]:
+    """Return what a query needs from each of its tables, which are nodes of its tree."""
+    found = [Wanted() for _ in nodes]
+    try:
+        _look(tree, nodes, schemas, found)
+    except Exception:  # noqa: BLE001  whatever the optimizer cannot do: all files are read
+        return [Wanted() for _ in nodes]
+    return found
+
+
+def _look(
+    tree: exp.Expr, nodes: Sequence[exp.Table], schemas: Sequence[Schema], found: list[Wanted]
+) -> None:
+    from sqlglot import exp
+    from sqlglot.optimizer.qualify import qualify
+    from sqlglot.optimizer.scope import traverse_scope
+
+    marked = _marked(tree, nodes)
+    columns: dict[str, object] = {}
+    columns |= {f"{_NAME}{n}": {f.name: "unknown" for f in s} for n, s in enumerate(schemas)}
+    qualified = qualify(
+        marked,
+        schema=columns,
+        dialect=DIALECT,
+        validate_qualify_columns=False,
+        quote_identifiers=False,
+    )
+    scopes = list(traverse_scope(qualified))
+    uses: dict[int, int] = {}
+    for scope in scopes:
+        for _, source in scope.selected_sources.values():
+            uses[id(source)] = uses.get(id(source), 0) + 1
+    recursive = any(w.args.get("recursive") for w in qualified.find_all(exp.With))
+    passed: dict[int, list[exp.Expr]] = {}
+    for scope in reversed(scopes):  # from the outermost inwards
+        for alias, term in _terms(scope, passed.get(id(scope), [])):
+            source = _selected(scope, alias)
+            number = _number(source)
+            if number is not None:
+                bound = _bound(term, schemas[number])
+                if bound is not None:
+                    found[number].terms.append(bound)
+            elif source is not None and uses.get(id(source)) == 1 and not recursive:
+                _pass_on(source, term, passed)
+    _look_at_limit(scopes[-1], schemas, found)
+
+
+def _marked(tree: exp.Expr, nodes: Sequence[exp.Table]) -> exp.Expr:
+    """Return a copy of the tree in which each table of the lake has a unique name."""
+    from sqlglot import exp
+
+    for place, node in enumerate(nodes):
+        node.meta["lakeward"] = place
+    copy = tree.copy()
+    for table in copy.find_all(exp.Table):
+        n = table.meta.get("lakeward")
+        if n is None:
+            continue
+        if not table.alias:
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
+        table.set("this", exp.to_identifier(f"{_NAME}{n}"))
+        for part in ("db", "catalog", "version"):
+            table.set(part, None)
+    return copy
+
+
+def _selected(scope: Scope, alias: str) -> Any:
+    found: dict[str, tuple[Any, Any]] = dict(scope.selected_sources)
+    return found[alias][1] if alias in found else None
+
+
+def _number(source: Any) -> int | None:
+    """Return the index of the lake table that a source is; None for other sources."""
+    from sqlglot import exp
+
+    if isinstance(source, exp.Table) and source.name.startswith(_NAME):
+        return int(source.name[len(_NAME) :])
+    return None
+
+
+def _terms(scope: Scope, passed: list[exp.Expr]) -> Iterator[tuple[str, exp.Expr]]:
+    """Yield the conditions, on one source each, that every relevant row of the source satisfies."""
+    from sqlglot import exp
+
+    select = scope.expression
+    if not isinstance(select, exp.Select) or any(
+        isinstance(s, exp.Expression) and s.args.get("joins")
+        for _, s in scope.selected_sources.values()
+    ):
+        return
+    joins = select.args.get("joins") or []
+    seen = [] if select.args.get("from_") is None else [select.args["from_"].this.alias_or_name]
+    lacking: set[str] = set()
+    conditions: list[tuple[exp.Expr, set[str] | None]] = []
+    for join in joins:
+        name, side = join.alias_or_name, str(join.side or "").upper()
+        kind, on = str(join.kind or "").upper(), join.args.get("on")
+        if kind in ("SEMI", "ANTI") or join.args.get("using") or join.args.get("method"):
+            on = None
+        if side == "LEFT":
+            lacking.add(name)
+            allowed: set[str] | None = {name}
+        elif side == "RIGHT":
+            lacking.update(seen)
+            allowed = set(seen)
+        elif side == "FULL":
+            lacking.update([*seen, name])
+            allowed = set()
+        else:
+            allowed = None
+        if on is not None:
+            conditions.append((on, allowed))
+        seen.append(name)
+    where = select.args.get("where")
+    if where is not None:
+        conditions.append((where.this, None))
+    conditions += [(term, None) for term in passed]
+    for condition, allowed in conditions:
+        for term in _conjuncts(condition):
+            alias = _alias(term)
+            if alias is None or (allowed is not None and alias not in allowed):
+                continue
+            # Rows that an outer join adds are null there.
+            if alias in lacking and _may_hold_for_nulls(term):
+                continue
+            yield alias, term
+
+
+def _conjuncts(condition: exp.Expr) -> list[exp.Expr]:
+    from sqlglot import exp
+
+    waiting, found = [condition], []
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, exp.Paren):
+            waiting.append(node.this)
+        elif isinstance(node, exp.And):
+            waiting += [node.expression, node.this]
+        else:
+            found.append(node)
+    return found
+
+
+def _alias(term: exp.Expr) -> str | None:
+    """Return the only source that a condition names; None for several."""
+    from sqlglot import exp
+
+    if term.find(exp.Query, exp.Window, exp.AggFunc) is not None:
+        return None
+    names = {c.table for c in term.find_all(exp.Column)}
+    return names.pop() if len(names) == 1 and "" not in names else None
+
+
+def _may_hold_for_nulls(term: exp.Expr) -> bool:
+    return any(node.key not in _FALSE_FOR_NULLS for node in term.walk())
+
+
+def _pass_on(source: Any, term: exp.Expr, passed: dict[int, list[exp.Expr]]) -> None:
+    """Pass a condition on a subquery to the query inside, in terms of its own columns."""
+    from sqlglot import exp
+
+    inner = getattr(source, "expression", None)
+    if isinstance(inner, exp.SetOperation):
+        if _is_plain(inner) and not inner.args.get("by_name"):
+            for part in source.union_scopes or ():
+                # A UNION takes its column names from its first part.
+                _pass_on_select(part, term, inner.named_selects, passed)
+    elif isinstance(inner, exp.Select):
+        _pass_on_select(source, term, inner.named_selects, passed)
+
+
+def _pass_on_select(
+    scope: Any, term: exp.Expr, names: Sequence[str], passed: dict[int, list[exp.Expr]]
+) -> None:
+    from sqlglot import exp
+
+    select = scope.expression
+    if not isinstance(select, exp.Select) or not _is_plain(select):
+        return
+    given = dict(zip(names, select.selects, strict=True))
+    copy = exp.Paren(this=term.copy())
+    for column in list(copy.find_all(exp.Column)):
+        value = given.get(column.name)
+        value = value.this if isinstance(value, exp.Alias) else value
+        if not isinstance(value, exp.Column):
+            return
+        column.replace(value.copy())
+    passed.setdefault(id(scope), []).append(copy.this)
+
+
+def _is_plain(query: exp.Expr) -> bool:
+    """Return whether a query passes rows of its sources through, without grouping or limits."""
+    from sqlglot import exp
+
+    parts = ("group", "having", "limit", "offset", "distinct", "qualify", "connect", "laterals")
+    if any(query.args.get(part) for part in parts if part != "distinct" or query.key == "select"):
+        return False
+    return not isinstance(query, exp.Select) or all(
+        s.find(exp.Window, exp.AggFunc, exp.Explode, exp.Unnest) is None for s in query.selects
+    )
+
+
+def _bound(term: exp.Expr, schema: Schema) -> Expression | None:
+    """Return a term as a Lakeward condition, if both mean the same; None otherwise."""
+    from sqlglot import exp
+
+    copy = exp.Paren(this=term.copy())
+    for column in list(copy.find_all(exp.Column)):
+        name = _spelled(column.name, schema)
+        if name is None:
+            return None
+        column.replace(exp.column(exp.to_identifier(name, quoted=True)))
+    if not _is_known(copy.this, schema):
+        return None
+    try:
+        return bind(copy.this, schema)
+    except InvalidExpression:
+        return None
+
+
+def _spelled(name: str, schema: Schema) -> str | None:
+    if name in schema.by_name:
+        return name
+    found = [n for n in schema.names if n.lower() == name.lower()]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_known(node: exp.Expr, schema: Schema) -> bool:
+    """Return whether engines and Lakeward compute a condition alike."""
+    from sqlglot import exp
+
+    match node.key:
+        case "paren" | "not":
+            return _is_known(node.this, schema)
+        case "and" | "or":
+            return _is_known(node.this, schema) and _is_known(node.expression, schema)
+        case "is":
+            return isinstance(node.this, exp.Column) and isinstance(node.expression, exp.Null)
+        case "between":
+            values = [node.args["low"], node.args["high"]]
+            return node.args.get("symmetric") is None and _fit(node.this, values, schema)
+        case "in":
+            values = node.args.get("expressions") or []
+            return bool(values) and _fit(node.this, values, schema)
+        case key if key in _COMPARISONS:
+            left, right = node.this, node.expression
+            return _fit(left, [right], schema) or _fit(right, [left], schema)
+        case _:
+            return False
+
+
+def _fit(column: exp.Expr, values: Sequence[exp.Expr], schema: Schema) -> bool:
+    """Return whether values compare with a column in the same way in all engines."""
+    from sqlglot import exp
+
+    if not isinstance(column, exp.Column):
+        return False
+    kind = schema.by_name[column.name].type
+    return all(_is_alike(value, kind) for value in values)
+
+
+def _is_alike(value: exp.Expr, kind: Any) -> bool:
+    from sqlglot import exp
+
+    cast = None
+    if isinstance(value, exp.Cast):
+        cast, value = value.to.this.value.upper(), value.this
+    value = value.this if isinstance(value, exp.Neg) else value
+    value = value.this if isinstance(value, exp.Paren) else value
+    value = value.this if isinstance(value, exp.Neg) else value
+    if isinstance(value, exp.Boolean):
+        return cast is None and kind == Primitive("boolean")
+    if not isinstance(value, exp.Literal):
+        return False
+    if value.is_string:
+        name = kind.name if isinstance(kind, Primitive) else ""
+        if name == "string":
+            return cast is None
+        if name == "date":
+            return cast in (None, "DATE")
+        if name in ("timestamp", "timestamp_ntz"):
+            return cast in (None, "DATE") or str(cast).startswith("TIMESTAMP")
+        return False
+    if cast is not None:
+        return False
+    text = str(value.this).lower()
+    if isinstance(kind, Decimal):
+        return text.isdecimal() or (kind.precision <= _EXACT_DIGITS and "e" not in text)
+    if not isinstance(kind, Primitive):
+        return False
+    return kind.name == "double" or (kind.name in _INTEGERS and text.isdecimal())
+
+
+def _look_at_limit(scope: Scope, schemas: Sequence[Schema], found: list[Wanted]) -> None:
+    """Note the number of rows that is enough, if a query takes the first rows of one table."""
+    from sqlglot import exp
+
+    select = scope.expression
+    if not isinstance(select, exp.Select) or len(scope.selected_sources) != 1 or not scope.is_root:
+        return
+    allowed = {"kind", "expressions", "from_", "limit", "offset", "order"}
+    if any(value for name, value in select.args.items() if name not in allowed):
+        return
+    number = _number(next(iter(scope.selected_sources.values()))[1])
+    count, skipped = _whole(select.args.get("limit")), _whole(select.args.get("offset"))
+    plain = all(s.find(exp.Window, exp.AggFunc, exp.Query) is None for s in select.selects)
+    if number is None or count is None or skipped is None or not plain or scope.subquery_scopes:
+        return
+    if select.args.get("limit") is None:
+        return
+    order = select.args.get("order")
+    if order is not None:
+        first = order.expressions[0]
+        schema = schemas[number]
+        name = _column_of(first.this, select)
+        field_ = None if name is None else schema.by_name.get(_spelled(name, schema) or "")
+        if field_ is None or str(field_.type) in ("float", "double"):
+            return
+        found[number].order, found[number].descending = field_, bool(first.args.get("desc"))
+    found[number].limit = count + skipped
+
+
+def _column_of(value: exp.Expr, select: exp.Select) -> str | None:
+    """Return the table's column that an ORDER BY expression means."""
+    from sqlglot import exp
+
+    if isinstance(value, exp.Column) and not value.table:
+        for one in select.selects:
+            if one.alias_or_name == value.name:
+                value = one.this if isinstance(one, exp.Alias) else one
+                break
+    return value.name if isinstance(value, exp.Column) and value.table else None
+
+
+def _whole(node: Any) -> int | None:
+    """Return the number of LIMIT or OFFSET; 0 if absent, None if it is not a number."""
+    if node is None:
+        return 0
+    text = str(node.expression) if node.expression is not None else ""
+    return int(text) if text.isdecimal() else None

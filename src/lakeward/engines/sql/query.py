@@ -1,0 +1,310 @@
+"""Parses a user's query before an engine sees it: which tables it reads, at which versions.
+
+The text reaches the engine as written, except that table names are replaced and parameter values
+are bound. Statements that would change something are refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakeward.engines.spark import scopes
+from lakeward.errors import InvalidInput, UnsupportedFeature
+from lakeward.model import parameters
+from lakeward.model.expressions.where import reason
+from lakeward.model.parameters import Params, Place
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.tokenizer_core import Token
+
+DIALECT: Final = "duckdb"
+"""How texts are read: standard SQL with `"names"` and `'texts'`, as DataFusion and DuckDB do."""
+_REMEMBERED: Final = 20_000
+"""Texts of at most so many characters are read once."""
+_LONGEST: Final = 1_000_000
+_SHOWN: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Travel:
+    """A version or time that a query asks for."""
+
+    version: int | None = None
+    timestamp: str | None = None
+    tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableRef:
+    """A table in a query."""
+
+    parts: tuple[str, ...]  # namespace and name, as far as given
+    start: int  # start of the reference in the text
+    end: int  # end of the reference in the text
+    travel: Travel | None  # the version asked for
+    alias: str | None  # the alias, if any
+
+    @property
+    def known_as(self) -> str:
+        """Qualifier of the table's columns, in lower case."""
+        return (self.alias or self.parts[-1]).lower()
+
+    def __str__(self) -> str:
+        return ".".join(self.parts)
+
+
+class ColumnRef(NamedTuple):
+    """An unquoted column name in a query."""
+
+    name: str
+    table: str | None  # the qualifier before it, in lower case
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A read-only query."""
+
+    text: str  # as it was written
+    tables: tuple[TableRef, ...]
+    values: tuple[tuple[Place, Any], ...] = ()  # positions of parameters, with their values
+    # spans of qualifiers before columns, each with the index of its table in `tables`
+    prefixes: tuple[tuple[int, int, int], ...] = ()
+    columns: tuple[ColumnRef, ...] = ()
+    # the query with literals for parameters, for analysis; None if it cannot be parsed
+    tree: Any = field(default=None, compare=False, repr=False)
+    nodes: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+    # what was found out about it before, for a text that is run again
+    memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def rewritten(
+        self, names: Sequence[str], columns: Sequence[Sequence[str]] = ()
+    ) -> parameters.Bound:
+        """Return the text with other table names, and the values of its parameters.
+
+        Args:
+            names: The quoted new name of each table.
+            columns: The columns of each table. Unquoted names in the text match them in any case,
+                but engines may know only their exact spelling.
+        """
+        edits: list[tuple[int, int, str]] = []
+        for ref, name in zip(self.tables, names, strict=True):
+            alias = "" if ref.alias is not None else f" AS {quoted(ref.parts[-1])}"
+            edits.append((ref.start, ref.end, name + alias))
+        for start, end, table in self.prefixes:
+            edits.append((start, end, quoted(self.tables[table].parts[-1])))
+        edits += self._respelled(columns)
+        return _edited(self.text, edits, self.values)
+
+    def _respelled(self, columns: Sequence[Sequence[str]]) -> list[tuple[int, int, str]]:
+        """Return edits that respell unquoted column names as their tables do, if with capitals."""
+        spelled = [{n.lower(): n for n in names} for names in columns]
+        edits = []
+        for column in self.columns:
+            name = column.name.lower()
+            found = {
+                known[name]
+                for known, ref in zip(spelled, self.tables, strict=False)
+                if name in known and column.table in (None, ref.known_as)
+            }
+            if len(found) == 1 and found != {name}:
+                edits.append((column.start, column.end, quoted(found.pop())))
+        return edits
+
+
+def read_query(text: str, params: Params | None = None) -> Query:
+    """Parse a query.
+
+    Raises:
+        InvalidInput: It cannot be understood, is more than one statement, or lacks a value.
+        UnsupportedFeature: It would change something.
+    """
+    given: object = text
+    if not isinstance(given, str) or not given.strip():
+        what = "A query must be text."
+        raise InvalidInput(what, hint="Write lake.sql('SELECT …').")
+    if params is None and len(text) <= _REMEMBERED:
+        return _read_again(text)
+    return _read(text, params)
+
+
+@lru_cache(maxsize=256)
+def _read_again(text: str) -> Query:
+    return _read(text, None)
+
+
+def _read(text: str, params: Params | None) -> Query:
+    if len(text) > _LONGEST:
+        what = f"The query has {len(text)} characters; at most {_LONGEST} are allowed."
+        raise InvalidInput(what)
+    tokens = tokens_of(text)
+    values = parameters.given(parameters.places(tokens), params)
+    tree = parsed(text)
+    check_reads_only(tree)
+    # The same query with literals for parameters, for analysis; both have the same tables.
+    literal = tree
+    if values:
+        literal = parsed(parameters.with_standard_literals(text, params, tokens))
+    found = _in_order(scopes.tables(tree, None))
+    nodes = _in_order(scopes.tables(literal, None)) if literal is not tree else found
+    refs = [_ref(node, tokens, other) for node, other in zip(found, nodes, strict=True)]
+    places = {id(node): n for n, node in enumerate(found)}
+    prefixes = [
+        (p.parts[0].meta["start"], p.parts[-1].meta["end"] + 1, places[id(p.table)])
+        for p in scopes.prefixes(tree)
+        if id(p.table) in places
+    ]
+    columns = tuple(_columns(tree))
+    return Query(text, tuple(refs), tuple(values), tuple(prefixes), columns, literal, tuple(nodes))
+
+
+def parsed(text: str) -> exp.Expr:
+    """Parse one statement. Raises `InvalidInput`."""
+    import sqlglot
+
+    try:
+        with _quietly():
+            trees = [t for t in sqlglot.parse(text, dialect=DIALECT) if t is not None]
+    except (sqlglot.errors.SqlglotError, RecursionError) as error:
+        what = f"The statement is not valid SQL: {reason(error)}."
+        hint = "Put texts in single quotes, and names that are SQL words in double quotes."
+        raise InvalidInput(what, hint=hint) from error
+    if len(trees) != 1:
+        what = "Only one statement may be given." if trees else "There is no statement."
+        raise InvalidInput(what, hint="Run them one after the other." if trees else None)
+    return trees[0]
+
+
+@contextmanager
+def _quietly() -> Generator[None]:
+    """Suppress the parser's log message for an unknown statement; an error reports it."""
+    logger = logging.getLogger("sqlglot")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def check_reads_only(tree: exp.Expr) -> None:
+    """Raise `UnsupportedFeature` if any part of a query would change something."""
+    from sqlglot import exp
+
+    changes = (exp.DML, exp.DDL, exp.Into)
+    if not isinstance(tree, exp.Query | exp.Values) or isinstance(tree, exp.DML):
+        raise _refusal(tree)
+    for node in tree.walk():
+        if isinstance(node, changes) and not isinstance(node, exp.Query):
+            raise _refusal(node)
+
+
+def quoted(*names: str) -> str:
+    """Return a quoted name of one or more parts, in standard SQL."""
+    return ".".join('"' + name.replace('"', '""') + '"' for name in names)
+
+
+def _refusal(node: exp.Expr) -> UnsupportedFeature:
+    kind = type(node).__name__.upper()
+    name = str(node.name).upper() if kind == "COMMAND" else kind
+    what = f"lake.sql runs queries, and this is {name} …: nothing is changed outside a transaction."
+    hint = "Write `with lake.transaction() as tx: tx.sql(…)`."
+    return UnsupportedFeature(what, hint=hint, changes=True)
+
+
+def tokens_of(text: str) -> list[Token]:
+    """Return the tokens of a text. Raises `InvalidInput`."""
+    import sqlglot
+
+    try:
+        return list(sqlglot.tokenize(text, dialect=DIALECT))
+    except sqlglot.errors.SqlglotError as error:
+        what = f"The statement is not valid SQL: {reason(error)}."
+        raise InvalidInput(what, hint="Put texts in single quotes.") from error
+
+
+def _in_order(tables: Any) -> list[exp.Table]:
+    """Return the named tables in the order of the text, without table functions."""
+    from sqlglot import exp
+
+    named = [t for t in tables if isinstance(t.this, exp.Identifier) and "start" in t.this.meta]
+    return sorted(named, key=lambda t: t.parts[0].meta["start"])
+
+
+def _columns(tree: exp.Expr) -> Iterator[ColumnRef]:
+    """Yield unquoted column names, without names that the query itself defines."""
+    from sqlglot import exp
+
+    made = {a.alias.lower() for a in tree.find_all(exp.Alias)}
+    for column in tree.find_all(exp.Column):
+        this, table = column.this, column.table.lower() or None
+        if not isinstance(this, exp.Identifier) or this.quoted or "start" not in this.meta:
+            continue
+        if table is not None or this.name.lower() not in made:
+            yield ColumnRef(this.name, table, this.meta["start"], this.meta["end"] + 1)
+
+
+def _ref(node: exp.Table, tokens: Sequence[Token], literal: exp.Table) -> TableRef:
+    parts = tuple(str(p.name) for p in node.parts)
+    start, end = node.parts[0].meta["start"], node.parts[-1].meta["end"] + 1
+    version = literal.args.get("version")
+    if node.args.get("when") is not None:
+        what = f"{'.'.join(parts)}: write VERSION AS OF or TIMESTAMP AS OF."
+        raise InvalidInput(what)
+    travel = None if version is None else _travel(version, ".".join(parts))
+    if travel is not None:
+        end = _after_version(tokens, end)
+    return TableRef(parts, start, end, travel, node.alias or None)
+
+
+def _travel(version: exp.Expr, table: str) -> Travel:
+    from sqlglot import exp
+
+    value = version.args.get("expression")
+    if isinstance(value, exp.Cast):
+        value = value.this
+    if str(version.args.get("kind")).upper() != "AS OF" or not isinstance(value, exp.Literal):
+        what = f"{table}: a version is a number or a tag, and a moment is text or a parameter."
+        raise InvalidInput(what, hint="Write VERSION AS OF 3, or TIMESTAMP AS OF '2026-01-31'.")
+    if str(version.this).upper() == "TIMESTAMP":
+        return Travel(timestamp=str(value.this))
+    text = str(value.this)
+    if value.is_string:
+        return Travel(tag=text)
+    if not text.isdecimal():
+        what = f"{table}: {text[:_SHOWN]} is not a version."
+        raise InvalidInput(what, hint="Versions are whole numbers.")
+    return Travel(version=int(text))
+
+
+def _after_version(tokens: Sequence[Token], end: int) -> int:
+    """Return where the text continues after `VERSION AS OF value`."""
+    rest = [t for t in tokens if t.start >= end]
+    at = next(n for n, t in enumerate(rest) if t.text.lower() == "of")
+    value = at + 1
+    kind, word = rest[value].token_type.name, rest[value].text.lower()
+    if kind in ("COLON", "PARAMETER") or word in ("timestamp", "timestamptz", "date"):
+        value += 1
+    return rest[value].end + 1
+
+
+def _edited(
+    text: str, edits: Sequence[tuple[int, int, str]], values: Sequence[tuple[Place, Any]]
+) -> parameters.Bound:
+    """Return the text with edits applied and names in place of the parameters."""
+    kept = [
+        (place, value)
+        for place, value in values
+        if not any(start <= place.start < end for start, end, _ in edits)
+    ]
+    named, known = parameters.bound(kept)
+    # From the end, so that earlier positions stay valid.
+    for start, end, new in sorted([*edits, *named], reverse=True):
+        text = text[:start] + new + text[end:]
+    return parameters.Bound(text, known)

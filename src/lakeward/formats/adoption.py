@@ -1,0 +1,28 @@
+"""The result of reading an existing table, for its adoption."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lakeward.log.database import Session
+from lakeward.model.history import TableHistory
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """An existing table, read completely and ready to be inserted into the log.
+
+    Attributes:
+        location: The table's directory, as the log stores it.
+        history: All versions that the table's files still have.
+        guarded: Whether other writers are locked out already.
+        pointer: The metadata document of the newest version, if the format has one.
+        enter: Called with the session that inserts the table, before anything is inserted.
+    """
+
+    location: str
+    history: TableHistory
+    guarded: bool
+    pointer: str | None = None
+    enter: Callable[[Session], None] | None = None

@@ -1,0 +1,56 @@
+"""Decides when a checkpoint is worth its cost.
+
+A checkpoint has a row for every live file, and saves a reader from replaying the commits since the
+last one. If it is written once those commits are a fixed fraction of the files, the total cost of
+all checkpoints grows with the table and not with the square of its commits.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+
+from lakeward.context import LakeContext
+from lakeward.errors import FileMissing
+from lakeward.log import files
+from lakeward.model.commit import Head
+
+_FILES_PER_COMMIT: Final = 20
+"""A checkpoint is written when there is a commit for so many of the files that it lists."""
+
+
+class _Last:
+    """The last checkpointed version of each table."""
+
+    def __init__(self) -> None:
+        self.versions: dict[int, int] = {}
+
+
+def pays_off(context: LakeContext, head: Head, version: int) -> bool:
+    """Return whether enough was committed since the last checkpoint to write one at `version`."""
+    since = version - _last(context, head)
+    if since <= 0:
+        return False
+    with context.database.read() as session:
+        return files.are_at_most(session, head.table_id, version, since * _FILES_PER_COMMIT)
+
+
+def note(context: LakeContext, head: Head, version: int) -> None:
+    """Record that a checkpoint was written."""
+    known = context.cache(_Last).versions
+    known[head.table_id] = max(version, known.get(head.table_id, -1))
+
+
+def _last(context: LakeContext, head: Head) -> int:
+    # Loads Arrow, which only commits with a due checkpoint need.
+    from lakeward.formats.delta.checkpoint import last_checkpoint_path
+
+    known = context.cache(_Last).versions
+    if head.table_id not in known:
+        try:
+            text = context.storage.read(last_checkpoint_path(head.location))
+            known[head.table_id] = int(orjson.loads(text)["version"])
+        except (FileMissing, KeyError, TypeError, ValueError):
+            known[head.table_id] = 0
+    return known[head.table_id]

@@ -1,0 +1,45 @@
+"""Tags and branches that other engines made of an Iceberg table, and the files that they need.
+
+The log does not know them: a tag is no version, and the snapshots of a branch are none of the
+table's versions. So what they need is read from their manifests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from lakeward.context import LakeContext
+from lakeward.formats.iceberg.listing import ManifestReader, relative
+from lakeward.formats.iceberg.metadata import document_of, reader
+from lakeward.log import tags
+from lakeward.log.database import Session
+from lakeward.model.commit import Head
+
+_MAIN = "main"
+
+
+def foreign_refs(context: LakeContext, session: Session, head: Head) -> dict[str, int]:
+    """Return the refs of a head's document that are not the lake's, with their snapshots."""
+    if head.pointer is None:
+        return {}
+    own = {_MAIN, *tags.names_of(session, head.table_id)}
+    refs = document_of(context, head).body.get("refs") or {}
+    return {name: int(ref["snapshot-id"]) for name, ref in refs.items() if name not in own}
+
+
+def files_of_refs(context: LakeContext, head: Head, refs: Mapping[str, int]) -> Iterator[str]:
+    """Return the data and delete files of the refs' snapshots, as the log names files."""
+    if not refs:
+        return
+    location = context.storage.uri(head.location)
+    source = ManifestReader(reader(context), location)
+    snapshots = document_of(context, head).all_snapshots()
+    seen: set[str] = set()
+    for number in sorted(set(refs.values())):
+        for path, manifest in source.manifests(snapshots[number]).items():
+            if path in seen:
+                continue
+            seen.add(path)
+            for entry in source.entries(manifest):
+                yield relative(entry.data_file.file_path, location)
+            source.forget([path])

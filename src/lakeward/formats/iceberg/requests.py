@@ -1,0 +1,157 @@
+"""Requests of Iceberg's REST protocol: commits that are checked and applied, tables to create."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from lakeward.errors import Conflict, InvalidInput, MissingExtra, UnsupportedFeature
+from lakeward.formats.iceberg.document import Document, parse
+
+_ROWS_ONLY: Final = frozenset(
+    {"add-snapshot", "set-snapshot-ref", "remove-snapshot-ref", "assign-uuid"}
+)
+_MAIN: Final = "main"
+
+
+@dataclass(frozen=True)
+class TableCommit:
+    """What a client asks of one table: what must still hold, and what changes."""
+
+    namespace: tuple[str, ...]
+    name: str
+    requirements: tuple[Any, ...]
+    updates: tuple[Any, ...]
+
+    @property
+    def changes_rows_only(self) -> bool:
+        """Whether it moves the branch main to a new snapshot, and does nothing else."""
+        actions = {update.action for update in self.updates}
+        return actions <= _ROWS_ONLY and "add-snapshot" in actions
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether it has a new snapshot."""
+        return any(update.action == "add-snapshot" for update in self.updates)
+
+
+def parse_commit(body: Any, identifier: tuple[tuple[str, ...], str] | None = None) -> TableCommit:
+    """A commit from the JSON of a request, which may leave out the table that its path names.
+
+    Raises:
+        InvalidInput: It is not what the protocol says.
+    """
+    _check_installed()
+    from pydantic import ValidationError
+    from pyiceberg.table import CommitTableRequest
+
+    given = dict(body) if isinstance(body, Mapping) else {}
+    if identifier is not None:
+        given["identifier"] = {"namespace": list(identifier[0]), "name": identifier[1]}
+    try:
+        found = CommitTableRequest.model_validate_json(orjson.dumps(given))
+    except (ValidationError, ValueError, TypeError) as error:
+        what = "The commit is not what Iceberg's REST protocol says."
+        raise InvalidInput(what) from error
+    wanted = found.identifier
+    commit = TableCommit(
+        tuple(wanted.namespace.root), wanted.name, found.requirements, found.updates
+    )
+    if not commit.updates:
+        raise InvalidInput("The commit changes nothing.")  # noqa: EM101
+    for update in commit.updates:
+        if update.action.endswith("-snapshot-ref") and update.ref_name != _MAIN:
+            what = f"The commit changes the ref {update.ref_name!r}; the lake keeps main only."
+            raise UnsupportedFeature(what, hint="Use tags and branches of the lake.")
+    return commit
+
+
+def applied(document: Document, commit: TableCommit, table: str) -> Document:
+    """The document that a commit leads to, if what it requires of the current one holds.
+
+    Raises:
+        Conflict: A requirement does not hold: somebody else committed meanwhile.
+        InvalidInput: An update does not fit the table.
+    """
+    from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.table.metadata import TableMetadataUtil
+    from pyiceberg.table.update import update_table_metadata
+
+    base = TableMetadataUtil.parse_raw(document.encode().decode())
+    for requirement in commit.requirements:
+        try:
+            requirement.validate(base)
+        except CommitFailedException as error:
+            what = f"Table {table} is not as the commit requires: {error}"
+            raise Conflict(what, hint="Load the table, and commit again.", table=table) from error
+    try:
+        new = update_table_metadata(
+            base, commit.updates, enforce_validation=True, metadata_location=document.location
+        )
+    except (ValueError, KeyError, TypeError, NotImplementedError) as error:
+        what = f"The commit does not fit table {table}: {error}"
+        raise InvalidInput(what, table=table) from error
+    return parse(document.location, new.model_dump_json().encode())
+
+
+def table_to_create(body: Any) -> dict[str, Any]:
+    """The arguments of `lake.create` for a table that a client asks for, and its `name`.
+
+    Raises:
+        InvalidInput: The request is not what the protocol says.
+        UnsupportedFeature: It asks for what the lake does not keep.
+    """
+    _check_installed()
+    from pydantic import ValidationError
+    from pyiceberg.catalog.rest import CreateTableRequest
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    given = {"location": None, "partition-spec": None, "write-order": None}
+    if isinstance(body, Mapping):
+        given |= body
+    try:
+        asked = CreateTableRequest.model_validate_json(orjson.dumps(given))
+    except (ValidationError, ValueError, TypeError) as error:
+        what = "The request is not what Iceberg's REST protocol says."
+        raise InvalidInput(what) from error
+    if asked.stage_create:
+        what = "The lake does not stage the creation of tables."
+        raise UnsupportedFeature(what, hint="Create the table first, then commit rows to it.")
+    if asked.location is not None:
+        what = "The lake chooses the locations of its tables."
+        raise UnsupportedFeature(what, hint="Leave out the location.")
+    if asked.write_order is not None and asked.write_order.fields:
+        what = "The lake keeps no sort order of a table."
+        raise UnsupportedFeature(what, hint="Leave out the order.")
+    schema = asked.table_schema
+    spec = asked.partition_spec
+    fields = () if spec is None else spec.fields
+    return {
+        "name": asked.name,
+        "schema": schema_to_pyarrow(schema, include_field_ids=False),
+        "partition_by": [_partition(str(f.transform), schema, f.source_id) for f in fields],
+        "properties": dict(asked.properties) or None,
+    }
+
+
+def _partition(transform: str, schema: Any, source: int) -> str:
+    """A partition field as `lake.create` takes it: `day(ts)`, `bucket(16, id)`, `region`."""
+    column = schema.find_column_name(source)
+    if column is None:
+        what = f"The table is partitioned by column {source}, which it does not have."
+        raise InvalidInput(what)
+    name, bracket, number = transform.rstrip("]").partition("[")
+    if bracket:
+        return f"{name}({number}, {column})"
+    return column if name == "identity" else f"{name}({column})"
+
+
+def _check_installed() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("pyiceberg") is None:
+        what = "The Iceberg REST catalog needs pyiceberg."
+        raise MissingExtra(what, hint="pip install 'lakeward[iceberg]'", extra="iceberg")

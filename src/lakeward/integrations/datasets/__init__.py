@@ -1,0 +1,10 @@
+"""Datasets: named places of rows with how they are read and written, from code or from a file."""
+
+from __future__ import annotations
+
+from lakeward.integrations.datasets.dataset import Dataset
+from lakeward.integrations.datasets.location import DatasetLocation, ScanOptions
+from lakeward.integrations.datasets.registry import Datasets
+from lakeward.integrations.writing import WriteOptions
+
+__all__ = ["Dataset", "DatasetLocation", "Datasets", "ScanOptions", "WriteOptions"]

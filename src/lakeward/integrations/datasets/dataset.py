@@ -1,0 +1,215 @@
+"""A dataset of a lake: rows that are read as its location says and written as its options say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from lakeward.engines.arrow.dataset import LakeDataset, Plan
+from lakeward.engines.datafusion import scan_delta_at
+from lakeward.errors import InvalidInput, TableNotFound, UnsupportedFeature
+from lakeward.integrations.datasets.location import DatasetLocation
+from lakeward.integrations.writing import WriteOptions, write_rows
+from lakeward.lake.lake import Lake
+from lakeward.model.constraints import Constraint
+from lakeward.model.expressions.nodes import And, Expression
+from lakeward.model.file import LoggedFile
+from lakeward.model.parameters import Params
+from lakeward.read.dataset import dataset_of
+from lakeward.read.readable import Readable
+from lakeward.read.scan import check_columns, read_files
+from lakeward.read.snapshot import TableSnapshot
+from lakeward.write.plan.retry import Retry
+from lakeward.write.transaction.lifecycle import CommitResult
+from lakeward.write.transaction.transaction import Transaction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset(Readable):
+    """Rows by a name. All forms of reading a table has, it has too.
+
+    Attributes:
+        lake: Whose tables it reads and writes.
+        location: Where its rows are.
+        write_options: How rows are written unless a call says otherwise.
+        retry: How often a write is tried again after a conflict; as the table's policy says unless
+            given.
+        lock: Hold the table for `write` while it is written.
+        policy: The policy that the table gets if it is made.
+        constraints: The constraints that the table gets if it is made.
+        name: What it is called.
+    """
+
+    lake: Lake = field(repr=False)
+    location: DatasetLocation
+    write_options: WriteOptions = field(default_factory=WriteOptions)
+    retry: Retry | None = None
+    lock: str | None = None
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    constraints: Mapping[str, str | Constraint] = field(default_factory=dict)
+    name: str | None = None
+
+    def snapshot(self) -> TableSnapshot:
+        """The table of the lake at the location's version.
+
+        Raises:
+            TableNotFound: The lake has no such table.
+            VersionNotFound: It has no such version.
+            InvalidInput: The table has another format than the location says.
+            UnsupportedFeature: The dataset is at a path, not in the lake.
+        """
+        place = self.location
+        if place.table is None:
+            what = f"{place.path} is not a table of the lake."
+            raise UnsupportedFeature(what, hint="lake.adopt takes it into the lake.")
+        table = self.lake.table(place.table)
+        if place.format is not None and table.format != place.format:
+            what = f"Table {place.table} has the format {table.format}, not {place.format}."
+            raise InvalidInput(what, table=place.table, parameter="format")
+        return table.at(version=place.version, timestamp=place.timestamp)
+
+    def files(self, where: Expression | None = None) -> list[LoggedFile]:
+        """The files that are read, without those that a condition rules out.
+
+        Raises:
+            InvalidInput: A file of the location is not a file of the version.
+        """
+        return self._planned(self.snapshot(), where)
+
+    def to_reader(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        params: Params | None = None,
+    ) -> pa.RecordBatchReader:
+        """The rows as a stream of record batches.
+
+        Args:
+            columns: Names, in the order wanted; those of the location when None.
+            where: A SQL boolean expression, beside that of the location.
+            params: Values for `:name`, by name, or for `?`, in order.
+        """
+        place = self.location
+        names = place.columns if columns is None else columns
+        if place.path is not None:
+            if where is not None or place.where is not None:
+                what = f"Conditions are for tables of the lake, not for {place.path}."
+                raise UnsupportedFeature(what, hint="Take it into the lake with lake.adopt.")
+            return scan_delta_at(
+                place.path,
+                version=place.version,
+                timestamp=place.timestamp,
+                columns=names,
+                options=place.storage_options,
+            )
+        snapshot = self.snapshot()
+        check_columns(names, snapshot.definition, snapshot.name)
+        own, more = snapshot.parsed(place.where), snapshot.parsed(where, params)
+        condition = _both(own, more)
+        files = self._planned(snapshot, condition)
+        storage, head = snapshot.context.storage, snapshot.log_head
+        return read_files(storage, head, snapshot.definition, files, columns=names, where=condition)
+
+    def to_dataset(self) -> LakeDataset:
+        """A dataset of Arrow with all columns and rows of the files, for engines that filter."""
+        snapshot = self.snapshot()
+        return dataset_of(snapshot, self._planned_by(snapshot))
+
+    def write(
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> CommitResult:
+        """Write rows to the table, in one transaction; a table that is not there is made.
+
+        Args:
+            data: As in `Transaction.append`. With a stream, which cannot be read twice, the write
+                is not tried again after a conflict.
+            message: Why; kept with the commit.
+            properties: Properties of your own, kept with the commit and published.
+            **options: Fields of `WriteOptions` that replace those of the dataset.
+
+        Raises:
+            UnsupportedFeature: The dataset is at a path, at an older version, or has only some
+                files, columns or rows of the table.
+            AlreadyExists: The mode is `error`, and the table exists.
+            Conflict: Others changed the same rows meanwhile.
+        """
+        name, how = self._writable(), replace(self.write_options, **options)
+        exists = self._exists(name)
+        if not exists and (self.policy or self.constraints):
+            self._make(name, data, how)
+            # It is empty: whatever the mode, the rows are added.
+            exists, how = True, replace(how, mode="append", key=None, where=None)
+
+        def write(tx: Transaction) -> Any:
+            return write_rows(tx, name, data, how, exists=exists)
+
+        once = isinstance(data, pa.RecordBatchReader) or hasattr(data, "__next__")
+        return self.lake.run(
+            write,
+            retry=Retry(attempts=1) if once else self.retry,
+            message=message,
+            locks={name: self.lock} if self.lock and exists else None,
+            properties=properties,
+        )
+
+    def _writable(self) -> str:
+        place = self.location
+        narrowed = (place.version, place.timestamp, place.files, place.columns, place.where)
+        if place.table is None or any(value is not None for value in narrowed):
+            what = f"Dataset {self.name or place.place} is only for reading."
+            hint = "Write to a dataset of a whole table of the lake, at its newest version."
+            raise UnsupportedFeature(what, hint=hint)
+        return place.table
+
+    def _exists(self, name: str) -> bool:
+        try:
+            self.lake.table(name)
+        except TableNotFound:
+            return False
+        return True
+
+    def _make(self, name: str, data: Any, how: WriteOptions) -> None:
+        """Make the empty table with its policy and constraints, which a transaction does not."""
+        self.lake.create(
+            name,
+            like=data,
+            if_not_exists=True,
+            format=how.format,
+            partition_by=how.partition_by,
+            properties=how.properties,
+            policy=self.policy,
+            constraints=self.constraints,
+        )
+
+    def _planned_by(self, snapshot: TableSnapshot) -> Plan:
+        return lambda where: self._planned(snapshot, where)
+
+    def _planned(self, snapshot: TableSnapshot, where: Expression | None) -> list[LoggedFile]:
+        wanted = self.location.files
+        found = snapshot.plan(where)
+        if wanted is None:
+            return found
+        root = f"{snapshot.context.storage.uri(snapshot.log_head.location)}/"
+        names = {name.removeprefix(root) for name in wanted}
+        there = {f.path for f in (found if where is None else snapshot.plan())}
+        missing = sorted(names - there)
+        if missing:
+            what = f"{missing[0]} is not a file of version {snapshot.version} of {snapshot.name}."
+            hint = "table.at(version=…).files() lists the files of a version."
+            raise InvalidInput(what, hint=hint, table=snapshot.name, version=snapshot.version)
+        return [f for f in found if f.path in names]
+
+
+def _both(one: Expression | None, other: Expression | None) -> Expression | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return And((one, other))

@@ -1,0 +1,123 @@
+"""Where the rows of a dataset are, at which version, and how they are scanned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakeward.errors import InvalidInput
+from lakeward.formats.registry import FORMATS
+from lakeward.model import arguments
+
+MASK: Final = "***"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanOptions:
+    """How an engine scans the files of a dataset.
+
+    Attributes:
+        file_name_column: A column of this name has the file of each row.
+        pruning: Skip row groups by the statistics in the files.
+        view_types: Texts and bytes are Arrow's view types.
+        schema: Read the columns as these types.
+    """
+
+    file_name_column: str | None = None
+    pruning: bool = True
+    view_types: bool = False
+    schema: pa.Schema | None = None
+
+    @classmethod
+    def of(cls, given: Any) -> ScanOptions:
+        """Options from a mapping. Raises `InvalidInput` for one that is not known."""
+        if isinstance(given, ScanOptions):
+            return given
+        return cls(**known(cls, arguments.mapping(given, "scan"), "scan option"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetLocation:
+    """A table of a lake, or a Delta table at a path, at a version.
+
+    Attributes:
+        table: The name of a table of the lake.
+        path: Instead of a table: where a Delta table is that the lake does not have. It is only
+            read: `lake.adopt` takes it into the lake.
+        format: The format that a table of the lake must have; any unless given.
+        version: At this version; at the newest unless given.
+        timestamp: At the newest version that is not later than this moment.
+        columns: Names, in the order wanted; all when None.
+        where: A SQL boolean expression; rows for which it is true are read.
+        files: Only rows of these files, as `table.files()` names them. Each must be a file of the
+            version.
+        storage_options: How a path in an object store is reached. They are never shown.
+        scan: How engines scan the files.
+    """
+
+    table: str | None = None
+    path: str | None = None
+    format: str | None = None
+    version: int | None = None
+    timestamp: datetime | str | None = None
+    columns: Sequence[str] | None = None
+    where: str | None = None
+    files: Sequence[str] | None = None
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    scan: ScanOptions = field(default_factory=ScanOptions)
+
+    def __post_init__(self) -> None:
+        if (self.table is None) == (self.path is None):
+            what = "A dataset is either a table of the lake or at a path."
+            raise InvalidInput(what, hint="Give `table` or `path`.", parameter="table")
+        if self.version is not None and self.timestamp is not None:
+            what = f"{self.place} is asked for at a version and at a timestamp."
+            raise InvalidInput(what, hint="Give one of them.", parameter="timestamp")
+        if self.format is not None and self.format not in FORMATS:
+            what = f"{self.place} cannot have the format {self.format!r}."
+            hint = "Give delta or iceberg. Parquet files are written by `export`."
+            raise InvalidInput(what, hint=hint, parameter="format")
+        if self.path is not None and self.format is not None:
+            what = f"Only Delta tables are read at a path, so {self.path} needs no format."
+            raise InvalidInput(what, hint="lake.adopt takes others into the lake.")
+        if self.path is not None and self.files is not None:
+            what = "Single files are read of tables of the lake only."
+            raise InvalidInput(what, hint="Take it into the lake with lake.adopt.")
+        if self.table is not None and self.storage_options:
+            what = f"Table {self.table} is reached by the options of its lake."
+            raise InvalidInput(what, parameter="storage_options")
+        if self.version is not None:
+            arguments.whole(self.version, "version")
+        for name in ("columns", "files"):
+            if getattr(self, name) is not None:
+                arguments.texts(getattr(self, name), name)
+        arguments.mapping(self.storage_options, "storage_options")
+        object.__setattr__(self, "scan", ScanOptions.of(self.scan))
+
+    @property
+    def place(self) -> str:
+        """The table or the path, for people."""
+        return str(self.table or self.path)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that is given, with storage options masked."""
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        found["storage_options"] = dict.fromkeys(sorted(self.storage_options), MASK)
+        scan = {f.name: getattr(self.scan, f.name) for f in fields(self.scan)}
+        scan["schema"] = None if self.scan.schema is None else str(self.scan.schema)
+        found["scan"] = {k: v for k, v in scan.items() if v != getattr(ScanOptions(), k)}
+        return {k: v for k, v in found.items() if v not in (None, {}, ())}
+
+
+def known(kind: Any, given: Mapping[str, Any], what_it_is: str) -> dict[str, Any]:
+    """The arguments of a dataclass. Raises `InvalidInput` for one that it does not have."""
+    names = [f.name for f in fields(kind)]
+    wrong = next((k for k in given if k not in names), None)
+    if wrong is not None:
+        what = f"There is no {what_it_is} {wrong!r}."
+        raise InvalidInput(what, hint=f"There are {', '.join(names)}.", parameter=wrong)
+    return dict(given)

@@ -1,0 +1,168 @@
+"""Named datasets, from a file of TOML or YAML, and a picture of them without secrets."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from lakeward.errors import InvalidInput, LakewardError, MissingExtra, NotFound
+from lakeward.integrations.datasets.dataset import Dataset
+from lakeward.integrations.datasets.location import DatasetLocation, known
+from lakeward.integrations.writing import WriteOptions
+from lakeward.lake.lake import Lake
+from lakeward.model import arguments
+from lakeward.model.policy.policy import Policy
+from lakeward.write.plan.retry import Retry
+
+_PARTS: Final = ("write", "retry", "lock", "policy", "constraints")
+
+
+class Datasets(Mapping[str, Dataset]):
+    """Datasets of a lake by their names."""
+
+    def __init__(self, lake: Lake, datasets: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        self._lake = lake
+        self._found: dict[str, Dataset] = {}
+        for name, entry in arguments.mapping(datasets, "datasets").items():
+            self.add(name, entry)
+
+    @classmethod
+    def load(cls, lake: Lake, path: str | Path) -> Datasets:
+        """The datasets of a file: a table `datasets` with an entry for each.
+
+        Args:
+            lake: Whose tables they are.
+            path: A file `*.toml`, `*.yaml` or `*.yml`.
+
+        Raises:
+            InvalidInput: The file cannot be understood; says which entry is wrong.
+            MissingExtra: YAML needs PyYAML.
+        """
+        file = Path(path)
+        try:
+            text = file.read_text(encoding="utf-8")
+        except OSError as error:
+            what = f"The file of datasets cannot be read: {error}."
+            raise InvalidInput(what, hint="Give the path of a TOML or YAML file.") from error
+        body = _yaml(text) if file.suffix in (".yaml", ".yml") else _toml(text)
+        if not isinstance(body, Mapping) or list(body) != ["datasets"]:
+            what = f"{file.name} must have one table, `datasets`, with an entry for each dataset."
+            raise InvalidInput(what, hint="Write [datasets.orders], then a field on each line.")
+        return cls(lake, body["datasets"] or {})
+
+    def add(self, name: str, entry: Mapping[str, Any]) -> Dataset:
+        """Add a dataset, or replace the one of its name.
+
+        Args:
+            name: What it is called.
+            entry: Fields of a `DatasetLocation`, and `write`, `retry`, `lock`, `policy` and
+                `constraints`, as a file has them.
+
+        Raises:
+            InvalidInput: A field is wrong, or there is none of its name.
+        """
+        try:
+            found = self._found[name] = self._made(name, arguments.mapping(entry, "entry"))
+        except InvalidInput as error:
+            what = f"Dataset {name}: {error.what}"
+            raise InvalidInput(what, hint=error.hint, **error.facts) from error
+        return found
+
+    def snapshot(self) -> dict[str, dict[str, Any]]:
+        """What each dataset is now: its location, options and version, with secrets masked.
+
+        A dataset whose table cannot be found says why, in `error`.
+        """
+        return {name: _shown(found) for name, found in sorted(self._found.items())}
+
+    def __getitem__(self, name: str) -> Dataset:
+        if name not in self._found:
+            what = f"There is no dataset {name!r}."
+            hint = f"There are {', '.join(sorted(self._found)) or 'none'}."
+            raise NotFound(what, hint=hint)
+        return self._found[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __repr__(self) -> str:
+        return f"Datasets({sorted(self._found)})"
+
+    def _made(self, name: str, entry: Mapping[str, Any]) -> Dataset:
+        places = [f.name for f in fields(DatasetLocation)]
+        wrong = next((k for k in entry if k not in (*places, *_PARTS)), None)
+        if wrong is not None:
+            hint = f"There are {', '.join((*places, *_PARTS))}."
+            what = f"There is no field {wrong!r}."
+            raise InvalidInput(what, hint=hint, parameter=wrong)
+        write = arguments.mapping(entry.get("write"), "write")
+        retry = arguments.mapping(entry.get("retry"), "retry")
+        lock = entry.get("lock")
+        if lock not in (None, "write"):
+            what = f"`lock` can be 'write', not {lock!r}."
+            raise InvalidInput(what, parameter="lock")
+        policy = arguments.mapping(entry.get("policy"), "policy")
+        Policy.of(policy)
+        return Dataset(
+            lake=self._lake,
+            location=DatasetLocation(**{k: v for k, v in entry.items() if k in places}),
+            write_options=WriteOptions(**known(WriteOptions, write, "write option")),
+            retry=Retry(**known(Retry, retry, "retry option")) if retry else None,
+            lock=lock,
+            policy=policy,
+            constraints=arguments.mapping(entry.get("constraints"), "constraints"),
+            name=name,
+        )
+
+
+def _shown(found: Dataset) -> dict[str, Any]:
+    default, options = WriteOptions(), found.write_options
+    changed = {f.name: getattr(options, f.name) for f in fields(options)}
+    out: dict[str, Any] = {
+        "location": found.location.to_json(),
+        "write": {k: v for k, v in changed.items() if v != getattr(default, k)},
+        "retry": None
+        if found.retry is None
+        else {f.name: getattr(found.retry, f.name) for f in fields(found.retry)},
+        "lock": found.lock,
+        "policy": dict(found.policy),
+        "constraints": {k: str(v) for k, v in found.constraints.items()},
+    }
+    out = {k: v for k, v in out.items() if v}
+    if found.location.table is not None:
+        try:
+            out["version"] = found.snapshot().version
+        except LakewardError as error:
+            out["error"] = error.what
+    return out
+
+
+def _toml(text: str) -> Any:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        what = f"The file of datasets is no TOML: {error}."
+        raise InvalidInput(what) from error
+
+
+def _yaml(text: str) -> Any:
+    try:
+        yaml = import_module("yaml")
+    except ImportError as error:
+        what = "YAML needs the library PyYAML."
+        raise MissingExtra(what, hint="pip install pyyaml, or write the file as TOML.") from error
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        what = f"The file of datasets is no YAML: {error}."
+        raise InvalidInput(what) from error

@@ -1,0 +1,230 @@
+"""Maintenance of a lake and of its tables: plans, runs, and their records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeAlias
+
+from lakeward.log import heads
+from lakeward.model import arguments
+from lakeward.model.names import TableName
+
+if TYPE_CHECKING:
+    from lakeward.context import LakeContext
+    from lakeward.model.maintenance import JobRecord, Maintained
+
+Progress: TypeAlias = Callable[[int, int | None], None]
+Length: TypeAlias = str | int | float | timedelta
+"""A length of time: `90d`, `30m`, seconds, or a `timedelta`."""
+
+
+class LakeMaintenance:
+    """The part of a lake's interface that maintains all tables."""
+
+    _context: LakeContext
+
+    def vacuum(
+        self,
+        *,
+        tables: Sequence[str] | None = None,
+        retention: Length | None = None,
+        dry_run: bool = False,
+        force: bool = False,
+        unknown: bool = False,
+        budget: Length | None = None,
+        progress: Progress | None = None,
+    ) -> Maintained:
+        """Delete files that nothing needs, of all tables including dropped ones.
+
+        Args:
+            tables: Only these tables; None for all, including dropped ones.
+            retention: As in `Table.vacuum`; it is also the grace period of dropped tables.
+            dry_run: As in `Table.vacuum`.
+            force: As in `Table.vacuum`.
+            unknown: As in `Table.vacuum`.
+            budget: As in `Table.vacuum`.
+            progress: As in `Table.vacuum`.
+        """
+        names = None if tables is None else [TableName.parse(n) for n in tables]
+        return _vacuum(
+            self._context,
+            names,
+            retention=retention,
+            dry_run=dry_run,
+            force=force,
+            unknown=unknown,
+            budget=budget,
+            progress=progress,
+        )
+
+    def undrop(self, name: str) -> None:
+        """Restore the most recently dropped table of this name, with all its versions.
+
+        Raises:
+            TableNotFound: No table of this name was dropped, or vacuum deleted its files.
+            AlreadyExists: Another table has the name now.
+        """
+        from lakeward.write.tables.undrop import undrop
+
+        self._context.database.check_writable()
+        undrop(self._context, TableName.parse(name))
+
+    def jobs(
+        self, *, kind: str | None = None, table: str | None = None, limit: int = 100
+    ) -> list[JobRecord]:
+        """Return maintenance runs, newest first, with what each of them did and saved.
+
+        Args:
+            kind: Only of this kind: `vacuum`, `optimize`, `checkpoint`, `expire`, …
+            table: Only of this table.
+            limit: At most so many.
+        """
+        from lakeward.log import jobs
+
+        name = None if table is None else str(TableName.parse(table))
+        chosen = arguments.optional_text(kind, "kind")
+        most = arguments.whole(limit, "limit", least=1)
+        with self._context.database.read() as session:
+            now = self._context.database.clock_ms(session)
+            return jobs.newest(session, now, kind=chosen, table=name, limit=most)
+
+
+class TableMaintenance:
+    """The part of a table's interface that maintains it."""
+
+    _context: LakeContext
+    _name: TableName
+
+    def vacuum(
+        self,
+        *,
+        retention: Length | None = None,
+        dry_run: bool = False,
+        force: bool = False,
+        unknown: bool = False,
+        budget: Length | None = None,
+        progress: Progress | None = None,
+    ) -> Maintained:
+        """Delete files that no version within the retention, and nothing else, needs.
+
+        Files that a tag, a branch, a clone, a pinned reader, an open transaction or a possibly
+        unpublished version needs are kept. Versions that lose files can no longer be read, tagged,
+        cloned or restored.
+
+        Args:
+            retention: How long versions stay readable: `30d`, `12h`, seconds, or a `timedelta`. The
+                table's policy (`retention`) unless given; 90 days if that is not set.
+            dry_run: Only plan; nothing is changed.
+            force: Allow a retention below 7 days.
+            unknown: Also delete files that belong neither to the log nor to a transaction.
+            budget: Begin no further batch of files after this time.
+            progress: Called with the number of batches done, and of all batches.
+
+        Raises:
+            InvalidInput: The retention is below the floor of 7 days. Nothing was deleted.
+            StoreError: The store is older than the warehouse: it was restored from an old backup.
+        """
+        return _vacuum(
+            self._context,
+            [self._name],
+            retention=retention,
+            dry_run=dry_run,
+            force=force,
+            unknown=unknown,
+            budget=budget,
+            progress=progress,
+        )
+
+    def checkpoint(self, *, dry_run: bool = False) -> Maintained:
+        """Write a checkpoint of the newest version, so that other engines open the table faster.
+
+        Formats without checkpoints have nothing to do.
+
+        Args:
+            dry_run: Only plan.
+        """
+        from lakeward.maintain.expire import checkpoint
+
+        self._context.database.check_writable()
+        with self._context.database.read() as session:
+            head = heads.get(session, self._name)
+        return checkpoint(self._context, head, dry_run=arguments.flag(dry_run, "dry_run"))
+
+    def expire(
+        self,
+        *,
+        retention: Length | None = None,
+        dry_run: bool = False,
+        force: bool = False,
+        budget: Length | None = None,
+        progress: Progress | None = None,
+    ) -> Maintained:
+        """Delete published metadata that other engines no longer need.
+
+        For Delta tables: commits and checkpoints before a checkpoint that is older than the
+        retention. For Iceberg tables: documents that newer ones no longer name, and manifest lists
+        of vacuumed versions. The log keeps the history.
+
+        Args:
+            retention: How long other engines can read old versions of Delta tables: 30 days unless
+                the table's `delta.logRetentionDuration` says otherwise.
+            dry_run: Only plan; nothing is changed.
+            force: Allow a retention below one hour.
+            budget: Begin no further batch of files after this time.
+            progress: Called with the number of batches done, and of all batches.
+        """
+        from lakeward.maintain.expire import expire
+        from lakeward.maintain.jobs import Budget
+
+        time = Budget.of(budget)
+        if not arguments.flag(dry_run, "dry_run"):
+            self._context.database.check_writable()
+        with self._context.database.read() as session:
+            head = heads.get(session, self._name)
+        return expire(
+            self._context,
+            [head],
+            retention=retention,
+            force=arguments.flag(force, "force"),
+            dry_run=dry_run,
+            budget=time,
+            progress=progress,
+        )
+
+
+def _vacuum(
+    context: LakeContext,
+    names: Sequence[TableName] | None,
+    *,
+    retention: Length | None,
+    dry_run: bool,
+    force: bool,
+    unknown: bool,
+    budget: Length | None,
+    progress: Progress | None,
+) -> Maintained:
+    from lakeward.maintain.jobs import Budget
+    from lakeward.maintain.vacuum.plan import Limits
+    from lakeward.maintain.vacuum.run import vacuum
+
+    limits = Limits.of(
+        retention,
+        force=arguments.flag(force, "force"),
+        unknown=arguments.flag(unknown, "unknown"),
+    )
+    time = Budget.of(budget)
+    if not arguments.flag(dry_run, "dry_run"):
+        context.database.check_writable()
+    with context.database.read() as session:
+        every = heads.all_heads(session)
+        chosen = every if names is None else [heads.get(session, n) for n in names]
+    return vacuum(
+        context,
+        chosen,
+        limits,
+        dropped=names is None,
+        dry_run=dry_run,
+        budget=time,
+        progress=progress,
+    )

@@ -1,0 +1,151 @@
+"""Migration of Parquet directories and of tables of another format into a lake."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakeward.context import LakeContext
+from lakeward.errors import InvalidInput
+from lakeward.lake.transactions import Transactions
+from lakeward.log import heads
+from lakeward.model import arguments
+from lakeward.model.names import TableName
+
+if TYPE_CHECKING:
+    from lakeward.maintain.migrate.source import Source
+    from lakeward.model.migration import Migration
+
+_DELTA = "_delta_log"
+_ICEBERG = "*.metadata.json"
+
+
+class Migrating:
+    """The part of a lake's interface that migrates external data into tables."""
+
+    _context: LakeContext
+    _transactions: Transactions
+
+    def migrate(
+        self,
+        path: str | Path,
+        name: str,
+        *,
+        format: str = "delta",  # noqa: A002  the name users know
+        mode: str = "copy",
+        partition_by: Sequence[str] | None = None,
+        verify: bool = True,
+        dry_run: bool = False,
+        report: str | Path | None = None,
+        progress: Callable[[int, int | None], None] | None = None,
+    ) -> Migration:
+        """Make a table from a directory of Parquet files, or from a table of another format.
+
+        Called again, it adds new files and reports changed and missing ones. An interrupted
+        migration continues. At the end everything is compared: counts, schema, and checksums by
+        column and partition.
+
+        Args:
+            path: A directory of Parquet files, with or without Hive partitions; the directory of a
+                Delta or Iceberg table; or the name of a table of this lake.
+            name: The new table's name.
+            format: `delta` or `iceberg`.
+            mode: `copy` rewrites the rows; `in-place` uses the files as they are.
+            partition_by: As in `create`; the partitioning of the source when None.
+            verify: Compare the table with the source.
+            dry_run: Return the report and change nothing.
+            report: A file to write the report to: `.html`, or JSON.
+            progress: Called with the number of files done, and of all files.
+
+        Raises:
+            InvalidInput: The source cannot be migrated in this way; nothing was changed.
+            SchemaMismatch: Files disagree about a column; the error names them.
+        """
+        from lakeward.maintain.migrate.html import page
+        from lakeward.maintain.migrate.run import Asked, Migrator
+        from lakeward.model.migration import MigrationMode
+        from lakeward.model.records import to_json
+        from lakeward.write.transaction.lifecycle import Lifecycle
+
+        chosen = arguments.choice(mode, MigrationMode, "mode")
+        arguments.flag(dry_run, "dry_run")
+        target = TableName.parse(name)
+        by = None if partition_by is None else tuple(arguments.texts(partition_by, "partition_by"))
+        if not dry_run:
+            self._context.database.check_writable()
+        shared = self._transactions
+
+        def begin() -> Lifecycle:
+            return Lifecycle(shared.context, shared.keeper, shared.background, hooks=shared.hooks)
+
+        with self._source(arguments.place(path, "path")) as source:
+            asked = Asked(
+                source,
+                target,
+                arguments.text(format, "format"),
+                chosen,
+                source.partition_by if by is None else by,
+                arguments.flag(verify, "verify"),
+            )
+            found = Migrator(self._context, begin).run(asked, dry_run=dry_run, progress=progress)
+        if report is not None:
+            place = Path(arguments.place(report, "report"))
+            if place.suffix in (".html", ".htm"):
+                place.write_text(page(found), encoding="utf-8")
+            else:
+                import orjson
+
+                place.write_bytes(orjson.dumps(to_json(found), option=orjson.OPT_INDENT_2))
+        return found
+
+    @contextmanager
+    def _source(self, path: str) -> Generator[Source]:
+        from lakeward.maintain.migrate.source import ParquetSource, TableSource
+        from lakeward.read import snapshot as snapshots
+
+        place = Path(path)
+        if not place.exists():
+            own = self._own_table(path)
+            with self._context.database.read() as session:
+                yield TableSource(snapshots.latest(self._context, session, own), path)
+            return
+        if (place / _DELTA).is_dir() or list((place / "metadata").glob(_ICEBERG)):
+            with _foreign(place, self._opened_aside) as table:
+                yield TableSource(table.at(), str(place.absolute()))
+            return
+        yield ParquetSource(place.absolute())
+
+    def _opened_aside(self, directory: Path) -> Any:
+        """Open a new lake in a directory; `Lake` implements it."""
+        raise NotImplementedError
+
+    def _own_table(self, text: str) -> Any:
+        try:
+            wanted = TableName.parse(text)
+        except InvalidInput:
+            wanted = None
+        with self._context.database.read() as session:
+            head = None if wanted is None else heads.find(session, wanted)
+        if head is None:
+            what = f"There is no directory {text}, and the lake has no such table."
+            hint = "Give a directory of Parquet files, or a table."
+            raise InvalidInput(what, hint=hint, path=text)
+        return head
+
+
+@contextmanager
+def _foreign(place: Path, lakes: Callable[[Path], Any]) -> Generator[Any]:
+    """Open an external table read-only, through a temporary lake.
+
+    Adoption only reads an Iceberg table, or a Delta table without guard. `lakes` opens a lake in a
+    directory.
+    """
+    with tempfile.TemporaryDirectory(prefix="lakeward-") as directory:
+        lake = lakes(Path(directory))
+        try:
+            yield lake.adopt("source", place, guard=False)
+        finally:
+            lake.close()

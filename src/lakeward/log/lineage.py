@@ -1,0 +1,49 @@
+"""What transactions recorded of the sources of their rows, and the commits that they made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakeward.log.codec import dumps, info_of, loads
+from lakeward.log.database import Session
+from lakeward.log.statement import Statement, insertion
+from lakeward.log.tables import lineage
+from lakeward.model.commit import CommitInfo
+
+_PUT = insertion(lineage, "ON CONFLICT (transaction_id) DO UPDATE SET body = excluded.body")
+_COMMITS = Statement(
+    """SELECT c.table_id, c.version, c.timestamp_ms, c.transaction_id, c.operation, c.actor, c.info,
+        l.body
+    FROM lakeward_commit c LEFT JOIN lakeward_lineage l ON l.transaction_id = c.transaction_id
+    WHERE (:every = 1 OR c.table_id = :table_id) AND c.version <= :until
+    ORDER BY c.table_id, c.version"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourcedCommit:
+    """A commit, with the flows that its transaction recorded."""
+
+    table_id: int
+    version: int
+    timestamp_ms: int
+    info: CommitInfo
+    flows: Sequence[dict[str, Any]]
+
+
+def put(session: Session, transaction_id: str, flows: Sequence[dict[str, Any]]) -> None:
+    """Record where the rows of a transaction come from."""
+    session.run(_PUT, {"transaction_id": transaction_id, "body": dumps(list(flows))})
+
+
+def commits(session: Session, table_id: int | None, until: int) -> list[SourcedCommit]:
+    """The commits of a table up to a version, or of all tables, oldest first."""
+    params = {"every": int(table_id is None), "table_id": table_id or 0, "until": until}
+    return [
+        SourcedCommit(
+            table, version, at, info_of(own, operation, actor, info), loads(body) if body else ()
+        )
+        for table, version, at, own, operation, actor, info, body in session.rows(_COMMITS, params)
+    ]

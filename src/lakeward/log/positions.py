@@ -1,0 +1,188 @@
+"""The commit order of all transactions of a lake, and up to where it is final.
+
+A transaction takes its position after it has locked the heads of all its tables, so positions agree
+with the versions of every table. SQLite has one writer at a time, so positions become visible in
+order. PostgreSQL assigns them from a sequence, which nobody waits for, so a transaction with a
+lower position may commit after one with a higher position. Therefore each transaction holds a
+shared advisory lock, from before it takes its position until it ends, whose key is the newest
+position at that time; its own position is greater. Readers may process positions up to the lowest
+key that is held: see `settled`. A transaction that is rolled back leaves a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+from lakeward.errors import UnsupportedFeature
+from lakeward.log.codec import info_of
+from lakeward.log.database import Database, Session
+from lakeward.log.statement import Statement
+from lakeward.model.commit import CommitInfo
+from lakeward.model.file import LIVE
+
+NOWHERE: Final = 0
+"""The position of commits that are in no stream; those of transactions are greater."""
+_FIRST: Final = 1
+_KEY_MASK: Final = 2**31 - 1
+_PAGE: Final = 500
+_TAKE: Final = {
+    "sqlite": Statement("SELECT coalesce(max(position), 1) + 1 FROM lakeward_commit"),
+    "postgresql": Statement(
+        f"""WITH held AS MATERIALIZED (
+            SELECT pg_advisory_xact_lock_shared(
+                CAST(CAST('lakeward_position' AS regclass) AS oid)::int4,
+                (last_value & {_KEY_MASK})::int4)
+            FROM lakeward_position)
+        SELECT nextval('lakeward_position') FROM held, generate_series(1, :count)"""  # noqa: S608
+    ),
+}
+_NEWEST = Statement("SELECT last_value, pg_is_in_recovery() FROM lakeward_position")
+_HELD = Statement(
+    """SELECT objid::bigint FROM pg_locks
+    WHERE locktype = 'advisory' AND objsubid = 2 AND objid::bigint < 2147483648
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND classid = CAST(CAST('lakeward_position' AS regclass) AS oid)"""
+)
+_RENUMBER = Statement(
+    """UPDATE lakeward_commit SET position = ranked.place FROM (
+        SELECT table_id AS found_id, version AS found_version,
+            dense_rank() OVER (ORDER BY timestamp_ms, transaction_id) + 1 AS place
+        FROM lakeward_commit) ranked
+    WHERE lakeward_commit.table_id = ranked.found_id
+    AND lakeward_commit.version = ranked.found_version"""
+)
+_CONTINUE = Statement(
+    """SELECT setval('lakeward_position',
+        greatest((SELECT coalesce(max(position), 1) FROM lakeward_commit),
+                 (SELECT last_value FROM lakeward_position)), true)"""
+)
+_BETWEEN = Statement(
+    """SELECT position, table_id, version, timestamp_ms, transaction_id, operation, actor, info
+    FROM lakeward_commit WHERE position > :after AND position <= :until
+    ORDER BY position, table_id LIMIT :most"""
+)
+_LAST = Statement("SELECT max(position) FROM lakeward_commit")
+_OF_TRANSACTION = Statement(
+    "SELECT min(position) FROM lakeward_commit WHERE transaction_id = :transaction_id"
+)
+_SINCE = Statement(
+    "SELECT min(position) FROM lakeward_commit WHERE timestamp_ms >= :moment AND position > 0"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A commit of one table, with the position of its transaction."""
+
+    position: int
+    table_id: int
+    version: int
+    timestamp_ms: int
+    info: CommitInfo
+
+
+def take(session: Session) -> int:
+    """Take the next position; the caller has locked the heads of all tables of the transaction."""
+    return take_many(session, 1)[0]
+
+
+def take_many(session: Session, count: int) -> list[int]:
+    """Take several positions, ascending."""
+    session.is_placed = True
+    rows = session.rows(_TAKE[session.dialect], {"count": count})
+    if session.dialect == "sqlite":
+        first = int(rows[0][0])
+        return list(range(first, first + count))
+    return sorted(int(row[0]) for row in rows)
+
+
+def settled(database: Database) -> int:
+    """Return the position up to which no new transaction can appear.
+
+    On PostgreSQL this does not wait. Every position up to the newest one assigned before the locks
+    are read belongs to a transaction that is visible by now, was rolled back, or holds a lock with
+    a lower key.
+
+    Raises:
+        UnsupportedFeature: The store is a standby, which cannot see the locks of its primary.
+    """
+    if database.dialect == "sqlite":
+        return LIVE
+    with database.read() as session:
+        newest, is_standby = session.row(_NEWEST)
+        if is_standby:
+            what = f"The order of transactions is not known on a standby, {database.label}."
+            raise UnsupportedFeature(what, hint="Read the changes of the lake from the primary.")
+        held = [int(row[0]) for row in session.rows(_HELD)]
+        later = int(session.row(_NEWEST)[0])
+    return min([int(newest), *(later - ((later - key) & _KEY_MASK) for key in held)])
+
+
+def pages(database: Database, after: int) -> Iterator[list[list[Placed]]]:
+    """Yield pages of settled transactions after a position, in order, each as a list of commits."""
+    until = settled(database)
+    most = _PAGE
+    while after < until:
+        with database.read() as session:
+            params = {"after": after, "until": until, "most": most}
+            rows = session.rows(_BETWEEN, params)
+        groups = [list(group) for _, group in groupby(map(_placed, rows), lambda p: p.position)]
+        if len(rows) == most:
+            # The last transaction may have more commits on the next page.
+            groups.pop()
+            if not groups:
+                most *= 2
+                continue
+        if not groups:
+            return
+        after = groups[-1][0].position
+        yield groups
+        if len(rows) < most:
+            return
+        most = _PAGE
+
+
+def last(session: Session) -> int:
+    """Return the newest visible position; `NOWHERE` if there is none."""
+    return int(session.row(_LAST)[0] or NOWHERE)
+
+
+def of_transaction(session: Session, transaction_id: str) -> int | None:
+    """Return the position of a transaction, or None."""
+    found = session.row(_OF_TRANSACTION, {"transaction_id": transaction_id})[0]
+    return None if found is None else int(found)
+
+
+def since(session: Session, moment_ms: int) -> int | None:
+    """Return the first position of a commit that is not older than a time."""
+    found = session.row(_SINCE, {"moment": moment_ms})[0]
+    return None if found is None else int(found)
+
+
+def create(session: Session) -> None:
+    """Create the sequence of positions, if the database uses one."""
+    if session.dialect == "postgresql":
+        session.script("CREATE SEQUENCE IF NOT EXISTS lakeward_position")
+        session.script(f"SELECT setval('lakeward_position', {_FIRST}, true)")
+
+
+def renumber(session: Session) -> None:
+    """Number all transactions by their times, when a store is migrated or rebuilt."""
+    session.run(_RENUMBER)
+    continue_after(session)
+
+
+def continue_after(session: Session) -> None:
+    """Continue the sequence after positions that were inserted explicitly."""
+    if session.dialect == "postgresql":
+        session.row(_CONTINUE)
+
+
+def _placed(row: Any) -> Placed:
+    position, table_id, version, timestamp_ms, transaction_id, operation, actor, info = row
+    return Placed(
+        position, table_id, version, timestamp_ms, info_of(transaction_id, operation, actor, info)
+    )

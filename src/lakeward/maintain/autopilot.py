@@ -1,0 +1,141 @@
+"""Chooses the most valuable maintenance: small files first where they cost most, then the rest.
+
+Tables are compacted when their health score asks for it, clustered again once a day by the columns
+of the last clustering (or those in the property `lakeward.zorder`), and vacuumed once a week.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from lakeward.context import LakeContext
+from lakeward.errors import InvalidInput
+from lakeward.log import commits, jobs
+from lakeward.maintain.health import examine_table
+from lakeward.maintain.optimize.planning import OPERATION, last_layout
+from lakeward.model.duration import for_people
+from lakeward.model.health import Health
+from lakeward.model.layout import Layout, LayoutKind, layout_from, layout_of
+from lakeward.model.maintenance import JobState, Maintained
+from lakeward.model.records import HIDDEN
+from lakeward.read.snapshot import TableSnapshot
+
+ZORDER: Final = "lakeward.zorder"
+"""The property with the columns that a table is clustered by, with commas between them."""
+_PACKED: Final = ("small_files", "deleted_rows")
+_FINISHED: Final = (JobState.DONE, JobState.NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """One piece of maintenance of one table.
+
+    Attributes:
+        table: The table's full name.
+        kind: `optimize` or `vacuum`.
+        why: The reason.
+        points: Its value, in points of the table's health.
+        options: Arguments of the table's method `kind`.
+    """
+
+    table: str
+    kind: str
+    why: str
+    points: int
+    options: Mapping[str, Any] = field(default_factory=dict, metadata=HIDDEN)
+
+
+@dataclass(frozen=True, slots=True)
+class ChoreDone:
+    """A chore with its result; for a dry run, with its plan."""
+
+    chore: Chore
+    result: Maintained
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceRun:
+    """The result of a call of `lake.maintain`.
+
+    Attributes:
+        state: `done`, `nothing`, `stopped` when the budget or the window ended, `planned` for a
+            dry run with something to do, `closed` outside of the window.
+        done: Completed chores, in order.
+        left: Chores that were not started.
+        opens: When the window opens next, if it is closed now.
+    """
+
+    state: str
+    done: tuple[ChoreDone, ...] = ()
+    left: tuple[Chore, ...] = ()
+    opens: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """How often tables are clustered and vacuumed, in milliseconds."""
+
+    zorder_ms: int
+    vacuum_ms: int
+
+
+def chores(context: LakeContext, snapshots: Iterable[TableSnapshot], rhythm: Rhythm) -> list[Chore]:
+    """Return the chores worth doing for some tables, most valuable first."""
+    found = [c for s in snapshots for c in _of_table(context, s, rhythm)]
+    return sorted(found, key=lambda c: (-c.points, c.kind, c.table))
+
+
+def _of_table(context: LakeContext, snapshot: TableSnapshot, rhythm: Rhythm) -> Iterator[Chore]:
+    health = examine_table(context, snapshot)
+    with context.database.read() as session:
+        now = context.database.clock_ms(session)
+        layout = _layout(session, snapshot)
+        clustered = _clustered(session, snapshot, layout)
+        newest = jobs.newest(session, now, kind="vacuum", table=health.table, limit=20)
+    is_due = layout.columns and (clustered is None or now - clustered >= rhythm.zorder_ms)
+    if is_due:
+        age = "never was" if clustered is None else f"was {for_people(now - clustered)} ago"
+        options = {layout.kind.value: list(layout.columns)}
+        why = f"{layout}: {age}"
+        yield Chore(
+            health.table, "optimize", why, _points(health, (*_PACKED, "clustering")), options
+        )
+    elif _points(health, _PACKED):
+        reasons = [r.what for r in health.reasons if r.kind in _PACKED]
+        yield Chore(health.table, "optimize", "; ".join(reasons), _points(health, _PACKED))
+    last = next((j for j in newest if j.state in _FINISHED), None)
+    started = None if last is None else int(last.started.timestamp() * 1000)
+    dead = _points(health, ("tombstones",))
+    if (started is None and dead) or (started is not None and now - started >= rhythm.vacuum_ms):
+        ago = "never ran" if started is None else f"ran {for_people(now - started)} ago"
+        yield Chore(health.table, "vacuum", f"vacuum {ago}", dead)
+
+
+def _layout(session: Any, snapshot: TableSnapshot) -> Layout:
+    """Return a table's wanted layout: from its property, or the one it was last clustered by."""
+    definition = snapshot.definition
+    named = definition.properties.get(ZORDER, "")
+    if named:
+        columns = [c.strip() for c in named.split(",") if c.strip()]
+        try:
+            return layout_of(definition, snapshot.name, zorder=columns)
+        except InvalidInput:
+            return Layout()
+    found = last_layout(session, snapshot.log_head)
+    known = definition.schema.by_name
+    return found if all(c in known for c in found.columns) else Layout()
+
+
+def _clustered(session: Any, snapshot: TableSnapshot, layout: Layout) -> int | None:
+    """Return when the table was last clustered in this layout, in milliseconds; None for never."""
+    if layout.kind is LayoutKind.PACK:
+        return None
+    found = commits.newest_of(session, snapshot.log_head.table_id, OPERATION, limit=100)
+    same = (c.timestamp_ms for c in found if layout_from(c.info.parameters) == layout)
+    return next(same, None)
+
+
+def _points(health: Health, kinds: tuple[str, ...]) -> int:
+    return sum(r.points for r in health.reasons if r.kind in kinds)

@@ -1,0 +1,124 @@
+"""Deletes published metadata that no reader needs any more, and writes checkpoints.
+
+The log has the whole history. Published metadata need not: other engines read the newest versions
+and those that are younger than the log's retention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from lakeward.context import LakeContext
+from lakeward.errors import InvalidInput
+from lakeward.formats.policy import settings
+from lakeward.formats.properties import log_retention_ms
+from lakeward.formats.registry import publishers
+from lakeward.log import definitions, heads, retired
+from lakeward.maintain.jobs import Budget, Progress, run
+from lakeward.maintain.vacuum.behind import check_not_behind
+from lakeward.maintain.vacuum.plan import Clock, in_batches
+from lakeward.model.commit import Head
+from lakeward.model.duration import to_milliseconds
+from lakeward.model.maintenance import Done, Maintained, Plan, Unit
+from lakeward.write.commit.publications import follow, publish_backlog
+
+_FLOOR_MS: Final = 3_600_000
+"""Metadata younger than this may be in the hands of a reader, and is not deleted without force."""
+_AT_ONCE: Final = 1000
+
+
+def expire(
+    context: LakeContext,
+    tables: Sequence[Head],
+    *,
+    retention: object = None,
+    force: bool = False,
+    dry_run: bool = False,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+) -> Maintained:
+    """Delete metadata of tables that nobody needs, or only plan it."""
+    given = None if retention is None else to_milliseconds(retention, "retention")
+    if given is not None and given < _FLOOR_MS and not force:
+        what = "A retention below one hour would delete metadata that readers are using."
+        raise InvalidInput(what, hint="Give force=True (--force).", parameter="retention")
+    clock = Clock.read(context)
+    units: list[Unit] = []
+    for head in tables:
+        if context.database.read_only is None:
+            publish_backlog(context, follow(context, head))
+        units += _units(context, head, given, clock)
+    one = str(tables[0].name) if len(tables) == 1 else None
+    plan = Plan("expire", one, tuple(units))
+    if dry_run:
+        return Maintained(plan)
+    execute = partial(_delete, context)
+    return Maintained(plan, run(context, plan, execute, budget=budget, progress=progress))
+
+
+def checkpoint(context: LakeContext, head: Head, *, dry_run: bool = False) -> Maintained:
+    """Write a checkpoint of a table's newest version, if its format has checkpoints."""
+    publish_backlog(context, follow(context, head))
+    unit = Unit(
+        table=str(head.name),
+        what=f"write a checkpoint of version {head.version}",
+        why="readers need not read the commits before it",
+    )
+    has_any = any(p.has_checkpoints for p in publishers(head))
+    plan = Plan("checkpoint", str(head.name), (unit,) if has_any else ())
+    if dry_run:
+        return Maintained(plan)
+
+    def write(unit: Unit) -> Done:
+        with context.database.read() as session:
+            current = heads.by_id(session, head.table_id) or head
+            _, definition = definitions.at(session, head.table_id, current.version)
+        for publisher in publishers(current):
+            publisher.checkpoint(context, current, current.version, definition)
+        return Done(facts={"version": current.version, "table": unit.table})
+
+    return Maintained(plan, run(context, plan, write))
+
+
+def _units(context: LakeContext, head: Head, given: int | None, clock: Clock) -> list[Unit]:
+    with context.database.read() as session:
+        current = heads.by_id(session, head.table_id) or head
+        check_not_behind(context, session, current)
+        length = given
+        if length is None:
+            length = log_retention_ms(settings(current, context.definition(session, current)))
+        found = [
+            p.old_metadata(context, session, current, clock.versions_ms - length)
+            for p in publishers(current)
+        ]
+    names = [n for some, _ in found for n in some]
+    facts = context.storage.look_below(current.location, names)
+    latest = clock.files_ms - min(length, _FLOOR_MS)
+    old = sorted(n for n, f in facts.items() if f.modified_ms <= latest)
+    cleaned = max((version for _, version in found), default=0)
+    units = []
+    for some in in_batches(old, _AT_ONCE):
+        size = sum(facts[n].size for n in some)
+        units.append(
+            Unit(
+                table=str(current.name),
+                what=f"delete {len(some)} metadata files",
+                why="no version that is promised to other engines needs them",
+                gain=f"{size:,} bytes freed",
+                frees=size,
+                files=len(some),
+                work=(current, some, cleaned),
+            )
+        )
+    return units
+
+
+def _delete(context: LakeContext, unit: Unit) -> Done:
+    head, names, cleaned = unit.work
+    if cleaned:
+        with context.database.write() as session:
+            retired.note(session, head.table_id, cleaned_to=cleaned)
+    context.storage.delete_below(head.location, names)
+    return Done(frees=unit.frees, files=unit.files)

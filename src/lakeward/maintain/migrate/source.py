@@ -1,0 +1,276 @@
+"""Sources of migrations: a directory of Parquet files, or a table, as files with rows."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeward.engines.arrow.partition import NULL_PARTITION
+from lakeward.errors import InvalidInput, SchemaMismatch, StorageError
+from lakeward.model.file import LoggedFile
+from lakeward.read.scan import read_files
+from lakeward.read.snapshot import TableSnapshot
+
+_ROWS: Final = 65_536
+_NAMED: Final = 5
+_WHOLE: Final = re.compile(r"-?(0|[1-9]\d{0,17})")
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file of a source; `mark` changes when the file's content may have changed."""
+
+    path: str
+    size: int
+    rows: int
+    mark: str
+    partition: Mapping[str, str | None]
+
+
+class Source(ABC):
+    """Rows to be migrated, file by file."""
+
+    label: str
+    files: Sequence[SourceFile]
+    schema: pa.Schema
+    partition_by: tuple[str, ...]
+
+    @abstractmethod
+    def read(self, file: SourceFile) -> Iterator[pa.Table]:
+        """Yield the rows of a file, in the source's schema."""
+
+    def check_in_place(self) -> str:
+        """Return the directory of files that can be migrated in place; raise if they cannot."""
+        what = f"The files of {self.label} cannot become a table of another format in place."
+        raise InvalidInput(what, hint='Use mode="copy".', parameter="mode")
+
+
+class ParquetSource(Source):
+    """A directory of Parquet files, with or without Hive partitions."""
+
+    def __init__(self, directory: Path) -> None:
+        self.label = str(directory)
+        self._root = directory
+        names = _listed(directory)
+        with ThreadPoolExecutor(8) as pool:
+            self._schemas = dict(zip(names, pool.map(self._footer, names), strict=True))
+        partitions = {name: _partition(name) for name in names}
+        self.partition_by = _agreed(partitions, self.label)
+        self._types = {
+            key: _value_type([partitions[n][key] for n in names]) for key in self.partition_by
+        }
+        self.files = [self._file(name, partitions[name]) for name in names]
+        own = self._merged()
+        left = [pa.field(k, t) for k, t in self._types.items() if k not in own.names]
+        self._check_clashes(own)
+        self.schema = pa.schema([*own, *left])
+
+    def read(self, file: SourceFile) -> Iterator[pa.Table]:
+        """Yield the rows; missing columns are null, partition columns come from the path."""
+        try:
+            with pq.ParquetFile(self._root / file.path) as opened:
+                for batch in opened.iter_batches(_ROWS):
+                    yield self._complete(pa.Table.from_batches([batch]), file)
+        except (pa.ArrowException, OSError) as error:
+            what = f"File {file.path} of {self.label} cannot be read: {error}."
+            raise StorageError(what, path=file.path) from error
+
+    def check_in_place(self) -> str:
+        """Check that every file has its columns in the types of the merged schema."""
+        for name, (schema, _) in self._schemas.items():
+            for field in schema:
+                if not field.type.equals(self.schema.field(field.name).type):
+                    what = (
+                        f"Column {field.name} is {field.type} in {name} and"
+                        f" {self.schema.field(field.name).type} in other files, which readers of"
+                        " a table do not convert."
+                    )
+                    raise SchemaMismatch(what, hint='Use mode="copy".', path=name)
+        return str(self._root)
+
+    def _complete(self, rows: pa.Table, file: SourceFile) -> pa.Table:
+        columns = []
+        for field in self.schema:
+            if field.name in rows.column_names:
+                columns.append(rows.column(field.name).cast(field.type))
+            elif field.name in self._types:
+                text = file.partition.get(field.name)
+                value = pa.scalar(text, pa.string()).cast(field.type)
+                columns.append(pa.chunked_array([pa.repeat(value, rows.num_rows)]))
+            else:
+                columns.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
+        return pa.Table.from_arrays(columns, schema=self.schema)
+
+    def _footer(self, name: str) -> tuple[pa.Schema, pq.FileMetaData]:
+        try:
+            metadata = pq.read_metadata(self._root / name)
+        except (pa.ArrowException, OSError) as error:
+            what = f"File {name} of {self.label} is no Parquet file: {error}."
+            hint = "Move it away; files whose names begin with _ or . are left out."
+            raise StorageError(what, hint=hint, path=name) from error
+        return metadata.schema.to_arrow_schema().remove_metadata(), metadata
+
+    def _file(self, name: str, partition: Mapping[str, str | None]) -> SourceFile:
+        known = (self._root / name).stat()
+        rows = self._schemas[name][1].num_rows
+        mark = f"{known.st_size}-{known.st_mtime_ns}"
+        return SourceFile(name, known.st_size, rows, mark, partition)
+
+    def _merged(self) -> pa.Schema:
+        """Return one schema for all files; raise an error that names files that disagree."""
+        merged: dict[str, pa.Field] = {}
+        seen: dict[str, dict[str, list[str]]] = {}
+        for name, (schema, _) in self._schemas.items():
+            for field in schema:
+                seen.setdefault(field.name, {}).setdefault(str(field.type), []).append(name)
+                before = merged.get(field.name, field)
+                try:
+                    both = pa.unify_schemas(
+                        [pa.schema([before]), pa.schema([field])], promote_options="permissive"
+                    )
+                except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+                    raise _disagree(self.label, field.name, seen[field.name]) from error
+                merged[field.name] = both.field(0).with_nullable(True)
+        return pa.schema(list(merged.values()))
+
+    def _check_clashes(self, own: pa.Schema) -> None:
+        """Refuse files whose partition column differs from the value in their directory name."""
+        for key in self.partition_by:
+            if key not in own.names:
+                continue
+            for file in self.files:
+                text = file.partition[key]
+                for table in self._column(file, key):
+                    given = {str(v) if v is not None else None for v in table.to_pylist()}
+                    if given - {text}:
+                        other = sorted(str(v) for v in given - {text})[0]
+                        what = (
+                            f"File {file.path} lies in {key}={text}, and its column {key} has"
+                            f" {other}."
+                        )
+                        hint = "Move the rows to the right directory, or drop the column."
+                        raise InvalidInput(what, hint=hint, path=file.path, column=key)
+
+    def _column(self, file: SourceFile, key: str) -> Iterator[pa.ChunkedArray]:
+        with pq.ParquetFile(self._root / file.path) as opened:
+            if key in opened.schema_arrow.names:
+                for batch in opened.iter_batches(_ROWS, columns=[key]):
+                    yield pa.Table.from_batches([batch]).column(key).unique()
+
+
+class TableSource(Source):
+    """A version of a Delta or Iceberg table."""
+
+    def __init__(self, snapshot: TableSnapshot, label: str) -> None:
+        self.label = label
+        self._snapshot = snapshot
+        self.schema = pa.schema(
+            [f.remove_metadata() for f in snapshot.definition.schema.to_arrow()]
+        )
+        self.partition_by = tuple(snapshot.definition.partitioning)
+        self._files = {_table_mark(f): f for f in snapshot.plan()}
+        self.files = [
+            SourceFile(f.path, f.size, f.file.logged_rows, mark, {})
+            for mark, f in self._files.items()
+        ]
+
+    def read(self, file: SourceFile) -> Iterator[pa.Table]:
+        """Yield the live rows of a file."""
+        snapshot = self._snapshot
+        reader = read_files(
+            snapshot.context.storage,
+            snapshot.log_head,
+            snapshot.definition,
+            [self._files[file.mark]],
+        )
+        for batch in reader:
+            yield pa.Table.from_batches([batch]).cast(self.schema)
+
+
+def _table_mark(file: LoggedFile) -> str:
+    text = f"{file.path} {file.size} {sorted((file.file.deletion_vector or {}).items())!r}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _listed(directory: Path) -> list[str]:
+    """Return the paths of the data files below a directory, sorted."""
+    if not directory.is_dir():
+        what = f"There is no directory {directory}."
+        raise InvalidInput(what, hint="Give a directory of Parquet files, or a table.")
+    root = directory.resolve()
+    found = []
+    for place, directories, names in os.walk(directory, followlinks=True):
+        directories[:] = sorted(d for d in directories if not d.startswith((".", "_")))
+        for name in sorted(names):
+            path = Path(place, name)
+            if name.startswith((".", "_")):
+                continue
+            if not path.resolve().is_relative_to(root):
+                what = f"The path {path} leads outside of {directory}."
+                raise InvalidInput(what, hint="Replace the link by what it names.", path=str(path))
+            found.append(path.relative_to(directory).as_posix())
+    if not found:
+        what = f"The directory {directory} has no data files."
+        raise InvalidInput(what, hint="Give a directory of Parquet files.", path=str(directory))
+    return found
+
+
+def _partition(path: str) -> dict[str, str | None]:
+    out: dict[str, str | None] = {}
+    for part in path.split("/")[:-1]:
+        key, sign, value = part.partition("=")
+        if not sign:
+            continue
+        if key in out:
+            what = f"The path {path} gives two values for {key}."
+            raise InvalidInput(what, hint="Move the file.", path=path, column=key)
+        text = unquote(value)
+        out[unquote(key)] = None if text == NULL_PARTITION else text
+    return out
+
+
+def _agreed(partitions: Mapping[str, Mapping[str, str | None]], label: str) -> tuple[str, ...]:
+    """Return the partition keys that all paths have, in order."""
+    orders: dict[tuple[str, ...], list[str]] = {}
+    for path, values in partitions.items():
+        orders.setdefault(tuple(values), []).append(path)
+    if len(orders) == 1:
+        return next(iter(orders))
+    shown = "; ".join(
+        f"{'/'.join(keys) or 'none'} ({', '.join(paths[:_NAMED])})"
+        for keys, paths in orders.items()
+    )
+    what = f"The files of {label} are partitioned in different ways: {shown}."
+    raise InvalidInput(what, hint="Migrate each part by itself, or move the files.")
+
+
+def _value_type(values: Sequence[str | None]) -> pa.DataType:
+    known = [v for v in values if v is not None]
+    if known and all(_WHOLE.fullmatch(v) for v in known):
+        return pa.int64()
+    if known and all(_DATE.fullmatch(v) for v in known):
+        return pa.date32()
+    return pa.string()
+
+
+def _disagree(label: str, column: str, types: Mapping[str, Sequence[str]]) -> SchemaMismatch:
+    shown = "; ".join(
+        f"{kind} in {', '.join(names[:_NAMED])}"
+        + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+        for kind, names in types.items()
+    )
+    what = f"Files of {label} disagree about column {column}: {shown}."
+    hint = "Migrate them apart, or write the ones that differ again."
+    return SchemaMismatch(what, hint=hint, column=column, files=dict(types))

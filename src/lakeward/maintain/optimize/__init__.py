@@ -1,0 +1,1 @@
+"""Compaction and clustering: packs small files, sorts or clusters rows, purges deleted rows."""

@@ -1,0 +1,3 @@
+"""Vacuum: deletes files that, according to the log, nobody needs."""
+
+from __future__ import annotations

@@ -1,0 +1,102 @@
+"""Decides which versions of a table must be kept.
+
+Kept are all versions inside the retention, all versions from the first one that an open transaction
+may have seen, all that may not be published yet, and each one that a tag, a branch, a clone or a
+pin holds. The newest version is always kept, unless the table was dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lakeward.context import LakeContext
+from lakeward.formats.registry import publishers
+from lakeward.log import branches, commits, pins, tags, transactions
+from lakeward.log.database import Session
+from lakeward.model.commit import Head
+from lakeward.model.file import LIVE
+
+_CLOCKS_DIFFER_MS: Final = 2 * 3_600_000
+"""How far the clock that stamps commits may be from the one that stamps transactions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The versions of a table that are kept.
+
+    Attributes:
+        kept_from: This version and all later ones are kept; `LIVE` for none.
+        held: Older versions that are kept, sorted.
+        why: What holds versions, for people.
+    """
+
+    kept_from: int
+    held: tuple[int, ...]
+    why: tuple[str, ...] = ()
+
+    def covers(self, other: Kept) -> bool:
+        """Return whether all versions that `other` keeps are kept here too."""
+        if other.kept_from < self.kept_from:
+            return False
+        own = set(self.held)
+        return all(v >= self.kept_from or v in own for v in other.held)
+
+
+def kept_versions(
+    context: LakeContext, session: Session, head: Head, cutoff_ms: int, now: int
+) -> Kept:
+    """The versions of a table to keep, if those before a moment are not promised any more.
+
+    `now` is the earliest of all clocks: leases of pins must have run out by it.
+    """
+    oldest = commits.version_at(session, head.table_id, cutoff_ms)
+    first = commits.first_version(session, head.table_id) or 0
+    kept_from, why = min(max(first, oldest or 0), head.version), []
+    published = min(p.published(head) for p in publishers(head))
+    if published < kept_from:
+        kept_from = max(0, published)
+        why.append(f"versions after {published} may not be published yet")
+    seen = _seen_by_open_transactions(session, head.table_id)
+    if seen is not None and seen < kept_from:
+        kept_from = seen
+        why.append(f"an open transaction may read version {seen}")
+    held, reasons = held_versions(context, session, head.table_id, now)
+    below = tuple(sorted(v for v in held if v < kept_from))
+    return Kept(kept_from, below, (*why, *reasons))
+
+
+def kept_of_dropped(context: LakeContext, session: Session, table_id: int) -> Kept:
+    """The versions of a dropped table that others still hold."""
+    held, reasons = held_versions(context, session, table_id)
+    return Kept(LIVE, tuple(sorted(held)), tuple(reasons))
+
+
+def held_versions(
+    context: LakeContext, session: Session, table_id: int, now: int | None = None
+) -> tuple[set[int], list[str]]:
+    """Single versions that something holds, and what does."""
+    # A clock that was set forward must not end the pins of readers at work.
+    clock = context.database.clock_ms(session)
+    now = clock if now is None else min(clock, now)
+    found = {
+        "tags hold": tags.held_versions(session, table_id),
+        "branches and clones use": branches.held_versions(session, table_id),
+        "readers have pinned": pins.held_versions(session, table_id, now),
+    }
+    reasons = [f"{who} {_some(versions)}" for who, versions in found.items() if versions]
+    return set().union(*found.values()), reasons
+
+
+def _seen_by_open_transactions(session: Session, table_id: int) -> int | None:
+    opened = [t.opened_ms for t in transactions.still_open(session)]
+    if not opened:
+        return None
+    return commits.version_at(session, table_id, min(opened) - _CLOCKS_DIFFER_MS) or 0
+
+
+def _some(versions: set[int]) -> str:
+    shown = sorted(versions)
+    many = f", … ({len(shown)})" if len(shown) > 3 else ""
+    noun = "version" if len(shown) == 1 else "versions"
+    return f"{noun} {', '.join(map(str, shown[:3]))}{many}"

@@ -1,0 +1,164 @@
+"""Results of SHOW and DESCRIBE for one table, with Spark's column names and wording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from lakeward.errors import InvalidInput
+from lakeward.model.commands import ShowTable, ShowTables
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
+from lakeward.model.evolution.paths import find
+from lakeward.model.names import TableName
+from lakeward.model.quoting import identifier, literal
+from lakeward.model.types import Field, ListOf, MapOf, Primitive, Struct, Type
+
+_NAMES: Final = {
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "timestamp_ms": "timestamp",
+    "timestamp_ms_ntz": "timestamp_ntz",
+}
+_DESCRIBED: Final = pa.schema([(n, pa.string()) for n in ("col_name", "data_type", "comment")])
+_Row: TypeAlias = tuple[str, str, str | None]
+
+
+def shown(asked: ShowTable, head: Head, definition: Definition, place: str) -> pa.Table:
+    """Return the result of a statement about a table that is located at `place`."""
+    match asked.what:
+        case "columns":
+            return pa.table({"col_name": pa.array(definition.schema.names, pa.string())})
+        case "properties":
+            return _properties(definition, asked.part, str(head.name))
+        case "create":
+            return pa.table({"createtab_stmt": [creation(head, definition)]})
+    if asked.part is not None:
+        return _column(definition, asked.part)
+    rows = list(_columns(definition))
+    if asked.what == "extended":
+        rows += _details(head, definition, place)
+    return pa.Table.from_pylist(
+        [dict(zip(_DESCRIBED.names, r, strict=True)) for r in rows], _DESCRIBED
+    )
+
+
+def listed(asked: ShowTables, names: Sequence[TableName]) -> pa.Table:
+    """Return the tables of a lake that a statement asks for."""
+    space = asked.namespace
+    patterns = (asked.pattern or "*").lower().split("|")
+    found = [
+        n
+        for n in sorted(names, key=str)
+        if (space is None or n.namespace == ("" if space == "default" else space))
+        and any(fnmatchcase(n.name.lower(), p.strip()) for p in patterns)
+    ]
+    return pa.table(
+        {
+            "namespace": pa.array([n.namespace for n in found], pa.string()),
+            "tableName": pa.array([n.name for n in found], pa.string()),
+            "isTemporary": pa.array([False] * len(found), pa.bool_()),
+        }
+    )
+
+
+def sql_type(kind: Type) -> str:
+    """Return a type in Spark SQL syntax."""
+    match kind:
+        case Struct(fields):
+            parts = (f"{identifier_if_needed(f.name)}: {sql_type(f.type)}" for f in fields)
+            return f"struct<{', '.join(parts)}>"
+        case ListOf(element):
+            return f"array<{sql_type(element.type)}>"
+        case MapOf(key, value):
+            return f"map<{sql_type(key.type)}, {sql_type(value.type)}>"
+        case Primitive(name):
+            return _NAMES.get(name, name)
+        case _:
+            return str(kind)
+
+
+def creation(head: Head, definition: Definition) -> str:
+    """Return a CREATE TABLE statement for a table like this one."""
+    columns = ",\n  ".join(map(_declared, definition.schema))
+    out = [f"CREATE TABLE {head.name} (\n  {columns})", f"USING {head.format}"]
+    if definition.partition_by:
+        out.append(f"PARTITIONED BY ({', '.join(definition.partitioning)})")
+    if definition.comment is not None:
+        out.append(f"COMMENT {literal(definition.comment)}")
+    if definition.properties:
+        pairs = (f"{literal(k)} = {literal(v)}" for k, v in sorted(definition.properties.items()))
+        out.append("TBLPROPERTIES (\n  " + ",\n  ".join(pairs) + ")")
+    return "\n".join(out)
+
+
+def identifier_if_needed(name: str) -> str:
+    """Return a name, in backticks if it needs them."""
+    plain = name.replace("_", "a").isalnum() and name.isascii() and not name[0].isdigit()
+    return name if plain else identifier(name)
+
+
+def _declared(field: Field) -> str:
+    out = f"{identifier_if_needed(field.name)} {sql_type(field.type).upper()}"
+    if not field.nullable:
+        out += " NOT NULL"
+    if field.default is not None:
+        out += f" DEFAULT {field.default}"
+    return out if field.comment is None else f"{out} COMMENT {literal(field.comment)}"
+
+
+def _properties(definition: Definition, wanted: str | None, table: str) -> pa.Table:
+    known = dict(sorted(definition.properties.items()))
+    if wanted is not None:
+        missing = f"Table {table} does not have property: {wanted}"
+        known = {wanted: known.get(wanted, missing)}
+    return pa.table(
+        {"key": pa.array(list(known), pa.string()), "value": pa.array(known.values(), pa.string())}
+    )
+
+
+def _columns(definition: Definition) -> Iterator[_Row]:
+    for field in definition.schema:
+        yield field.name, sql_type(field.type), field.comment
+    if definition.partition_by:
+        yield "# Partitioning", "", ""
+        for number, term in enumerate(definition.partitioning):
+            yield f"Part {number}", term, ""
+
+
+def _details(head: Head, definition: Definition, place: str) -> Iterator[_Row]:
+    yield "", "", ""
+    yield "# Detailed Table Information", "", ""
+    yield "Name", str(head.name), ""
+    yield "Provider", head.format, ""
+    yield "Location", place, ""
+    yield "Version", str(head.version), ""
+    if definition.comment is not None:
+        yield "Comment", definition.comment, ""
+    pairs = ",".join(f"{k}={v}" for k, v in sorted(definition.properties.items()))
+    yield "Table Properties", f"[{pairs}]", ""
+    required = [f.name for f in definition.schema if not f.nullable]
+    if required:
+        yield "Required Columns", ", ".join(required), ""
+    for name, text in definition.constraints.items():
+        yield f"Constraint {name}", text, ""
+
+
+def _column(definition: Definition, path: str) -> pa.Table:
+    place = find(definition.schema, path)
+    if place.parents:
+        what = f"DESCRIBE supports only top-level columns, and {path} is nested."
+        raise InvalidInput(what, hint=f"Describe {place.column.name}.", column=path)
+    field = place.field
+    rows = {"col_name": field.name, "data_type": sql_type(field.type), "comment": field.comment}
+    return pa.table(
+        {
+            "info_name": pa.array(list(rows), pa.string()),
+            "info_value": pa.array(list(rows.values()), pa.string()),
+        }
+    )

@@ -1,0 +1,1 @@
+"""Policies of tables, declared once for patterns of names."""

@@ -1,0 +1,247 @@
+"""Prepares tables for an SQL engine: the files that a query needs, or a dataset of them.
+
+An engine may read files itself if they hold exactly what the table shows: no deleted rows, no
+renamed or widened columns, on the local disk. All other files go through Lakeward's own reader.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeward.engines.arrow.dataset import LakeDataset, Plan
+from lakeward.engines.arrow.source import is_named_as_ours
+from lakeward.engines.sql.pruning import Wanted
+from lakeward.engines.sql.source import Partitions, PlainFiles, Source
+from lakeward.formats.registry import format_of
+from lakeward.log import definitions
+from lakeward.model.definition import Definition
+from lakeward.model.expressions.nodes import Expression
+from lakeward.model.file import LoggedFile, is_full
+from lakeward.model.schema import Schema
+from lakeward.model.types import Decimal, Field, Primitive, arrow_field, stored_field_type
+from lakeward.model.values import Value, from_neutral, order_key
+from lakeward.read.dataset import dataset_of
+from lakeward.read.plan import file_may_match, to_prune_by
+from lakeward.read.snapshot import TableSnapshot
+
+_LOOKED_AT: Final = 256
+"""Footers of at most so many files of others are looked into."""
+_FIELD_ID: Final = b"PARQUET:field_id"
+_PATTERN: Final = re.compile(r"[*?\[\]{}]|://")
+"""What engines take for a pattern or an address in a path."""
+_SAFE: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+_IN_NAMES: Final = ("int8", "int16", "int32", "int64", "date", "string")
+"""Types of partition values that can stand in the name of a directory."""
+
+
+def source_of(snapshot: TableSnapshot, wanted: Wanted, plan: Plan | None = None) -> Source:
+    """Return a table for an engine, without the files that a query does not need.
+
+    Args:
+        snapshot: The table.
+        wanted: What is known of the rows that the query needs.
+        plan: Selects the files; by default the snapshot's own plan.
+    """
+    files = enough((plan or snapshot.plan)(wanted.where), wanted)
+
+    def again(condition: Expression | None) -> list[LoggedFile]:
+        prune = to_prune_by(condition, snapshot.definition)
+        return files if prune is None else [f for f in files if file_may_match(prune, f.file)]
+
+    definition = snapshot.definition
+    found = plain_files(snapshot, files)
+    plain = None if isinstance(found, str) else found
+    partitioned: dict[str, pa.DataType] = {}
+    if plain is not None and plain.partitions:
+        schema = definition.schema.to_arrow()
+        partitioned = {n: schema.field(n).type for n in definition.partition_names}
+
+    def dataset() -> LakeDataset:
+        return dataset_of(snapshot, again, nan_is_greatest=True)
+
+    reason = found if isinstance(found, str) else None
+    return Source(definition.schema.to_arrow(), dataset, plain, partitioned, reason)
+
+
+def enough(files: list[LoggedFile], wanted: Wanted) -> list[LoggedFile]:
+    """Return files that are certain to contain the first rows of a query."""
+    if wanted.limit is None:
+        return files
+    if wanted.order is None:
+        found, rows = [], 0
+        for file in files:
+            if rows >= wanted.limit:
+                break
+            found.append(file)
+            rows += file.file.live_rows or 0
+        return found
+    return _among_first(files, wanted.order, wanted.limit, descending=wanted.descending)
+
+
+def _among_first(
+    files: list[LoggedFile], field: Field, limit: int, *, descending: bool
+) -> list[LoggedFile]:
+    """Return the files that may hold one of the first rows by a column, or may hold nulls."""
+    sign = -1 if descending else 1
+    bounds = {id(f): _keys(f, field, descending=descending) for f in files}
+    known = sorted(
+        (sign * far, rows)
+        for near, far, rows in filter(None, bounds.values())
+        if far is not None and rows
+    )
+    reach, rows = None, 0
+    for far, count in known:
+        rows += count
+        if rows >= limit:
+            reach = far
+            break
+    if reach is None:
+        return files
+    out = []
+    for file in files:
+        found = bounds[id(file)]
+        if found is None or found[0] is None or sign * found[0] <= reach:
+            out.append(file)
+    return out
+
+
+def _keys(
+    file: LoggedFile, field: Field, *, descending: bool
+) -> tuple[int | None, int | None, int] | None:
+    """Return the order keys of a file's first and last possible values, and its row count.
+
+    None for a file that may have nulls.
+    """
+    if field.id in file.partition:
+        value = file.partition[field.id]
+        if value is None:
+            return None
+        key = order_key(field.type, value)
+        return key, key, file.file.live_rows or 0
+    stats = file.file.stats
+    if stats is None or stats.nulls.get(field.id) != 0:
+        return None
+    low, high = stats.minimum.get(field.id), stats.maximum.get(field.id)
+    first = None if low is None else order_key(field.type, low)
+    last = None if high is None else order_key(field.type, high)
+    near, far = (last, first) if descending else (first, last)
+    return near, far, file.file.live_rows or 0
+
+
+def plain_files(snapshot: TableSnapshot, files: Sequence[LoggedFile]) -> PlainFiles | str:
+    """The files as an engine reads them itself; why not, where they need our own reader."""
+    storage, head, definition = snapshot.context.storage, snapshot.log_head, snapshot.definition
+    if not files:
+        return "no file is needed"
+    if storage.is_remote:
+        return "the files are in an object store"
+    if any(f.file.deletion_vector is not None for f in files):
+        return "rows of the files are deleted"
+    floats = [f.id for f in definition.schema if str(f.type) in ("float", "double")]
+    if any(_may_have_nan(f, floats) for f in files):
+        # Bounds in the footers leave NaN out, and engines believe them.
+        return "values may be NaN"
+    form, schema = format_of(head), definition.schema
+    stored, _, _ = form.in_files(definition, schema.names, None)
+    if stored is not definition:
+        return "columns have other names in the files"
+    if not all(map(_is_plain, schema)):
+        return "a column has a type that engines read in another way"
+    if not _was_always_so(snapshot, min(f.added for f in files)):
+        return "the columns were altered after files were written"
+    parts = _partitions(definition, files)
+    if parts is None:
+        return "a partition value cannot be the name of a directory"
+    _, root = storage.arrow_filesystem()
+    directory = head.location if is_full(head.location) else f"{root}/{head.location}"
+    paths = [f.path if is_full(f.path) else f"{directory}/{f.path}" for f in files]
+    if any(_PATTERN.search(path) for path in paths):
+        return "engines take the path of a file for a pattern"
+    foreign = [p for p in paths if not is_named_as_ours(p)]
+    lacking = set() if definition.whole_files else set(definition.partition_names)
+    by_id = form.finds_by_id(definition)
+    if len(foreign) > _LOOKED_AT or not all(
+        _holds(path, schema, lacking, by_id=by_id) for path in foreign
+    ):
+        return "files of other writers differ from the table"
+    return PlainFiles(paths, parts)
+
+
+def _may_have_nan(file: LoggedFile, floats: Sequence[int]) -> bool:
+    stats = file.file.stats
+    if not floats or file.rows == 0:
+        return False
+    return stats is None or any(
+        i not in stats.maximum and stats.nulls.get(i) != file.rows
+        for i in floats
+        if i not in file.partition
+    )
+
+
+def _is_plain(field: Field) -> bool:
+    if not isinstance(field.type, Primitive | Decimal):
+        return False
+    return bool(stored_field_type(field).equals(arrow_field(field).type))
+
+
+def _was_always_so(snapshot: TableSnapshot, since: int) -> bool:
+    """Return whether the columns have not changed since the oldest of the files was written."""
+    now = [(f.id, f.name, f.type) for f in snapshot.schema]
+    with snapshot.context.database.read() as session:
+        history = definitions.of_table(session, snapshot.log_head.table_id)
+    return all(
+        [(f.id, f.name, f.type) for f in definition.schema] == now
+        and definition.partition_by == snapshot.definition.partition_by
+        for first, until, definition in history
+        if until > since and first <= snapshot.version
+    )
+
+
+def _partitions(definition: Definition, files: Sequence[LoggedFile]) -> list[Partitions] | None:
+    """Return the partition values that files lack, as text; None if they cannot be in a path."""
+    if definition.whole_files or not definition.partition_by:
+        return []
+    fields = definition.partition_fields
+    if any(str(f.type) not in _IN_NAMES or not _SAFE.fullmatch(f.name) for f in fields):
+        return None
+    known: dict[tuple[Value, ...], Partitions] = {}
+    out = []
+    for file in files:
+        key = tuple(file.partition.get(f.id) for f in fields)
+        if key not in known:
+            texts = [_spelled(f, v) for f, v in zip(fields, key, strict=True)]
+            if not all(t is not None and _SAFE.fullmatch(t) for t in texts):
+                return None
+            known[key] = tuple((f.name, str(t)) for f, t in zip(fields, texts, strict=True))
+        out.append(known[key])
+    return out
+
+
+def _spelled(field: Field, value: Value) -> str | None:
+    if value is None:
+        return None
+    found = from_neutral(field.type, value)
+    return str(found.isoformat() if hasattr(found, "isoformat") else found)
+
+
+def _holds(path: str, schema: Schema, lacking: set[str], *, by_id: bool) -> bool:
+    """Return whether a foreign file has exactly the table's columns, by name, type and id."""
+    try:
+        found = pq.read_schema(path)
+    except (OSError, pa.ArrowException):
+        return False
+    wanted = [f for f in schema if f.name not in lacking]
+    if found.names != [f.name for f in wanted]:
+        return False
+    for field in wanted:
+        own = found.field(field.name)
+        if not own.type.equals(arrow_field(field).type):
+            return False
+        if by_id and (own.metadata or {}).get(_FIELD_ID) != str(field.id).encode():
+            return False
+    return True

@@ -1,0 +1,141 @@
+"""Fills a directory outside of the lake, which then appears complete or not at all.
+
+On disk the files are written into a hidden directory next to it, which is renamed at the end. An
+object store cannot rename: there the files get their final names at once, and the manifest, written
+last, marks the export as complete. A failed export leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lakeward.errors import AlreadyExists, InvalidInput, StorageError
+from lakeward.storage.paths import overlaps
+
+if TYPE_CHECKING:
+    from lakeward.storage.base import Storage
+
+MANIFEST: Final = "manifest.json"
+
+
+class Outside(ABC):
+    """A target that is being filled: files are written below `scratch`, then handed over."""
+
+    label: str
+    """The place, as users name it."""
+    scratch: Path
+    """A directory on this machine."""
+
+    @abstractmethod
+    def take(self, name: str) -> None:
+        """Hand over a file that was written below `scratch` under this name."""
+
+    @abstractmethod
+    def complete(self) -> None:
+        """Complete the target; the manifest was handed over before."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Delete everything that was written."""
+
+
+def outside(place: str, lake: str, options: Mapping[str, str] | None) -> Outside:
+    """Begin to fill a target.
+
+    Raises `AlreadyExists` if something exists there, and `InvalidInput` if it is in the lake.
+    """
+    if overlaps(place, lake):
+        what = f"{place} lies in the lake, or has the lake in it."
+        raise InvalidInput(what, hint="Choose a directory outside of the lake.", path=place)
+    scheme, separator, rest = place.partition("://")
+    if not separator or scheme == "file":
+        return _Directory(Path(rest if separator else place))
+    return _ObjectStore(place, options or {})
+
+
+class _Directory(Outside):
+    def __init__(self, target: Path) -> None:
+        self._target = target.expanduser().absolute()
+        self.label = str(self._target)
+        if self._target.exists() and (not self._target.is_dir() or any(self._target.iterdir())):
+            raise _taken(self.label)
+        parent = self._target.parent
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            self.scratch = parent / f".{self._target.name}.{secrets.token_hex(6)}.partial"
+            self.scratch.mkdir()
+        except OSError as error:
+            raise _refused(self.label, error) from error
+
+    def take(self, name: str) -> None:
+        with (self.scratch / name).open("rb") as file:
+            os.fsync(file.fileno())
+
+    def complete(self) -> None:
+        for directory, _, _ in os.walk(self.scratch):
+            _sync(directory)
+        try:
+            self.scratch.rename(self._target)
+        except OSError as error:
+            self.abandon()
+            if self._target.exists():
+                raise _taken(self.label) from error
+            raise _refused(self.label, error) from error
+        _sync(str(self._target.parent))
+
+    def abandon(self) -> None:
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+class _ObjectStore(Outside):
+    def __init__(self, place: str, options: Mapping[str, str]) -> None:
+        from lakeward.storage.attach import attach
+
+        self.label = place.rstrip("/")
+        self._storage: Storage = attach(place, options)
+        self._taken: list[str] = []
+        hidden = ".lakeward/"
+        found = self._storage.listing("", recursive=True)
+        if any(not f.path.lstrip("/").startswith(hidden) for f in found):
+            raise _taken(self.label)
+        self.scratch = Path(tempfile.mkdtemp(prefix="lakeward-export-"))
+
+    def take(self, name: str) -> None:
+        local = self.scratch / name
+        self._taken.append(name)
+        self._storage.create(name, local.read_bytes()).wait()
+        local.unlink()
+
+    def complete(self) -> None:
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def abandon(self) -> None:
+        with suppress(Exception):
+            self._storage.delete(self._taken)
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def _taken(label: str) -> AlreadyExists:
+    what = f"There is something at {label} already."
+    return AlreadyExists(what, hint="Choose a place that does not exist yet.", path=label)
+
+
+def _refused(label: str, error: OSError) -> StorageError:
+    what = f"{label} cannot be written: {error.strerror or error}."
+    return StorageError(what, hint="Check the path, its permissions and the space.", path=label)
+
+
+def _sync(directory: str) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

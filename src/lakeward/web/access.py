@@ -1,0 +1,181 @@
+"""Who may do what: the one place that decides it, for every route.
+
+Every endpoint says with `needs` which role it asks for. `authorize` runs before every endpoint: it
+finds out who asks, and refuses an endpoint that does not say, a role that is too small, and a table
+that is not open to the caller, which looks as if it did not exist. Endpoints reach the lake only
+through a `Caller`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
+
+from fastapi import Depends, Request
+
+from lakeward.errors import LakewardError, TableNotFound
+from lakeward.model.names import TableName
+from lakeward.model.policy.patterns import EVERY, Pattern
+from lakeward.model.roles import Role
+
+if TYPE_CHECKING:
+    from lakeward.lake.lake import Lake
+    from lakeward.lake.table import Table
+    from lakeward.lake.tokens import Token
+
+COOKIE: Final = "lakeward_token"
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class Unauthenticated(LakewardError):
+    """The request has no valid token, and may not come without."""
+
+
+class Forbidden(LakewardError):
+    """The caller's role does not allow this."""
+
+
+class Need(NamedTuple):
+    """What an endpoint asks of its caller.
+
+    Attributes:
+        role: The least role; None for an endpoint that is open to everybody.
+        everything: Whether it is about the whole lake, so that all tables must be open.
+    """
+
+    role: Role | None
+    everything: bool = False
+
+
+def needs(role: Role | None, *, everything: bool = False) -> Callable[[_F], _F]:
+    """Declare what an endpoint asks of its caller. Without it, nobody may call the endpoint."""
+
+    def declare(endpoint: _F) -> _F:
+        endpoint.need = Need(role, everything)  # type: ignore[attr-defined]
+        return endpoint
+
+    return declare
+
+
+def need_of(endpoint: Any) -> Need | None:
+    """What an endpoint declared; None if it declared nothing."""
+    return getattr(endpoint, "need", None)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Somebody with a role, and the lake as they may see it.
+
+    Attributes:
+        name: Recorded as the actor of commits.
+        lake: The lake, acting for them.
+        tables_open: Patterns of the tables that are open to them.
+    """
+
+    name: str
+    role: Role | None
+    lake: Lake
+    tables_open: tuple[Pattern, ...]
+
+    @property
+    def sees_everything(self) -> bool:
+        """Whether all tables are open to them."""
+        return any(pattern.text == EVERY for pattern in self.tables_open)
+
+    def sees(self, name: str) -> bool:
+        """Whether a table of this name is open to them."""
+        parsed = TableName.parse(name)
+        return any(pattern.matches(parsed) for pattern in self.tables_open)
+
+    def check(self, name: str) -> str:
+        """Return a table's name, or raise `TableNotFound` where it is not open to them."""
+        if not self.sees(name):
+            what = f"The lake has no table {name}, or it is not open to you."
+            raise TableNotFound(what, table=name)
+        return name
+
+    def check_all(self, names: Iterable[str] | None) -> list[str] | None:
+        """The same for several names; None stands for all tables of the lake."""
+        if names is None:
+            self.check_everything()
+            return None
+        return [self.check(name) for name in names]
+
+    def check_everything(self) -> None:
+        """Raise `Forbidden` unless all tables are open to them."""
+        if not self.sees_everything:
+            what = "This is about the whole lake, and only some tables are open to you."
+            raise Forbidden(what, hint="Name tables, or use a token for all tables.")
+
+    def may(self, role: Role) -> bool:
+        """Whether they have at least this role."""
+        return self.role is not None and self.role.includes(role)
+
+    def table(self, name: str) -> Table:
+        """A table that is open to them."""
+        return self.lake.table(self.check(name))
+
+    def tables(self) -> list[Table]:
+        """The tables that are open to them, by name."""
+        return [table for table in self.lake.tables() if self.sees(table.name)]
+
+
+def authorize(request: Request) -> None:
+    """Let a request through to its endpoint, or refuse it."""
+    need = need_of(getattr(request.scope.get("route"), "endpoint", None))
+    caller = request.state.caller = _caller(request)
+    if need is None:
+        what = "This address says of nobody that they may use it, so nobody may."
+        raise Forbidden(what)
+    if need.role is None:
+        return
+    if caller.role is None:
+        what = "This needs a valid token."
+        hint = "Send it as `Authorization: Bearer …`; `lakeward token create` makes one."
+        raise Unauthenticated(what, hint=hint)
+    if not caller.role.includes(need.role):
+        what = f"This needs the role {need.role.value}; yours is {caller.role.value}."
+        raise Forbidden(what, hint="`lakeward token create --role` makes a token of that role.")
+    if need.everything:
+        caller.check_everything()
+    place = request.path_params
+    if "table" in place:
+        caller.check(place["table"])
+    if "iceberg_table" in place:
+        # A table without a namespace is in one of this name for Iceberg.
+        namespace, name = place["namespace"], place["iceberg_table"]
+        if not (namespace == "default" and caller.sees(name)):
+            caller.check(f"{namespace}.{name}")
+
+
+def _caller(request: Request) -> Caller:
+    state = request.app.state
+    lake: Lake = state.lake
+    secret = _secret(request)
+    if secret is not None:
+        token: Token | None = lake.token_of(secret)
+        if token is None:
+            return Caller("nobody", None, lake, ())
+        patterns = tuple(Pattern.parse(text) for text in token.tables)
+        return Caller(token.name, token.role, lake.acting_as(token.name), patterns)
+    anonymous: Role | None = state.settings.anonymous
+    return Caller("anonymous", anonymous, lake.acting_as("anonymous"), (Pattern(EVERY),))
+
+
+def _secret(request: Request) -> str | None:
+    """The token that a request shows, by header or by the cookie of the dashboard."""
+    header = request.headers.get("authorization")
+    if header is None:
+        return request.cookies.get(COOKIE)
+    scheme, _, secret = header.partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else ""
+
+
+def _of_request(request: Request) -> Caller:
+    caller: Caller = request.state.caller
+    return caller
+
+
+By = Annotated[Caller, Depends(_of_request)]
+"""The type of the parameter by which an endpoint gets its caller."""

@@ -1,0 +1,168 @@
+"""What tables are and were: lists, details, history, differences, schemas, files, health."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from lakeward.model.names import TableName
+from lakeward.model.roles import Role
+from lakeward.web.access import By, needs
+from lakeward.web.answers import Cursor, Limit, answer, cursor_of, place_of
+from lakeward.web.lists import page_after
+from lakeward.web.places import SnapshotAt, version_of
+
+router = APIRouter(prefix="/api/v1/tables", tags=["tables"])
+Version = Annotated[int | None, Query(ge=0)]
+
+
+@router.get("")
+@needs(Role.READER)
+def tables(
+    request: Request,
+    by: By,
+    search: Annotated[str | None, Query(max_length=200, description="A part of the name.")] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """List the tables that are open to the caller, by name, with format, version and size."""
+    place = place_of(cursor, after=str)
+    names = [t for t in by.tables() if search is None or search.lower() in t.name.lower()]
+    # As the store sorts them: by namespace, then by name.
+    names.sort(key=lambda t: TableName.parse(t.name))
+    if place is not None:
+        last = TableName.parse(place["after"])
+        names = [t for t in names if TableName.parse(t.name) > last]
+    shown = [t.at().info() for t in names[:limit]]
+    more = cursor_of(after=shown[-1].name) if len(names) > limit else None
+    return answer(request, {"tables": shown, "next": more})
+
+
+@router.get("/{table}")
+@needs(Role.READER)
+def table(request: Request, by: By, table: str, at: SnapshotAt) -> Response:
+    """Show a table's columns, checks, properties and size, now or as of an earlier moment."""
+    return answer(request, at.of(by.table(table)).details())
+
+
+@router.get("/{table}/history")
+@needs(Role.READER)
+def history(
+    request: Request,
+    by: By,
+    table: str,
+    since: Version = None,
+    until: Version = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """List a table's versions, newest first: who did what, when and why."""
+    place = place_of(cursor, until=int)
+    newest = until if place is None else place["until"]
+    found = by.table(table).history(limit=limit + 1, since=since, until=newest)
+    more = cursor_of(until=found[limit].version) if len(found) > limit else None
+    return answer(request, {"table": table, "versions": found[:limit], "next": more})
+
+
+@router.get("/{table}/diff")
+@needs(Role.READER)
+def diff(
+    request: Request,
+    by: By,
+    table: str,
+    before: Annotated[int | None, Query(ge=0, alias="from")] = None,
+    after: Annotated[int | None, Query(ge=0, alias="to")] = None,
+    rows: bool = False,
+    key: Annotated[list[str] | None, Query(description="Columns that tell rows apart.")] = None,
+    sample: Annotated[int, Query(ge=0, le=100)] = 20,
+) -> Response:
+    """Compare two versions: files, partitions, schema and properties; with `rows` the rows too."""
+    source = by.table(table)
+    newest = source.version
+    first = max(0, newest - 1) if before is None else before
+    last = newest if after is None else after
+    return answer(request, source.diff(first, last, rows=rows, key=key, sample=sample))
+
+
+@router.get("/{table}/schemas")
+@needs(Role.READER)
+def schemas(request: Request, by: By, table: str, version: Version = None) -> Response:
+    """List the schemas that a table had, oldest first; with `version` the one of that version."""
+    source = by.table(table)
+    found = source.schemas()
+    if version is not None:
+        at = source.at(version=version).version
+        found = [one for one in found if one.has(at)]
+    return answer(request, {"table": table, "schemas": found})
+
+
+@router.get("/{table}/files")
+@needs(Role.READER)
+def files(
+    request: Request,
+    by: By,
+    table: str,
+    at: SnapshotAt,
+    where: Annotated[str | None, Query(max_length=10_000)] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """List the files of a version, or those of them that may hold a matching row."""
+    place = place_of(cursor, version=int, offset=int)
+    source = by.table(table)
+    found = at.of(source) if place is None else source.at(version=version_of(at, place))
+    offset = 0 if place is None else place["offset"]
+    listed = found.files(where=where)
+    shown = [
+        {"path": f.path, "bytes": f.size, "rows": f.rows, "added": f.added}
+        for f in listed[offset : offset + limit]
+    ]
+    rest = offset + limit < len(listed)
+    more = cursor_of(version=found.version, offset=offset + limit) if rest else None
+    facts = {"table": table, "version": found.version, "count": len(listed)}
+    return answer(request, {**facts, "files": shown, "next": more})
+
+
+@router.get("/{table}/health")
+@needs(Role.READER)
+def health(request: Request, by: By, table: str) -> Response:
+    """Score the layout of a table's files: 100 at best, with reasons and what mends them."""
+    return answer(request, by.table(table).health())
+
+
+@router.get("/{table}/file-sizes")
+@needs(Role.READER)
+def file_sizes(request: Request, by: By, table: str) -> Response:
+    """Count the files of a table by their size."""
+    return answer(request, {"table": table, "sizes": by.table(table).file_sizes()})
+
+
+@router.get("/{table}/policy")
+@needs(Role.READER)
+def policy(request: Request, by: By, table: str) -> Response:
+    """Show the policy that counts for a table, and where each field of it comes from."""
+    by.table(table)
+    return answer(request, by.lake.policy(table))
+
+
+@router.get("/{table}/retention")
+@needs(Role.READER)
+def retention(request: Request, by: By, table: str) -> Response:
+    """Show how far back a table can be read."""
+    return answer(request, by.table(table).retention())
+
+
+@router.get("/{table}/audit")
+@needs(Role.READER)
+def audit(
+    request: Request, by: By, table: str, limit: Limit = 100, cursor: Cursor = None
+) -> Response:
+    """List who did what to a table, newest first."""
+    by.table(table)
+
+    def read(until: str | None, count: int) -> list[Any]:
+        return by.lake.audit(table=table, until=until, limit=count)
+
+    found, more = page_after(read, cursor, limit)
+    return answer(request, {"table": table, "entries": found, "next": more})

@@ -1,0 +1,181 @@
+"""Changes: tables created, altered and dropped, rows appended, tags, restore.
+
+A request that may be sent again has an `Idempotency-Key`: it is the id of the transaction, so what
+was committed once is answered again and not committed again.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Header, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from lakeward.errors import InvalidInput, TransactionNotFound
+from lakeward.lake.records import CommitResult
+from lakeward.model.roles import Role
+from lakeward.web.access import By, needs
+from lakeward.web.answers import answer
+from lakeward.web.uploads import Uploaded
+
+router = APIRouter(prefix="/api/v1", tags=["changes"])
+_KEY: Final = re.compile(r"[A-Za-z0-9._:-]{8,128}")
+Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=128)]
+Message = Annotated[str | None, Field(max_length=10_000)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class NewTable(_Body):
+    """A table to create; the fields are the arguments of `lake.create`."""
+
+    name: Annotated[str, Field(max_length=300)]
+    # The name `schema` belongs to pydantic.
+    columns: Annotated[str | dict[str, str], Field(alias="schema")]
+    format: str = "delta"
+    partition_by: list[str] = []
+    properties: dict[str, str] = {}
+    constraints: dict[str, str] = {}
+    comment: str | None = None
+    if_not_exists: bool = False
+
+
+class Changes(_Body):
+    """What follows `ALTER TABLE` in SQL, one text for each change; all are one version."""
+
+    changes: Annotated[list[str], Field(min_length=1, max_length=1000)]
+    message: Message = None
+
+
+class NewTag(_Body):
+    """A tag; the fields are the arguments of `lake.tag`."""
+
+    name: Annotated[str, Field(max_length=128)]
+    at: str | None = None
+    tables: list[str] | None = None
+    message: Message = None
+    replace: bool = False
+
+
+class Restoring(_Body):
+    """What is restored; the fields are the arguments of `lake.restore`."""
+
+    at: str
+    tables: list[str] | None = None
+    dry_run: bool = False
+    message: Message = None
+
+
+@router.post("/tables", status_code=201)
+@needs(Role.WRITER)
+def create(request: Request, by: By, body: NewTable) -> Response:
+    """Create an empty table."""
+    made = by.lake.create(
+        by.check(body.name),
+        body.columns,
+        format=body.format,
+        partition_by=body.partition_by,
+        properties=body.properties or None,
+        constraints=body.constraints or None,
+        comment=body.comment,
+        if_not_exists=body.if_not_exists,
+    )
+    return answer(request, made.at().details(), status=201)
+
+
+@router.delete("/tables/{table}")
+@needs(Role.ADMIN)
+def drop(request: Request, by: By, table: str) -> Response:
+    """Drop a table. Its files stay until they are vacuumed, and `undrop` brings it back."""
+    by.lake.drop(table)
+    return answer(request, {"table": table, "dropped": True})
+
+
+@router.post("/tables/{table}/alter")
+@needs(Role.WRITER)
+def alter(request: Request, by: By, table: str, body: Changes) -> Response:
+    """Change columns, properties and checks; all changes are one version."""
+    asked = by.table(table).alter(message=body.message)
+    for change in body.changes:
+        asked.sql(change)
+    return answer(request, asked.commit())
+
+
+@router.post("/tables/{table}/rows")
+@needs(Role.WRITER)
+def append(
+    request: Request,
+    by: By,
+    table: str,
+    rows: Uploaded,
+    key: Key = None,
+    x_lakeward_message: Annotated[str | None, Header(max_length=1000)] = None,
+) -> Response:
+    """Append rows: an Arrow IPC stream or a Parquet file as the body of the request."""
+    by.table(table)
+    known = _committed(by.lake, key)
+    if known is not None:
+        if set(known.versions) != {table}:
+            what = "The Idempotency-Key was used for another change."
+            raise InvalidInput(what, hint="Choose a new key for each change.")
+        return answer(request, known)
+    begun = by.lake.transaction(message=x_lakeward_message, transaction_id=key)
+    with rows.reader() as reader, begun as tx:
+        tx.append(table, reader)
+    return answer(request, tx.commit())
+
+
+@router.post("/tags", status_code=201)
+@needs(Role.WRITER)
+def tag(request: Request, by: By, body: NewTag) -> Response:
+    """Give a name to one consistent cut over all tables, or over some."""
+    made = by.lake.tag(
+        body.name,
+        at=body.at,
+        tables=by.check_all(body.tables),
+        message=body.message,
+        replace=body.replace,
+    )
+    return answer(request, made, status=201)
+
+
+@router.delete("/tags/{name}")
+@needs(Role.ADMIN, everything=True)
+def untag(request: Request, by: By, name: str) -> Response:
+    """Take a tag away; the versions that it named are no longer kept for it."""
+    by.lake.untag(name)
+    return answer(request, {"tag": name, "dropped": True})
+
+
+@router.post("/restore")
+@needs(Role.ADMIN)
+def restore(request: Request, by: By, body: Restoring) -> Response:
+    """Bring all tables, or some, back to one consistent cut, in one transaction."""
+    tables = by.check_all(body.tables)
+    if body.dry_run:
+        return answer(request, by.lake.restore(at=body.at, tables=tables, dry_run=True))
+    done = by.lake.restore(at=body.at, tables=tables, message=body.message)
+    return answer(request, {**_facts(done), "revision": done.value})
+
+
+def _facts(done: CommitResult) -> dict[str, Any]:
+    return {"transaction_id": done.transaction_id, "versions": dict(done.versions)}
+
+
+def _committed(lake: Any, key: str | None) -> CommitResult | None:
+    """What a change of this key committed earlier; None if there is none."""
+    if key is None:
+        return None
+    if not _KEY.fullmatch(key):
+        what = "The Idempotency-Key has not the form of one."
+        raise InvalidInput(what, hint="Use 8 to 128 letters, digits, '.', '_', ':' and '-'.")
+    try:
+        outcome = lake.outcome(key)
+    except TransactionNotFound:
+        return None
+    if not outcome.committed:
+        return None
+    return CommitResult(key, dict(outcome.versions))

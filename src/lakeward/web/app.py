@@ -1,0 +1,87 @@
+"""The application: every route, behind one check of who may use it.
+
+Routes that FastAPI would add by itself are turned off, because they would not pass the check.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from starlette.types import ASGIApp
+
+from lakeward.model.roles import Role
+from lakeward.web import problems
+from lakeward.web.access import authorize, needs
+from lakeward.web.answers import JSON, encoded
+from lakeward.web.api import lake as lake_api
+from lakeward.web.api import probes, rows, tables, upkeep, writes
+from lakeward.web.edge import Edge
+from lakeward.web.hiding import Hiding
+from lakeward.web.iceberg import routes as iceberg
+from lakeward.web.pages import lake as lake_pages
+from lakeward.web.pages import overview, session
+from lakeward.web.pages import table as table_pages
+from lakeward.web.settings import Settings
+
+if TYPE_CHECKING:
+    from lakeward.lake.lake import Lake
+
+ROUTERS: tuple[APIRouter, ...] = (
+    probes.router,
+    lake_api.router,
+    tables.router,
+    rows.router,
+    writes.router,
+    upkeep.router,
+    iceberg.router,
+    session.router,
+    overview.router,
+    table_pages.router,
+    lake_pages.router,
+)
+
+
+def application(lake: Lake, target: str, settings: Settings | None = None) -> ASGIApp:
+    """The service of a lake, as an ASGI application.
+
+    Args:
+        lake: The lake, which the caller closes when the service has ended.
+        target: What the lake was opened by, whose password no answer shows.
+        settings: As they are by default when None.
+    """
+    chosen = settings or Settings()
+    return Edge(routes(lake, target, chosen), chosen)
+
+
+def routes(lake: Lake, target: str, settings: Settings) -> FastAPI:
+    """The application without what is around it: its routes and their check."""
+    from importlib.metadata import version
+
+    app = FastAPI(
+        title="Lakeward",
+        version=version("lakeward"),
+        description="The REST API of a lake. Errors are problem details by RFC 9457.",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        dependencies=[Depends(authorize)],
+    )
+    app.state.lake, app.state.settings = lake, settings
+    app.state.hiding = Hiding(lake, target)
+    problems.install(app)
+    for router in (*ROUTERS, _about):
+        app.include_router(router)
+    return app
+
+
+_about = APIRouter(include_in_schema=False)
+
+
+@_about.get("/api/v1/openapi.json")
+@needs(Role.READER)
+def openapi(request: Request) -> Response:
+    """Describe the REST API by OpenAPI."""
+    described: dict[str, Any] = request.app.openapi()
+    return Response(encoded(described), media_type=JSON)

@@ -1,0 +1,1 @@
+"""The Iceberg REST catalog under `/iceberg/v1`."""

@@ -1,0 +1,1 @@
+"""The dashboard: pages made of the records that the REST API answers with."""

@@ -1,0 +1,81 @@
+"""Pages about the whole lake: transactions and locks, maintenance, audit."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from lakeward.errors import TransactionNotFound
+from lakeward.model.roles import Role
+from lakeward.web.access import By, needs
+from lakeward.web.answers import Cursor
+from lakeward.web.api.lake import seen_jobs, seen_record, seen_tags, seen_transactions
+from lakeward.web.lists import page_after
+from lakeward.web.pages.rendering import page
+
+router = APIRouter(include_in_schema=False)
+Name = Annotated[str | None, Query(max_length=300)]
+_SHOWN = 100
+
+
+@router.get("/transactions")
+@needs(Role.READER)
+def transactions(request: Request, by: By) -> Response:
+    """The newest transactions with their tables of both formats, open ones, and locks."""
+    records = {
+        "transactions": seen_transactions(by, _SHOWN),
+        "locks": [one for one in by.lake.locks() if by.sees(one.table)],
+        "tags": seen_tags(by),
+    }
+    return page(request, "transactions", records)
+
+
+@router.get("/transactions/{transaction_id}")
+@needs(Role.READER)
+def transaction(request: Request, by: By, transaction_id: str) -> Response:
+    """One transaction: its state, who and why, and the version that it made of each table."""
+    seen = seen_record(by, by.lake.transaction_record(transaction_id))
+    if seen is None:
+        what = f"The log knows no transaction {transaction_id}, or it is not open to you."
+        raise TransactionNotFound(what, transaction_id=transaction_id)
+    return page(request, "transaction", {"transaction": seen})
+
+
+@router.get("/jobs")
+@needs(Role.READER)
+def jobs(request: Request, by: By, table: Name = None) -> Response:
+    """Runs of maintenance, newest first, and runs of pipelines for those who see all tables."""
+    records = {
+        "jobs": seen_jobs(by, table=table or None, limit=_SHOWN),
+        "runs": by.lake.runs(limit=20) if by.sees_everything and not table else [],
+        "of_table": table,
+    }
+    return page(request, "jobs", records)
+
+
+@router.get("/audit")
+@needs(Role.READER)
+def audit(
+    request: Request,
+    by: By,
+    table: Name = None,
+    actor: Name = None,
+    action: Name = None,
+    cursor: Cursor = None,
+) -> Response:
+    """Who did what to which table, newest first."""
+
+    def read(until: str | None, count: int) -> list[Any]:
+        return by.lake.audit(
+            table=table or None,
+            actor=actor or None,
+            action=action or None,
+            until=until,
+            limit=count,
+        )
+
+    found, more = page_after(read, cursor, _SHOWN)
+    wanted = {"of_table": table, "actor": actor, "action": action}
+    entries = [e for e in found if by.sees(e.table)]
+    return page(request, "audit", {"entries": entries, "next": more, **wanted})

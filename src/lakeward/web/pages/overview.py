@@ -1,0 +1,70 @@
+"""The first page, the search, and the health of all tables."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from lakeward.errors import NotFound
+from lakeward.model.roles import Role
+from lakeward.web.access import By, Caller, needs
+from lakeward.web.api.lake import seen_jobs, seen_tags, seen_transactions
+from lakeward.web.pages.rendering import page
+
+router = APIRouter(include_in_schema=False)
+_TABLES = 50
+_FOUND = 50
+Text = Annotated[str, Query(max_length=200)]
+
+
+@router.get("/")
+@needs(Role.READER)
+def overview(request: Request, by: By, q: Text = "", after: Text = "") -> Response:
+    """Tables with their size and newest commit, the newest transactions, and maintenance."""
+    tables = [t for t in by.tables() if q.lower() in t.name.lower()]
+    rest = [t for t in tables if t.name > after]
+    rest.sort(key=lambda t: t.name)
+    shown = [t.at().info() for t in rest[:_TABLES]]
+    records = {
+        "tables": shown,
+        "count": len(tables),
+        "next": shown[-1].name if len(rest) > _TABLES else None,
+        "transactions": seen_transactions(by, 10),
+        "jobs": seen_jobs(by, limit=5),
+        "q": q,
+    }
+    return page(request, "overview", records)
+
+
+@router.get("/search")
+@needs(Role.READER)
+def search(request: Request, by: By, q: Text = "") -> Response:
+    """Tables, columns, tags and transactions whose name has a text."""
+    found = _found(by, q.strip()) if q.strip() else []
+    return page(request, "search", {"q": q, "found": found[:_FOUND], "count": len(found)})
+
+
+@router.get("/health")
+@needs(Role.READER)
+def health(request: Request, by: By) -> Response:
+    """The layout of all tables, worst first."""
+    found = sorted((t.health() for t in by.tables()), key=lambda h: (h.score, h.table))
+    return page(request, "health", {"health": found})
+
+
+def _found(by: Caller, text: str) -> list[dict[str, Any]]:
+    low = text.lower()
+    tables = by.tables()
+    out = [{"kind": "table", "name": t.name} for t in tables if low in t.name.lower()]
+    for table in tables:
+        columns = (c for c in table.schema.names if low in c.lower())
+        out += [{"kind": "column", "name": c, "table": table.name} for c in columns]
+    out += [{"kind": "tag", "name": t.name} for t in seen_tags(by) if low in t.name.lower()]
+    try:
+        record = by.lake.transaction_record(text)
+    except NotFound:
+        return out
+    if by.sees_everything or any(map(by.sees, record.versions)):
+        out.append({"kind": "transaction", "name": record.transaction_id})
+    return out

@@ -1,0 +1,146 @@
+"""A page from records: HTML for people, and the same records as JSON for programs.
+
+Templates get the JSON form of records, in which paths and secrets are hidden, and escape every
+value. There is no script and no style in a page, only links to the service's own files.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+
+from fastapi import Request, Response
+
+from lakeward.model.records import to_json
+from lakeward.model.roles import Role
+from lakeward.web.answers import answer, hiding_of
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from lakeward.web.access import Caller
+
+HTML: Final = "text/html; charset=utf-8"
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def page(
+    request: Request,
+    template: str,
+    records: dict[str, Any],
+    *,
+    verbatim: dict[str, Any] | None = None,
+) -> Response:
+    """A page, or with `?format=json` or `Accept: application/json` its records.
+
+    Args:
+        request: The request.
+        template: The name of the template, without its ending.
+        records: What the page shows, by name.
+        verbatim: Rows of tables, which are shown as they are.
+    """
+    shown = {**hiding_of(request).deeply(to_json(records)), **to_json(verbatim or {})}
+    if wants_json(request):
+        return answer(request, shown)
+    return Response(rendered(request, template, shown), media_type=HTML)
+
+
+def rendered(request: Request, template: str, shown: dict[str, Any]) -> str:
+    """The text of a page."""
+    caller: Caller | None = getattr(request.state, "caller", None)
+    known = caller if caller is not None and caller.role is not None else None
+    return (
+        environment()
+        .get_template(f"{template}.html")
+        .render(
+            **shown,
+            path=request.url.path,
+            query=dict(request.query_params),
+            caller=None if known is None else {"name": known.name, "role": known.role},
+            is_admin=known is not None and known.may(Role.ADMIN),
+        )
+    )
+
+
+def wants_json(request: Request) -> bool:
+    """Whether a request asks for records instead of a page."""
+    if request.query_params.get("format") == "json":
+        return True
+    accepted = request.headers.get("accept", "")
+    return "application/json" in accepted and "text/html" not in accepted
+
+
+def wants_page(request: Request) -> bool:
+    """Whether a person looks at the answer, in a browser."""
+    is_program = request.url.path.startswith(("/api/", "/iceberg/"))
+    return not is_program and "text/html" in request.headers.get("accept", "")
+
+
+@cache
+def environment() -> Environment:
+    """The templates and their filters."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("lakeward.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(size=size, count=count, moment=moment, ago=ago, part=part, value=value)
+    made.globals["link"] = link
+    return made
+
+
+def size(number: float | None) -> str:
+    """Bytes for people."""
+    if number is None:
+        return "unknown"
+    left = float(number)
+    for unit in _UNITS:
+        if left < 1024 or unit == _UNITS[-1]:
+            return f"{left:.1f}".removesuffix(".0") + f" {unit}"
+        left /= 1024
+    raise AssertionError
+
+
+def count(number: float | None) -> str:
+    """A number for people."""
+    return "unknown" if number is None else f"{number:,}"
+
+
+def moment(text: str | None) -> str:
+    """A moment in UTC, to the second."""
+    if text is None:
+        return ""
+    return f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def ago(text: str | None) -> str:
+    """How long ago a moment was, in its largest unit."""
+    if text is None:
+        return ""
+    seconds = max(0, int((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds()))
+    for length, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds // length} {unit} ago"
+    return f"{seconds} s ago"
+
+
+def part(text: object) -> str:
+    """A name as a part of an address."""
+    return quote(str(text), safe="")
+
+
+def value(found: Any) -> str:
+    """A value of a row as text; null is told apart from empty text by the template."""
+    return found if isinstance(found, str) else str(found)
+
+
+def link(path: str, **query: Any) -> str:
+    """An address with those query values that are given."""
+    given = {name.rstrip("_"): v for name, v in query.items() if v is not None}
+    return f"{path}?{urlencode(given, doseq=True)}" if given else path

@@ -1,0 +1,132 @@
+"""One table: its history, two versions compared, its schemas, its policy, its rows, its layout."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.responses import RedirectResponse
+
+from lakeward.model.records import to_json
+from lakeward.model.roles import Role
+from lakeward.web.access import By, needs
+from lakeward.web.pages.rendering import page, part
+from lakeward.web.places import SnapshotAt
+
+router = APIRouter(prefix="/tables", include_in_schema=False)
+_VERSIONS = 50
+_ROWS = 50
+_FILES = 100
+Version = Annotated[int | None, Query(ge=0)]
+
+
+@router.get("/{table}")
+@needs(Role.READER)
+def history(request: Request, by: By, table: str, until: Version = None) -> Response:
+    """The table's versions as a timeline, newest first."""
+    source = by.table(table)
+    found = source.history(limit=_VERSIONS + 1, until=until)
+    records = {
+        "table": source.at().details(),
+        "versions": found[:_VERSIONS],
+        "next": found[_VERSIONS].version if len(found) > _VERSIONS else None,
+    }
+    return page(request, "history", records)
+
+
+@router.get("/{table}/compare")
+@needs(Role.READER)
+def compare(
+    request: Request,
+    by: By,
+    table: str,
+    before: Annotated[int | None, Query(ge=0, alias="from")] = None,
+    after: Annotated[int | None, Query(ge=0, alias="to")] = None,
+    rows: bool = False,
+) -> Response:
+    """Two versions compared: columns, properties, partitions and files; the rows if asked for."""
+    source = by.table(table)
+    details = source.at().details()
+    last = details.version if after is None else after
+    first = max(0, last - 1) if before is None else before
+    found = source.diff(first, last, rows=rows, sample=20)
+    record = {**to_json(found), "rows": None}
+    for name in ("files_added", "files_removed"):
+        record[f"{name}_count"] = len(record[name])
+        record[name] = record[name][:_FILES]
+    return page(
+        request,
+        "compare",
+        {"table": details, "diff": record},
+        verbatim={"row_diff": found.rows},
+    )
+
+
+@router.get("/{table}/schema")
+@needs(Role.READER)
+def schema(request: Request, by: By, table: str) -> Response:
+    """The columns now, and every schema that the table had."""
+    source = by.table(table)
+    records = {"table": source.at().details(), "schemas": source.schemas()}
+    return page(request, "schema", records)
+
+
+@router.get("/{table}/policy")
+@needs(Role.READER)
+def policy(request: Request, by: By, table: str) -> Response:
+    """The policy that counts, constraints, properties, and how far back the table can be read."""
+    source = by.table(table)
+    records = {
+        "table": source.at().details(),
+        "effective": by.lake.policy(table),
+        "retention": source.retention(),
+        "violations": by.lake.violations(table=table, limit=20),
+    }
+    return page(request, "policy", records)
+
+
+@router.get("/{table}/rows")
+@needs(Role.READER)
+def rows(
+    request: Request,
+    by: By,
+    table: str,
+    at: SnapshotAt,
+    where: Annotated[str, Query(max_length=10_000)] = "",
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+) -> Response:
+    """A page of rows at any version, with a condition if one is given."""
+    found = at.of(by.table(table))
+    shown = found.page(where=where or None, offset=offset, limit=_ROWS)
+    records: dict[str, Any] = {"table": found.details(), "where": where, "offset": offset}
+    return page(request, "rows", records, verbatim={"page": shown})
+
+
+@router.get("/{table}/layout")
+@needs(Role.READER)
+def layout(request: Request, by: By, table: str) -> Response:
+    """How many files have which size, by the store alone."""
+    source = by.table(table)
+    records = {"table": source.at().details(), "sizes": source.file_sizes()}
+    return page(request, "layout", records)
+
+
+@router.get("/{table}/health")
+@needs(Role.READER)
+def health(request: Request, by: By, table: str) -> Response:
+    """The score of the layout, with reasons, and its partitions, worst first."""
+    source = by.table(table)
+    records = {
+        "table": source.at().details(),
+        "health": source.health(),
+        "plan": source.optimize(dry_run=True).plan,
+    }
+    return page(request, "table_health", records)
+
+
+@router.post("/{table}/optimize")
+@needs(Role.ADMIN)
+def optimize(by: By, table: str) -> Response:
+    """Pack small files, as the page says that it would, and show the run."""
+    by.table(table).optimize(budget="10m")
+    return RedirectResponse(f"/jobs?table={part(table)}", 303)

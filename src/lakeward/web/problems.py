@@ -1,0 +1,180 @@
+"""Errors as answers: problem details by RFC 9457, with the class, the hint and the facts of each.
+
+An error of the tree keeps its words, without paths and secrets. Of any other exception only the
+request's id is answered, by which the log has the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse
+
+from lakeward import errors
+from lakeward.errors import LakewardError
+from lakeward.web.access import Forbidden, Unauthenticated
+from lakeward.web.answers import encoded, hiding_of
+from lakeward.web.pages.rendering import HTML, link, rendered, wants_page
+
+MEDIA_TYPE: Final = "application/problem+json"
+_LOG: Final = logging.getLogger("lakeward.web")
+_STATUS: Final[dict[type[LakewardError], int]] = {
+    Unauthenticated: 401,
+    Forbidden: 403,
+    errors.ReadOnlyLake: 403,
+    errors.NotFound: 404,
+    errors.AlreadyExists: 409,
+    errors.Conflict: 409,
+    errors.TransactionClosed: 409,
+    errors.PublicationBlocked: 409,
+    errors.SchemaMismatch: 422,
+    errors.ConstraintViolation: 422,
+    errors.PolicyViolation: 422,
+    errors.ExpectationFailed: 422,
+    errors.Refused: 422,
+    errors.InvalidInput: 400,
+    errors.Locked: 423,
+    errors.MissingExtra: 501,
+    errors.StoreUnavailable: 503,
+    errors.OutcomeUnknown: 503,
+}
+_ICEBERG_STATUS: Final = {
+    # Clients take 500 of a commit for an outcome that they have to look up, and 503 for none.
+    "OutcomeUnknown": 500,
+    "UnsupportedFeature": 406,
+    "ConstraintViolation": 400,
+    "SchemaMismatch": 400,
+    "PolicyViolation": 400,
+    "Refused": 400,
+    "Locked": 409,
+}
+_ICEBERG_TYPES: Final = {
+    "OutcomeUnknown": "CommitStateUnknownException",
+    "UnsupportedFeature": "UnsupportedOperationException",
+    "AlreadyExists": "AlreadyExistsException",
+    "NotFound": "NoSuchNamespaceException",
+}
+_REASONS: Final = {400: "Bad request", 404: "Not found", 405: "Method not allowed"}
+
+
+def status_of(error: LakewardError) -> int:
+    """The status code of an error: that of the nearest class that has one, 500 if none has."""
+    return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
+
+
+def problem(
+    request: Request, status: int, kind: str, title: str, detail: str, **more: Any
+) -> Response:
+    """An answer with problem details."""
+    body = {
+        "type": f"urn:lakeward:error:{kind}",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "instance": request.url.path,
+        "request_id": request.scope.get("request_id"),
+        **{name: value for name, value in more.items() if value is not None},
+    }
+    if request.url.path.startswith("/iceberg/"):
+        return _for_iceberg(status, kind, detail)
+    if wants_page(request):
+        return _as_page(request, body)
+    headers = {"www-authenticate": 'Bearer realm="lakeward"'} if status == 401 else {}
+    return Response(encoded(body), status, headers, MEDIA_TYPE)
+
+
+def _for_iceberg(status: int, kind: str, detail: str) -> Response:
+    """The same in the form of Iceberg's REST protocol, whose clients act by code and type."""
+    status = _ICEBERG_STATUS.get(kind, status)
+    known = {400: "BadRequestException", 401: "NotAuthorizedException", 403: "ForbiddenException"}
+    known |= {404: "NoSuchTableException", 409: "CommitFailedException", 503: "SlowDownException"}
+    error = {
+        "message": detail,
+        "type": _ICEBERG_TYPES.get(kind, known.get(status, "InternalServerError")),
+        "code": status,
+    }
+    return Response(encoded({"error": error}), status, media_type="application/json")
+
+
+def _as_page(request: Request, body: dict[str, Any]) -> Response:
+    """The same for people: a page, or the one to sign in on."""
+    if body["status"] == 401:
+        asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse(link("/login", next=asked), 303)
+    text = rendered(request, "problem", {"problem": body})
+    return Response(text, body["status"], media_type=HTML)
+
+
+def of_error(request: Request, error: LakewardError) -> Response:
+    """An error of the tree as problem details."""
+    hide = hiding_of(request)
+    status, kind = status_of(error), type(error).__name__
+    caller = getattr(request.state, "caller", None)
+    # What to do about a missing thing names others, which may not be open to the caller.
+    is_open = caller is not None and caller.sees_everything
+    hint = error.hint if is_open or not isinstance(error, errors.NotFound) else None
+    if status >= 500:
+        _LOG.error("%s %s", request.scope.get("request_id"), hide.text(str(error)))
+    return problem(
+        request,
+        status,
+        kind,
+        _words(kind),
+        hide.text(error.what),
+        hint=None if hint is None else hide.text(hint),
+        retryable=error.retryable,
+        facts=hide.deeply(_plain(error.facts)),
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Answer every exception of the application with problem details."""
+
+    @app.exception_handler(LakewardError)
+    def _known(request: Request, error: Exception) -> Response:
+        assert isinstance(error, LakewardError)  # noqa: S101  as it is registered
+        return of_error(request, error)
+
+    @app.exception_handler(RequestValidationError)
+    def _invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)  # noqa: S101  as it is registered
+        # What was sent is not sent back.
+        wrong = [
+            {"at": [str(part)[:100] for part in one["loc"]], "what": str(one["msg"])[:200]}
+            for one in error.errors()[:20]
+        ]
+        detail = "The request does not have the form that this address takes."
+        return problem(request, 400, "InvalidInput", "Invalid input", detail, errors=wrong)
+
+    @app.exception_handler(HTTPException)
+    def _http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)  # noqa: S101  as it is registered
+        title = _REASONS.get(error.status_code, "HTTP error")
+        answer = problem(request, error.status_code, "Http", title, str(error.detail))
+        answer.headers.update(error.headers or {})
+        return answer
+
+    @app.exception_handler(Exception)
+    def _unexpected(request: Request, error: Exception) -> Response:
+        hide = hiding_of(request)
+        request_id = request.scope.get("request_id")
+        _LOG.error("%s %s: %s", request_id, type(error).__name__, hide.text(str(error)))
+        detail = "The service made a mistake. Its log has more under the id of this request."
+        return problem(request, 500, "Unexpected", "Unexpected error", detail)
+
+
+def _words(kind: str) -> str:
+    """A class's name in words: `TableNotFound` is `Table not found`."""
+    spaced = "".join(f" {c.lower()}" if c.isupper() else c for c in kind).strip()
+    return spaced[:1].upper() + spaced[1:]
+
+
+def _plain(facts: dict[str, Any]) -> dict[str, Any]:
+    from lakeward.model.records import to_json
+
+    found: dict[str, Any] = to_json(facts)
+    return found

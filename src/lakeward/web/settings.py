@@ -1,0 +1,69 @@
+"""How the service runs: where it listens, who may come without a token, and its limits."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lakeward.errors import InvalidInput
+from lakeward.model.roles import Role
+
+if TYPE_CHECKING:
+    from lakeward.lake.lake import Lake
+
+_LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of a running service.
+
+    Attributes:
+        host: The address to listen on.
+        port: The port; 0 for a free one.
+        anonymous: What those without a token may do; None for nothing. Only on loopback.
+        max_json: Bytes that a request's JSON body may have.
+        max_upload: Bytes that an upload of rows may have.
+        body_seconds: Within which time the body of a request must have arrived.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8050
+    anonymous: Role | None = Role.READER
+    max_json: int = 1 << 20
+    max_upload: int = 256 << 20
+    body_seconds: float = 60.0
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only programs of this machine reach the service."""
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address or a name is this machine's own."""
+    plain = host.strip("[]").lower()
+    if plain in _LOOPBACK_NAMES:
+        return True
+    try:
+        return ipaddress.ip_address(plain).is_loopback
+    except ValueError:
+        return False
+
+
+def check_binding(lake: Lake, settings: Settings) -> None:
+    """Refuse to listen beyond this machine unless everybody must show a token.
+
+    Raises:
+        InvalidInput: Others could come without a token, or nobody could come at all.
+    """
+    if settings.is_loopback:
+        return
+    place = f"The service does not listen on {settings.host}"
+    if settings.anonymous is not None:
+        what = f"{place}: other machines reach it, and requests without a token would be answered."
+        raise InvalidInput(what, hint="Leave out --anonymous, or listen on 127.0.0.1.")
+    if not any(token.valid for token in lake.tokens()):
+        what = f"{place}: other machines reach it, and the lake has no valid token."
+        raise InvalidInput(what, hint="Create one with `lakeward token create` first.")

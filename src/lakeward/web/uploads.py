@@ -1,0 +1,84 @@
+"""Rows that a request brings: an Arrow IPC stream or a Parquet file, kept in a temporary file.
+
+The whole body arrives before the lake is asked for anything, so a slow or broken upload holds
+nothing open. What cannot be read is refused before a transaction begins.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final
+
+from fastapi import Depends, Request
+from starlette.concurrency import run_in_threadpool
+
+from lakeward.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+STREAM: Final = "application/vnd.apache.arrow.stream"
+PARQUET: Final = "application/vnd.apache.parquet"
+_IN_MEMORY: Final = 8 << 20
+
+
+class Upload:
+    """The body of a request, whole, as rows."""
+
+    def __init__(self, kind: str, body: IO[bytes]) -> None:
+        self._kind = kind
+        self._body = body
+
+    @contextmanager
+    def reader(self) -> Generator[pa.RecordBatchReader]:
+        """The rows.
+
+        Raises:
+            InvalidInput: The body is not what its type says.
+        """
+        import pyarrow as pa
+
+        self._body.seek(0)
+        try:
+            with _opened(self._kind, self._body) as reader:
+                yield reader
+        except (pa.ArrowException, OSError, EOFError) as error:
+            what = f"The body cannot be read as {self._kind}. Nothing was written."
+            raise InvalidInput(
+                what, hint="Send a whole Arrow IPC stream or Parquet file."
+            ) from error
+
+
+def _opened(kind: str, body: IO[bytes]) -> Any:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    if kind == STREAM:
+        reader = pa.ipc.open_stream(body)
+        return pa.RecordBatchReader.from_batches(reader.schema, _checked(reader))
+    file = parquet.ParquetFile(body)
+    return pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
+
+
+def _checked(reader: Any) -> Any:
+    """Batches whose buffers were compared with their lengths: offsets of a stranger may lie."""
+    for batch in reader:
+        batch.validate(full=True)
+        yield batch
+
+
+async def _uploaded(request: Request) -> AsyncIterator[Upload]:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in (STREAM, PARQUET):
+        what = "The body of the request has no type that rows can be read from."
+        raise InvalidInput(what, hint=f"Send {STREAM} or {PARQUET}.")
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as body:
+        async for part in request.stream():
+            await run_in_threadpool(body.write, part)
+        yield Upload(kind, body)
+
+
+Uploaded = Annotated[Upload, Depends(_uploaded)]
+"""The type of the parameter by which an endpoint gets uploaded rows."""

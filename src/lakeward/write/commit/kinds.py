@@ -1,0 +1,20 @@
+"""The kinds of conflicts."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+HINT: Final = "Nothing was committed. Run the transaction again; lake.run does so by itself."
+
+
+class Kind(StrEnum):
+    """What the other commit did; `Conflict.kind`."""
+
+    DEFINITION = "definition"
+    PATH = "path"
+    REMOVED = "removed"
+    ADDED = "added"
+    READ = "read"
+    MOVED = "moved"
+    VACUUMED = "vacuumed"

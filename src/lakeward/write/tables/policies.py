@@ -1,0 +1,177 @@
+"""Sets the policy of a table pattern in one database transaction, while others may write.
+
+The heads of the tables that the pattern matches are locked and get the policy's id, so a commit
+either comes first, or finds another id in the head and is compared with the new policy. Constraints
+are checked against existing rows before; if a table got rows meanwhile, it is checked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakeward.context import LakeContext
+from lakeward.errors import Conflict
+from lakeward.log import audit, heads, policies, transactions
+from lakeward.log.database import Session
+from lakeward.model.commit import Head, TransactionState, new_transaction_id
+from lakeward.model.constraints import plain_checks
+from lakeward.model.definition import Definition
+from lakeward.model.expressions.nodes import columns_in
+from lakeward.model.expressions.where import parse
+from lakeward.model.policy.patterns import Pattern
+from lakeward.model.policy.policy import Policy
+from lakeward.model.policy.rules import Rule
+from lakeward.model.policy.rules import for_table as matching
+from lakeward.model.steps import reach
+from lakeward.read import policies as reading
+from lakeward.read.policies import PolicyRecord
+from lakeward.read.scan import read_files
+from lakeward.read.snapshot import TableSnapshot
+from lakeward.write.commit.new_table import register
+from lakeward.write.commit.outcome import patiently
+from lakeward.write.commit.ratify import timestamp_after
+from lakeward.write.stage.checks import Checks, check_columns
+
+_TRIES: Final = 10
+
+
+def set_policy(
+    context: LakeContext, pattern: Pattern, policy: Policy | None, message: str | None
+) -> PolicyRecord:
+    """Set the policy of a pattern; `Lake.set_policy` documents the arguments and errors."""
+    transaction_id = new_transaction_id()
+    looked: dict[int, int] = {}
+    for _ in range(_TRIES):
+        _look(context, pattern, policy, looked)
+        if patiently(
+            context,
+            lambda: _set(context, transaction_id, pattern, policy, message, looked),
+        ):
+            break
+    else:
+        what = f"Tables of {pattern} got rows faster than they could be checked."
+        raise Conflict(what, hint="Nothing was set. Try again when less is written.")
+    with context.database.read() as session:
+        found = reading.history(session, pattern.text)
+    return next(one for one in found if one.transaction_id == transaction_id)
+
+
+def _look(
+    context: LakeContext, pattern: Pattern, policy: Policy | None, looked: dict[int, int]
+) -> None:
+    """Check existing rows, and note the version of each table that was checked."""
+    if policy is None or not policy.constraints:
+        return
+    with context.database.read() as session:
+        live = _with(policies.live(session), pattern, policy)
+        found = [
+            (head, context.definition(session, head))
+            for head in heads.all_heads(session)
+            if pattern.matches(head.name) and looked.get(head.table_id) != head.version
+        ]
+    for head, before in found:
+        after = replace(before, rules=matching(live, head.name))
+        check_columns(head, after)
+        _check_rows(context, head, before, after)
+        looked[head.table_id] = head.version
+
+
+def _check_rows(context: LakeContext, head: Head, before: Definition, after: Definition) -> None:
+    held = plain_checks(before)
+    new = {n: text for n, text in plain_checks(after).items() if held.get(n) != text}
+    if not new:
+        return
+    table = TableSnapshot(context, head, head.version, head.timestamp_ms, before)
+    checks = Checks(str(head.name), {})
+    used: dict[str, None] = {}
+    for name, text in new.items():
+        expression = parse(text, before.schema)
+        checks.add(name, text, expression)
+        used.update({c.field.name: None for c in columns_in(expression)})
+    columns = list(used) or [before.schema.names[0]]
+    rows = read_files(context.storage, head, before, table.plan(None), columns=columns)
+    for batch in rows:
+        checks.look_at(pa.Table.from_batches([batch]))
+    checks.raise_violations()
+
+
+def _set(
+    context: LakeContext,
+    transaction_id: str,
+    pattern: Pattern,
+    policy: Policy | None,
+    message: str | None,
+    looked: Mapping[int, int],
+) -> bool:
+    """Set the policy; return False if a table that must be checked has a newer version."""
+    with context.database.write() as session:
+        context.database.lock_schema(session)
+        context.check_bound(session)
+        if transactions.lock(session, transaction_id) is TransactionState.RATIFIED:
+            # The commit succeeded, but its answer was lost.
+            return True
+        names = [(i, name, v) for i, name, v in heads.ever(session) if pattern.matches(name)]
+        locked = [h for i, _, _ in names if (h := _lock(session, i)) is not None]
+        must_look = bool(policy is not None and policy.constraints)
+        if must_look and any(looked.get(h.table_id) != h.version for h in locked):
+            return False
+        reach("policy.locked")
+        now = timestamp_after(locked)
+        register(context, session, transaction_id, message)
+        policy_id = policies.insert(
+            session,
+            pattern,
+            policy,
+            at_ms=now,
+            actor=context.actor,
+            message=message,
+            transaction_id=transaction_id,
+        )
+        versions = {h.table_id: h.version for h in locked}
+        policies.begin(session, policy_id, ((i, versions.get(i, v) + 1) for i, _, v in names))
+        for table_id, _, _ in names:
+            # Including dropped tables, which may be restored.
+            heads.set_policy(session, table_id, policy_id)
+        for head in locked:
+            _note(context, session, head, policy_id, pattern, now, transaction_id)
+        transactions.end(session, transaction_id, TransactionState.RATIFIED, now)
+        reach("policy.inserted")
+    reach("policy.committed")
+    return True
+
+
+def _lock(session: Session, table_id: int) -> Head | None:
+    head = heads.by_id(session, table_id)
+    return None if head is None else heads.lock(session, table_id, head.name)
+
+
+def _note(
+    context: LakeContext,
+    session: Session,
+    head: Head,
+    policy_id: int,
+    pattern: Pattern,
+    now: int,
+    transaction_id: str,
+) -> None:
+    """Record in a table's head and audit trail that its policy changed."""
+    detail: dict[str, Any] = {"pattern": pattern.text, "policy_id": policy_id}
+    link = audit.add(
+        session,
+        head,
+        at_ms=now,
+        actor=context.actor,
+        action="SET POLICY",
+        transaction_id=transaction_id,
+        detail=detail,
+    )
+    heads.advance(session, head, link)
+
+
+def _with(live: list[Rule], pattern: Pattern, policy: Policy) -> list[Rule]:
+    kept = [rule for rule in live if rule.pattern != pattern]
+    return [*kept, Rule(0, pattern, policy)]

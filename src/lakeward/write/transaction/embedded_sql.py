@@ -1,0 +1,396 @@
+"""Runs SQL statements in a transaction without Spark.
+
+Changes of rows run the same code as `tx.append`, `update`, `delete` and `merge`; queries, including
+those inside of changes, run on DataFusion over what the transaction sees. Parameter values become
+literals in the parsed tree, never text of the statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from lakeward.engines.sql import query as queries
+from lakeward.errors import InvalidInput, SchemaMismatch, TableNotFound, UnsupportedFeature
+from lakeward.model import parameters
+from lakeward.model.commands import (
+    AlterTable,
+    Command,
+    DropTable,
+    ShowTable,
+    ShowTables,
+    TruncateTable,
+    read_command,
+)
+from lakeward.model.described import listed, shown
+from lakeward.model.evolution.apply import is_needed
+from lakeward.model.expressions.when import Actions, When
+from lakeward.model.names import TableName
+from lakeward.model.parameters import Params
+from lakeward.model.schema import Schema
+from lakeward.read.result import QueryResult, of_table
+from lakeward.write.plan.change import RowChanges
+from lakeward.write.transaction.seen import Seen
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_DIALECT: Final = "databricks"
+"""How conditions and values are written for the transaction's own operations."""
+_MOST: Final = 10_000
+"""Values of a subquery that a condition may be compared with."""
+
+
+class EmbeddedSql:
+    """Runs statements in one transaction."""
+
+    def __init__(self, tx: Any, seen: Seen) -> None:
+        self._tx = tx  # the `Transaction` whose operations are used
+        self._seen = seen
+
+    def run(self, text: str, args: Params | None) -> QueryResult | RowChanges:
+        """Run a statement; return the rows of a query, or the counts of a change."""
+        from sqlglot import exp
+
+        command = read_command(text)
+        if command is not None:
+            if command.changes and self._tx._is_replay():
+                return RowChanges()
+            return self._command(command)
+        tree = self._tree(text, args)
+        if isinstance(tree, exp.Query | exp.Values):
+            return self._seen.query(text, args)
+        if self._tx._is_replay():
+            return RowChanges()
+        match tree:
+            case exp.Insert():
+                return self._insert(tree)
+            case exp.Update():
+                return self._update(tree)
+            case exp.Delete():
+                return self._delete(tree)
+            case exp.Merge():
+                return self._merge(tree)
+            case exp.Create():
+                return self._create(text, tree)
+        kind = f"{tree.key.upper()} statements"
+        raise _unknown(kind)
+
+    def _tree(self, text: str, args: Params | None) -> exp.Expr:
+        """Parse the statement, with literals in place of parameters."""
+        from sqlglot import exp
+
+        tokens = queries.tokens_of(text)
+        found = queries.parsed(parameters.with_standard_literals(text, args, tokens))
+
+        def with_octets(node: exp.Expr) -> exp.Expr:
+            plain = isinstance(node, exp.Unhex) and isinstance(node.this, exp.Literal)
+            return exp.HexString(this=node.this.this) if plain else node
+
+        return found.transform(with_octets)
+
+    # Statements about whole tables.
+
+    def _command(self, command: Command) -> QueryResult | RowChanges:
+        match command:
+            case AlterTable(table=parts, asked=asked):
+                name = self._seen.name(parts)
+                for change, lenient in asked:
+                    if not lenient or is_needed(self._seen.definition(name), change):
+                        self._tx.alter(str(name)).apply(change)
+                return RowChanges()
+            case DropTable(table=parts, if_exists=if_exists):
+                try:
+                    name = self._seen.name(parts)
+                except TableNotFound:
+                    if if_exists:
+                        return RowChanges()
+                    raise
+                self._tx.drop(str(name))
+                return RowChanges()
+            case TruncateTable(table=parts):
+                return self._tx.delete(str(self._seen.name(parts)), where="true")
+            case ShowTables():
+                return of_table(listed(command, self._seen.names()))
+            case ShowTable(table=parts):
+                name = self._seen.name(parts)
+                head, definition = self._seen.head(name), self._seen.definition(name)
+                return of_table(shown(command, head, definition, self._seen.place(head)))
+        raise _unknown(type(command).__name__)
+
+    def _create(self, text: str, tree: exp.Expr) -> RowChanges:
+        from lakeward.engines.spark.statement import Kind, read_statement
+
+        statement = read_statement(text)
+        created = statement.created
+        if statement.kind is not Kind.CREATE or created is None or statement.target is None:
+            what = "Without Spark, CREATE makes tables."
+            raise UnsupportedFeature(what, hint="Write CREATE TABLE name (columns) or AS SELECT.")
+        name = TableName.parse(".".join(statement.target.parts))
+        if self._seen.knows(name):
+            if created.if_missing:
+                return RowChanges()
+            from lakeward.errors import AlreadyExists
+
+            what = f"The lake has a table {name} already."
+            raise AlreadyExists(what, hint="Choose another name.", table=str(name))
+        query = tree.args.get("expression")
+        rows = None
+        if query is not None:
+            rows = self._seen.query(query.sql(dialect=queries.DIALECT), None).to_arrow()
+        schema: Any = created.columns or "" if rows is None else _nullable(rows.schema)
+        self._seen.make(name, schema, created)
+        return RowChanges() if rows is None else self._tx.append(str(name), rows)
+
+    # Changes of rows.
+
+    def _insert(self, tree: exp.Insert) -> RowChanges:
+        from sqlglot import exp
+
+        target, listed_names = tree.this, None
+        if isinstance(target, exp.Schema):
+            listed_names = [i.name for i in target.expressions]
+            target = target.this
+        for part in ("conflict", "returning", "partition", "where", "default"):
+            if tree.args.get(part):
+                what = f"INSERT with {part.upper()} is not understood without Spark."
+                raise UnsupportedFeature(what, hint="Write INSERT INTO table SELECT, or MERGE.")
+        name = self._seen.name(_parts(target))
+        source = tree.args.get("expression")
+        if source is None:
+            what = "INSERT needs VALUES or a query."
+            raise InvalidInput(what)
+        if tree.args.get("with_") is not None:
+            source.set("with_", tree.args["with_"])
+        rows = self._rows_of(source)
+        schema = self._seen.definition(name).schema
+        if tree.args.get("by_name"):
+            listed_names = list(rows.column_names)
+        data = _fitted(rows, schema, listed_names, str(name))
+        if tree.args.get("overwrite"):
+            return self._tx.overwrite(str(name), data)
+        return self._tx.append(str(name), data)
+
+    def _rows_of(self, source: exp.Expr) -> pa.Table:
+        from sqlglot import exp
+
+        if isinstance(source, exp.Values):
+            text = f"SELECT * FROM ({source.sql(dialect=queries.DIALECT)}) AS v"  # noqa: S608  a rendered tree
+        else:
+            text = source.sql(dialect=queries.DIALECT)
+        return self._seen.query(text, None).to_arrow()
+
+    def _update(self, tree: exp.Update) -> RowChanges:
+        if tree.args.get("from_") is not None:
+            what = "UPDATE … FROM is not understood without Spark."
+            raise UnsupportedFeature(what, hint="Write a MERGE.")
+        name, known = self._target(tree.this)
+        schema = self._seen.definition(name).schema
+        values = {
+            _spelled(one.this.name, schema): self._text(one.expression, known)
+            for one in tree.expressions
+        }
+        return self._tx.update(str(name), set=values, where=self._where(tree, known))
+
+    def _delete(self, tree: exp.Delete) -> RowChanges:
+        if tree.args.get("using"):
+            what = "DELETE … USING is not understood without Spark."
+            raise UnsupportedFeature(what, hint="Write a MERGE.")
+        name, known = self._target(tree.this)
+        return self._tx.delete(str(name), where=self._where(tree, known) or "true")
+
+    def _merge(self, tree: exp.Merge) -> RowChanges:
+        from sqlglot import exp
+
+        name, target = self._target(tree.this)
+        using = tree.args["using"]
+        alias = using.alias_or_name.lower()
+        bare = using.copy()
+        text = exp.select("*").from_(bare).sql(dialect=queries.DIALECT)
+        data = self._seen.query(text, None).to_arrow()
+        if tree.args.get("on") is None:
+            what = "MERGE needs ON and a condition."
+            raise InvalidInput(what)
+        known = {**dict.fromkeys(target, "target"), alias: "source"}
+        schema = self._seen.definition(name).schema
+        # A merge accepts no columns that it does not use.
+        parts = (tree.args["on"], tree.args["whens"])
+        used = {c.name.lower() for part in parts for c in part.find_all(exp.Column)}
+        used |= {n.lower() for n in schema.names}
+        data = data.select([n for n in data.column_names if n.lower() in used])
+        kinds: dict[str, list[Any]] = {"matched": [], "not_matched": [], "by_source": []}
+        for when in tree.args["whens"].expressions:
+            kind = "matched" if when.args.get("matched") else "not_matched"
+            if kind == "not_matched" and when.args.get("source"):
+                kind = "by_source"
+            action: Any = self._action(when.args["then"], known, schema)
+            condition = when.args.get("condition")
+            if condition is not None:
+                action = When(self._text(condition, known), action)
+            kinds[kind].append(action)
+        clauses: dict[str, Actions] = {k: v or None for k, v in kinds.items()}
+        return self._tx.merge(
+            str(name),
+            data,
+            on=self._text(tree.args["on"], known),
+            matched=clauses["matched"],
+            not_matched=clauses["not_matched"],
+            not_matched_by_source=clauses["by_source"],
+        )
+
+    def _action(
+        self, then: exp.Expr, known: Mapping[str, str], schema: Schema
+    ) -> str | dict[str, str]:
+        from sqlglot import exp
+
+        if isinstance(then, exp.Update):
+            if any(isinstance(e, exp.Star) for e in then.expressions):
+                return "update"
+            return {
+                _spelled(e.this.name, schema): self._text(e.expression, known)
+                for e in then.expressions
+            }
+        if isinstance(then, exp.Insert):
+            if isinstance(then.this, exp.Star) or (then.this is None and then.expression is None):
+                return "insert"
+            values = then.expression.expressions
+            columns = (
+                [c.name for c in then.this.expressions] if then.this is not None else schema.names
+            )
+            if len(columns) != len(values):
+                what = f"INSERT names {len(columns)} columns and has {len(values)} values."
+                raise InvalidInput(what)
+            pairs = zip(columns, values, strict=True)
+            return {_spelled(c, schema): self._text(v, known) for c, v in pairs}
+        if str(then.name).lower() == "delete":
+            return "delete"
+        what = f"{then.sql()} is no action of MERGE that is understood."
+        raise UnsupportedFeature(what, hint="Write UPDATE SET, DELETE or INSERT.")
+
+    # Parts of statements.
+
+    def _target(self, node: exp.Expr) -> tuple[TableName, tuple[str, ...]]:
+        """Return the table that a statement changes, and the possible qualifiers of its columns."""
+        name = self._seen.name(_parts(node))
+        known = [node.alias] if node.alias else [node.name, ".".join(_parts(node))]
+        return name, tuple(k.lower() for k in known)
+
+    def _where(self, tree: exp.Expr, known: Sequence[str]) -> str | None:
+        where = tree.args.get("where")
+        return None if where is None else self._text(where.this, dict.fromkeys(known, ""))
+
+    def _text(self, node: exp.Expr, known: Mapping[str, str] | Sequence[str]) -> str:
+        """Return an expression as text for the transaction's operations, with subqueries evaluated.
+
+        Args:
+            node: The expression.
+            known: Column qualifiers, and what replaces each of them; nothing if empty.
+        """
+        from sqlglot import exp
+
+        becomes = known if isinstance(known, Mapping) else dict.fromkeys(known, "")
+        holder = exp.Paren(this=node.copy())
+        whole = [q for q in holder.find_all(exp.Query) if q.find_ancestor(exp.Query) is None]
+        for subquery in whole:
+            self._replace(subquery, becomes)
+        for column in list(holder.find_all(exp.Column)):
+            before = ".".join(p.name for p in column.parts[:-1]).lower()
+            if before in becomes:
+                new = becomes[before]
+                column.replace(exp.column(column.this.copy(), table=new or None, quoted=True))
+        return str(holder.this.sql(dialect=_DIALECT))
+
+    def _replace(self, query: exp.Expr, known: Mapping[str, str]) -> None:
+        """Replace a subquery with its values."""
+        from sqlglot import exp
+
+        outer = {c.table.lower() for c in query.find_all(exp.Column)} & set(known)
+        own = {t.alias_or_name.lower() for t in query.find_all(exp.Table)}
+        if outer - own - {""}:
+            what = "A subquery that refers to the changed row is not supported here."
+            raise UnsupportedFeature(what, hint="Write a MERGE, or use Spark.")
+        body = query.this if isinstance(query, exp.Subquery) else query
+        rows = self._seen.query(body.sql(dialect=queries.DIALECT), None).to_arrow()
+        parent = query.parent
+        if isinstance(parent, exp.Exists):
+            parent.replace(exp.Boolean(this=rows.num_rows > 0))
+            return
+        if rows.num_columns != 1:
+            what = f"A subquery must have one column here, and this one has {rows.num_columns}."
+            raise InvalidInput(what)
+        values = rows.column(0).to_pylist()
+        if isinstance(parent, exp.In) and parent.args.get("query") is query:
+            distinct = list(dict.fromkeys(values))
+            if len(distinct) > _MOST:
+                what = f"The subquery has {len(distinct):,} values; at most {_MOST:,} are compared."
+                raise UnsupportedFeature(what, hint="Write a MERGE.")
+            if not distinct:
+                parent.replace(exp.Boolean(this=False))
+                return
+            parent.set("query", None)
+            parent.set("expressions", [_literal(v) for v in distinct])
+            return
+        if len(values) > 1:
+            what = f"A subquery must have one row here, and this one has {len(values)}."
+            raise InvalidInput(what)
+        query.replace(_literal(values[0] if values else None))
+
+
+def _unknown(kind: str) -> UnsupportedFeature:
+    what = (
+        f"Without Spark a transaction runs queries, changes and definitions of tables; not {kind}."
+    )
+    hint = "Spark runs more: lake.transaction(spark=spark). OPTIMIZE is table.optimize()."
+    return UnsupportedFeature(what, hint=hint)
+
+
+def _literal(value: Any) -> exp.Expr:
+    import sqlglot
+
+    return sqlglot.parse_one(parameters.spark_literal(value), dialect=_DIALECT)
+
+
+def _parts(node: exp.Expr) -> tuple[str, ...]:
+    from sqlglot import exp
+
+    if not isinstance(node, exp.Table):
+        what = f"{node.sql()} is not the name of a table."
+        raise InvalidInput(what)
+    return tuple(str(p.name) for p in node.parts)
+
+
+def _spelled(name: str, schema: Schema) -> str:
+    """Return a column's name as the table spells it, if the table has it."""
+    return next((n for n in schema.names if n.lower() == name.lower()), name)
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([pa.field(f.name, f.type) for f in schema])
+
+
+def _fitted(rows: pa.Table, schema: Schema, names: Sequence[str] | None, table: str) -> pa.Table:
+    """Map rows by position to columns of a table; columns that are not named are left out."""
+    wanted = list(schema.names if names is None else names)
+    if rows.num_columns != len(wanted):
+        what = f"{table} takes {len(wanted)} values a row here, and {rows.num_columns} are given."
+        hint = f"They are for {', '.join(wanted)}."
+        raise SchemaMismatch(what, hint=hint, table=table)
+    spelled = {n.lower(): n for n in schema.names}
+    unknown = [n for n in wanted if n.lower() not in spelled]
+    if unknown:
+        what = f"Table {table} has no column {unknown[0]!r}."
+        raise InvalidInput(what, hint=f"It has {', '.join(schema.names)}.", table=table)
+    types = {f.name: f.type for f in schema.to_arrow()}
+    columns = {}
+    for name, column in zip(wanted, rows.columns, strict=True):
+        own = spelled[name.lower()]
+        try:
+            columns[own] = column if column.type.equals(types[own]) else column.cast(types[own])
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            columns[own] = column  # an error is raised when it is written
+    for field in schema:
+        if field.name not in columns and field.nullable and field.default is None:
+            columns[field.name] = pa.nulls(rows.num_rows, types[field.name])
+    return pa.table(columns)

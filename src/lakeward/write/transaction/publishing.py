@@ -1,0 +1,55 @@
+"""Publishing what a transaction ratified, right after it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from lakeward.context import LakeContext
+from lakeward.errors import LakewardError
+from lakeward.formats.background import BackgroundWorker
+from lakeward.formats.base import Ratified
+from lakeward.formats.registry import format_of
+from lakeward.model.clock import to_datetime
+from lakeward.write.commit.publications import checkpoint_if_due, publish_member
+from lakeward.write.transaction import announcing
+from lakeward.write.transaction.result import CommitResult
+
+_LOG = logging.getLogger(__name__)
+
+
+def publish(
+    context: LakeContext,
+    background: BackgroundWorker,
+    transaction_id: str,
+    ratified: Sequence[Ratified],
+    *,
+    attempts: int,
+) -> CommitResult:
+    """Write the published files; what fails is published when the lake is next opened."""
+    begun = time.perf_counter()
+    published = []
+    # Iceberg's hints vouch for the whole transaction, so its Delta members come first.
+    for member in sorted(ratified, key=lambda m: format_of(m.head).publishes_last):
+        try:
+            if member.head.guarded:
+                publish_member(context, member, background)
+            else:
+                checkpoint_if_due(context, member, background)
+            published.append(member)
+        except LakewardError as error:
+            _LOG.warning(
+                "Version %s of %s is committed and not yet published: %s",
+                member.commit.version,
+                member.head.name,
+                error,
+            )
+    announcing.published(context, transaction_id, published, time.perf_counter() - begun)
+    return CommitResult(
+        transaction_id,
+        {str(m.head.name): m.commit.version for m in ratified},
+        to_datetime(ratified[0].commit.timestamp_ms) if ratified else None,
+        attempts,
+        len(published) == len(ratified),
+    )

@@ -1,0 +1,65 @@
+"""Restores a table in a transaction to an older version, or undoes one version."""
+
+from __future__ import annotations
+
+from lakeward.errors import InvalidInput, UnsupportedFeature
+from lakeward.log import commits
+from lakeward.model.commit import Return
+from lakeward.read.snapshot import TableSnapshot
+from lakeward.write.history.restore import Step, TableChange, apply, restoring
+from lakeward.write.history.undo import undoing
+from lakeward.write.stage.checks import check_deletable
+from lakeward.write.transaction.member import Member
+
+
+def restore_member(member: Member, target: TableSnapshot) -> TableChange:
+    """Restore the table to an older version, replacing its pending change."""
+    _check_revisable(member)
+    with member.context.database.read() as session:
+        step = restoring(member.context, session, member.change.head, target.version)
+    told = {"version": str(target.version), "timestamp": target.timestamp.isoformat()}
+    _take(member, step, "RESTORE", told, exact=True)
+    if member.change.operations:
+        # Rows that others add meanwhile must not be in the result.
+        member.change.scopes[:] = [None]
+    return step.record()
+
+
+def take_back_member(member: Member, version: int, transaction_id: str) -> TableChange:
+    """Undo what one version did to the table, and keep the versions after it."""
+    _check_revisable(member)
+    with member.context.database.read() as session:
+        commit = commits.one(session, member.change.head.table_id, version)
+        step = undoing(member.context, session, member.change.head, version)
+    told = {"version": str(version), "transactionId": transaction_id}
+    _take(member, step, "UNDO", told, exact=version == member.change.head.version)
+    member.change.claims.extend(f.path for f in step.back if f.path not in step.gone_paths)
+    member.change.data_change = commit is None or commit.info.data_change
+    return step.record()
+
+
+def _take(member: Member, step: Step, operation: str, told: dict[str, str], *, exact: bool) -> None:
+    """Make a step the pending change, unless it is empty."""
+    if step.gone:
+        check_deletable(member.change)
+    apply(member.change, step, operation, told)
+    member.forget_rows()
+    if step.record().is_empty:
+        member.change.operations.clear()
+        return
+    member.change.returns = Return(step.to_version, exact)
+    if step.definition is not None:
+        member.take_definition(step.definition)
+
+
+def _check_revisable(member: Member) -> None:
+    member.check_writable()
+    name = str(member.change.head.name)
+    if member.key:
+        what = f"Table {name} is restored, which LastWriterWins does not support."
+        hint = "Begin the transaction without on_conflict for the table."
+        raise UnsupportedFeature(what, hint=hint, table=name)
+    if not member.change.is_empty:
+        what = f"Table {name} was changed in this transaction before."
+        hint = "Restore it first, or in a transaction of its own."
+        raise InvalidInput(what, hint=hint, table=name)

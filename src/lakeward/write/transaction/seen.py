@@ -1,0 +1,123 @@
+"""The tables of a transaction for SQL engines: its cut, with its own changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from lakeward.engines.sql.datafusion import DataFusionSession
+from lakeward.engines.sql.pruning import wanted
+from lakeward.engines.sql.query import quoted, read_query
+from lakeward.errors import TableNotFound, UnsupportedFeature
+from lakeward.model.clock import now_ms
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
+from lakeward.model.names import TableName
+from lakeward.model.parameters import Params
+from lakeward.read.result import QueryResult, of_table
+from lakeward.read.sources import source_of
+from lakeward.write.commit.new_table import new_head
+from lakeward.write.plan.change import Operation
+from lakeward.write.tables.create import define
+from lakeward.write.transaction.lifecycle import Lifecycle, Operating
+from lakeward.write.transaction.member import Member
+
+
+class NewTable(NamedTuple):
+    """How a table is made that a transaction creates; `CREATE TABLE` in SQL says the same."""
+
+    format: str | None
+    partition_by: Sequence[str]
+    properties: Mapping[str, str]
+    comment: str | None
+
+
+class Seen:
+    """Finds tables for statements, and runs queries over them."""
+
+    def __init__(self, lifecycle: Lifecycle, operation: Callable[..., Operating[Member]]) -> None:
+        self._lifecycle = lifecycle
+        self._view = lifecycle.view
+        self._operation = operation
+
+    def names(self) -> list[TableName]:
+        """Return the tables that the transaction sees."""
+        return self._view.names()
+
+    def knows(self, name: TableName) -> bool:
+        """Return whether the transaction sees a table of this name."""
+        return name in self._view.names()
+
+    def name(self, parts: tuple[str, ...]) -> TableName:
+        """Return the table that a name means. Raises `TableNotFound`."""
+        if len(parts) > 2:
+            what = f"{'.'.join(parts)} is not the name of a table of the lake."
+            raise TableNotFound(what, hint="Write name, or namespace.name.", table=".".join(parts))
+        name = TableName(parts[0] if len(parts) == 2 else "", parts[-1])
+        if self.knows(name):
+            return name
+        alike = [n for n in self.names() if str(n).lower() == str(name).lower()]
+        if len(alike) == 1:
+            return alike[0]
+        with self._operation(str(name), reads=True):
+            # Not found: the view raises the error, with similar names.
+            return name
+
+    def head(self, name: TableName) -> Head:
+        """Return the head of a table at the transaction's cut."""
+        with self._operation(str(name), reads=True) as member:
+            return member.change.head
+
+    def definition(self, name: TableName) -> Definition:
+        """Return the definition of a table, with the transaction's own changes."""
+        with self._operation(str(name), reads=True) as member:
+            return member.change.definition
+
+    def place(self, head: Head) -> str:
+        """Return the location of a table's files."""
+        return self._view.context.storage.uri(head.location)
+
+    def make(self, name: TableName, schema: Any, created: Any) -> None:
+        """Create a table, which others see after the commit."""
+        format_ = created.format or "delta"
+        definition = define(
+            schema,
+            format_,
+            partition_by=created.partition_by,
+            properties=created.properties,
+            constraints={},
+            comment=created.comment,
+            guard=True,
+        )
+        context = self._view.context
+        with context.database.read() as session:
+            head = new_head(context, session, name, format_, guard=True)
+        self._view.register()
+        member = self._view.make(head, replace(definition, created_ms=now_ms()))
+        member.change.operations.append(Operation("CREATE TABLE", {}))
+
+    def query(self, text: str, params: Params | None) -> QueryResult:
+        """Run a query over the tables as the transaction sees them now."""
+        asked = read_query(text, params)
+        session = DataFusionSession()
+        try:
+            tables = []
+            for ref in asked.tables:
+                if ref.travel is not None:
+                    what = f"A statement in a transaction sees one version of {ref}."
+                    hint = "Read older ones with lake.sql, or lake.table(…).at(…)."
+                    raise UnsupportedFeature(what, hint=hint, table=str(ref))
+                name = self.name(ref.parts)
+                with self._operation(str(name), reads=True) as member:
+                    tables.append(member)
+            schemas = [m.change.definition.schema for m in tables]
+            needs = wanted(asked.tree, asked.nodes, schemas)
+            names = [f"__lakeward_{n}" for n in range(len(tables))]
+            for name_, member, need in zip(names, tables, needs, strict=True):
+                member.change.reads.append(need.where)
+                session.register(name_, source_of(member.seen(), need, member.planned))
+            bound = asked.rewritten([quoted(n) for n in names], [s.names for s in schemas])
+            return of_table(session.run(bound).reader().read_all())
+        finally:
+            session.close()

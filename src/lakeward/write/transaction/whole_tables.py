@@ -1,0 +1,101 @@
+"""What a transaction does to tables as a whole: it makes them, alters them and drops them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lakeward.engines.base import Capability
+from lakeward.errors import AlreadyExists, UnsupportedFeature
+from lakeward.model import arguments
+from lakeward.model.evolution.alterations import Alteration
+from lakeward.model.names import TableName
+from lakeward.write.alter.alter import depends_on_rows
+from lakeward.write.alter.builder import Alter
+from lakeward.write.transaction.evolving import alter
+from lakeward.write.transaction.lifecycle import Lifecycle, Operating
+from lakeward.write.transaction.member import Member
+from lakeward.write.transaction.standing import Standing
+
+
+class WholeTables(Standing):
+    """The part of a transaction that alters and drops tables."""
+
+    def __init__(self, lifecycle: Lifecycle) -> None:
+        super().__init__(lifecycle)
+        self._executor = lifecycle.executor
+
+    def create(
+        self,
+        name: str,
+        schema: Any = None,
+        *,
+        like: Any = None,
+        format: str = "delta",  # noqa: A002  the name users know
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        comment: str | None = None,
+    ) -> None:
+        """Make an empty table that this transaction may fill, and others see after the commit.
+
+        The arguments are those of `Lake.create`, which has more of them.
+
+        Raises:
+            InvalidInput: An argument is wrong, or not possible in this format.
+            AlreadyExists: The lake has a table of this name.
+            UnsupportedFeature: The transaction is on Spark, where CREATE TABLE in SQL does this.
+        """
+        from lakeward.write.stage.remote_files import located
+        from lakeward.write.tables.create import columns_of
+        from lakeward.write.transaction.seen import NewTable, Seen
+
+        if Capability.RUN_SQL in self._executor.engine.can:
+            what = "A transaction on Spark makes tables by SQL."
+            raise UnsupportedFeature(what, hint="Write tx.sql('CREATE TABLE …').", table=name)
+        self._lifecycle.check_open()
+        parsed = TableName.parse(name)
+        by = [partition_by] if isinstance(partition_by, str) else partition_by
+        asked = NewTable(
+            format,
+            arguments.texts(by, "partition_by"),
+            arguments.mapping(properties, "properties"),
+            arguments.optional_text(comment, "comment"),
+        )
+        columns = columns_of(schema, located(like, self._lifecycle.context.storage))
+        if self._is_replay():
+            return
+        seen = Seen(self._lifecycle, self._operation)
+        if seen.knows(parsed):
+            what = f"The lake has a table {name} already."
+            raise AlreadyExists(what, hint="Choose another name.", table=name)
+        seen.make(parsed, columns, asked)
+
+    def alter(self, name: str) -> Alter:
+        """Alter a table's columns, properties and checks; this transaction sees it from now on."""
+
+        def do(asked: Alteration) -> None:
+            if not self._is_replay():
+                with self._operation(name, reads=depends_on_rows(asked)) as member:
+                    alter(self._executor, member, asked)
+
+        return Alter(do)
+
+    def drop(self, name: str) -> None:
+        """Drop a table when the transaction commits, and discard its pending changes.
+
+        The transaction no longer sees it, and may create another table of the same name. Its files
+        stay until they are vacuumed.
+
+        Raises:
+            TableNotFound: There is no such table.
+        """
+        if not self._is_replay():
+            with self._operation(name):
+                self._executor.drop(TableName.parse(name))
+
+    def _is_replay(self) -> bool:
+        return self._lifecycle.is_replay()
+
+    def _operation(self, name: str, *, reads: bool = False) -> Operating[Member]:
+        self._lifecycle.check_open()
+        return self._lifecycle.operation(TableName.parse(name), reads=reads)

@@ -1,0 +1,195 @@
+"""The transactions of the whole lake in their order, and consumers that keep their place."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import lakeward as lw
+from lakeward.errors import Conflict, InvalidInput, TableNotFound, TransactionNotFound
+from lakeward.log import positions
+from tests.behaviour.lakes import append
+from tests.support.inside import context_of
+
+pytestmark = pytest.mark.formats("delta")
+
+
+@pytest.fixture
+def both(lake: lw.Lake) -> lw.Lake:
+    """A lake with a table of each format, changed by three transactions."""
+    lake.create("a", {"id": "int64"}, format="delta")
+    lake.create("b", {"id": "int64"}, format="iceberg")
+    with lake.transaction(message="both") as tx:
+        tx.append("a", {"id": [1]})
+        tx.append("b", {"id": [2, 3]})
+    lake.table("a").delete(where="id = 1", message="gone")
+    append(lake, "b", {"id": [4]})
+    return lake
+
+
+def _told(changes: Any) -> list[tuple[str | None, dict[str, int]]]:
+    return [(c.message, {n: t.count() for n, t in c.tables.items()}) for c in changes]
+
+
+def test_transactions_come_whole_and_in_order(both: lw.Lake) -> None:
+    found = list(both.changes())
+
+    assert _told(found) == [
+        (None, {"a": 0}),
+        (None, {"b": 0}),
+        ("both", {"a": 1, "b": 2}),
+        ("gone", {"a": 1}),
+        (None, {"b": 1}),
+    ]
+    assert [c.position for c in found] == sorted({c.position for c in found})
+    record = both.transaction_record(found[2].transaction_id)
+    assert {n: t.version for n, t in found[2].tables.items()} == record.versions
+    assert found[2].actor == record.actor
+    deleted = found[3].tables["a"].to_arrow().to_pylist()
+    assert [(r["id"], r["_change_type"]) for r in deleted] == [(1, "delete")]
+
+
+def test_a_stream_begins_where_it_is_told_to(both: lw.Lake) -> None:
+    found = list(both.changes())
+    third = found[2]
+
+    for since in (third.position, third.transaction_id, third.timestamp):
+        assert list(both.changes(since=since)) == found[2:]
+    assert list(both.changes(after=third.position)) == found[3:]
+    assert list(both.changes(since="2999-01-01")) == []
+    assert _told(both.changes(tables=["b"])) == [
+        (None, {"b": 0}),
+        ("both", {"b": 2}),
+        (None, {"b": 1}),
+    ]
+
+
+def test_bad_starts_are_refused(both: lw.Lake) -> None:
+    with pytest.raises(TransactionNotFound, match="neither a moment nor"):
+        both.changes(since="nothing")
+    with pytest.raises(TableNotFound):
+        both.changes(tables=["nope"])
+    with pytest.raises(InvalidInput, match="not both"):
+        both.changes(since=1, after=1)
+    with pytest.raises(InvalidInput):
+        both.consumer("")
+
+
+def test_a_dropped_table_stays_in_the_stream(both: lw.Lake) -> None:
+    both.drop("a")
+
+    assert _told(both.changes())[2] == ("both", {"a": 1, "b": 2})
+
+
+def test_a_consumer_goes_on_where_it_was(both: lw.Lake, make_lake: Callable[..., lw.Lake]) -> None:
+    consumer = both.consumer("index")
+    seen = []
+    for change in consumer:
+        seen.append(change.position)
+        consumer.done(change)
+        if len(seen) == 3:
+            break
+
+    again = make_lake().consumer("index", since="2999-01-01")
+    assert again.position == seen[-1]
+    assert [c.message for c in again] == ["gone", None]
+    (record,) = both.consumers()
+    assert (record.name, record.position) == ("index", seen[-1])
+    again.rewind(0)
+    assert len(list(consumer)) == 5
+    again.forget()
+    assert both.consumers() == []
+
+
+def test_what_a_consumer_writes_and_its_position_are_one_commit(both: lw.Lake) -> None:
+    both.create("out", {"n": "int64"})
+    consumer = both.consumer("index")
+    first, second = list(consumer)[:2]
+    with consumer.transaction(first) as tx:
+        tx.append("out", {"n": [1]})
+    failing = consumer.transaction(second)
+    failing.append("out", {"n": [2]})
+    failing.rollback()
+
+    assert consumer.position == first.position
+    assert both.table("out").to_arrow()["n"].to_pylist() == [1]
+    with pytest.raises(Conflict, match="done with transaction"):
+        consumer.transaction(first)
+    with consumer.transaction(second):
+        pass
+    assert consumer.position == second.position
+
+
+def test_its_own_transactions_do_not_come_back(both: lw.Lake) -> None:
+    both.create("out", {"n": "int64"})
+    consumer = both.consumer("index")
+    for change in consumer:
+        with consumer.transaction(change) as tx:
+            tx.append("out", {"n": [change.position]})
+
+    assert list(consumer) == []
+    assert len(list(both.consumer("other"))) == 6 + 6
+
+
+def test_of_two_processes_that_are_one_consumer_one_is_refused(
+    both: lw.Lake, make_lake: Callable[..., lw.Lake]
+) -> None:
+    both.create("out", {"n": "int64"})
+    one, other = both.consumer("index"), make_lake().consumer("index")
+    change = next(iter(one))
+    late = other.transaction(change)
+    late.append("out", {"n": [2]})
+    with one.transaction(change) as tx:
+        tx.append("out", {"n": [1]})
+
+    with pytest.raises(Conflict, match="done with transaction"):
+        late.commit()
+    assert both.table("out").to_arrow()["n"].to_pylist() == [1]
+
+
+def test_a_follower_is_woken_by_a_commit_of_another_process(
+    both: lw.Lake, make_lake: Callable[..., lw.Lake]
+) -> None:
+    consumer = both.consumer("index", since="2999-01-01")
+    assert list(consumer) == []
+    consumer.rewind(list(both.changes())[-1].position)
+    writer = make_lake()
+    timer = threading.Timer(0.3, lambda: append(writer, "a", {"id": [9]}))
+    began = time.monotonic()
+    timer.start()
+    change = next(consumer.follow(timeout=60))
+
+    assert _told([change]) == [(None, {"a": 1})]
+    assert time.monotonic() - began < 30
+    assert list(consumer.follow(timeout=0)) == [change]
+
+
+def test_nothing_is_passed_on_while_an_earlier_transaction_may_appear(
+    both: lw.Lake, store: str
+) -> None:
+    """A transaction that took its position first commits last; only PostgreSQL lets it."""
+    if store == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    known = list(both.changes())
+    with context_of(both).database.write() as earlier:
+        positions.take(earlier)
+        append(both, "a", {"id": [5]})
+        while_it_runs = list(both.changes())
+    after = list(both.changes())
+
+    assert while_it_runs == known
+    assert _told(after[len(known) :]) == [(None, {"a": 1})]
+
+
+def test_an_adopted_table_comes_version_by_version(both: lw.Lake) -> None:
+    location = both.table("a").location
+    both.drop("a")
+    before = len(list(both.changes()))
+    both.adopt("again", location, take_over=True)
+
+    adopted = list(both.changes())[before:]
+    assert [c.tables["again"].version for c in adopted] == [0, 1, 2]

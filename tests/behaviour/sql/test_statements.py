@@ -1,0 +1,148 @@
+"""`tx.sql` without Spark: queries over what the transaction sees, and changes of both formats."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import lakeward as lw
+from lakeward.errors import (
+    AlreadyExists,
+    Conflict,
+    InvalidInput,
+    SchemaMismatch,
+    TableNotFound,
+    UnsupportedFeature,
+)
+from tests.behaviour.lakes import append
+
+pytestmark = pytest.mark.apart
+
+
+@pytest.fixture
+def shop(lake: lw.Lake) -> lw.Lake:
+    """Items in one format and prices in the other."""
+    made = lake.create("shop.items", "id int64 not null, Name string, n int64")
+    other = "iceberg" if made.format == "delta" else "delta"
+    lake.create("prices", "id int64, price decimal(9,2)", format=other)
+    append(lake, "shop.items", [{"id": n, "Name": f"n{n}", "n": n} for n in range(4)])
+    append(lake, "prices", [{"id": n, "price": Decimal(n)} for n in (2, 3, 9)])
+    return lake
+
+
+def _items(lake: lw.Lake) -> list[tuple[Any, ...]]:
+    rows = lake.table("shop.items").to_arrow().to_pylist()
+    return sorted(tuple(r.values()) for r in rows)
+
+
+def test_rows_are_inserted_updated_and_deleted(shop: lw.Lake) -> None:
+    with shop.transaction() as tx:
+        done = tx.sql("INSERT INTO shop.items VALUES (10, 'it''s', 1), (11, NULL, -5)")
+        assert done.inserted == 2
+        tx.sql("INSERT INTO shop.items (name, id) SELECT 'p', id FROM prices WHERE id > ?", [3])
+        seen = tx.sql("SELECT count(*) AS c, min(n) AS m FROM shop.items WHERE id >= 9")
+        assert seen.to_pylist() == [{"c": 3, "m": -5}]
+        done = tx.sql(
+            "UPDATE shop.items i SET n = coalesce(i.n, 0) + :by, name = :name WHERE id IN (9, 11)",
+            {"by": 100, "name": "x' OR '1'='1\\"},
+        )
+        assert done.updated == 2
+        assert tx.sql("DELETE FROM shop.items WHERE id < 2").deleted == 2
+        assert len(tx.sql("SELECT * FROM shop.items")) == 5
+        assert shop.table("shop.items").count() == 4, "nobody else sees it"
+    name = "x' OR '1'='1\\"
+    assert _items(shop) == [
+        (2, "n2", 2),
+        (3, "n3", 3),
+        (9, name, 100),
+        (10, "it's", 1),
+        (11, name, 95),
+    ]
+
+
+def test_subqueries_look_at_other_tables_of_the_transaction(shop: lw.Lake) -> None:
+    with shop.transaction() as tx:
+        tx.sql("DELETE FROM prices WHERE id = 3")
+        tx.sql("DELETE FROM shop.items WHERE id IN (SELECT id FROM prices)")
+        tx.sql("UPDATE shop.items SET n = (SELECT CAST(max(price) AS BIGINT) FROM prices)")
+        none = tx.sql("DELETE FROM shop.items WHERE EXISTS (SELECT 1 FROM prices WHERE id = 3)")
+        assert none.deleted == 0
+    assert _items(shop) == [(n, f"n{n}", 9) for n in (0, 1, 3)]
+
+
+def test_tables_are_merged(shop: lw.Lake) -> None:
+    with shop.transaction() as tx:
+        done = tx.sql(
+            """
+            MERGE INTO shop.items AS t USING (SELECT id, price, 'new' AS tag FROM prices) AS s
+            ON t.id = s.id
+            WHEN MATCHED AND s.price > :most THEN DELETE
+            WHEN MATCHED THEN UPDATE SET n = t.n * 10 + CAST(s.price AS BIGINT)
+            WHEN NOT MATCHED THEN INSERT (id, name, n) VALUES (s.id, s.tag, 0)
+            WHEN NOT MATCHED BY SOURCE AND t.id = 0 THEN DELETE
+            """,
+            {"most": 2},
+        )
+        assert (done.inserted, done.updated, done.deleted) == (1, 1, 2)
+    assert _items(shop) == [(1, "n1", 1), (2, "n2", 22), (9, "new", 0)]
+
+
+def test_tables_are_made_altered_and_dropped(shop: lw.Lake, table_format: str) -> None:
+    with shop.transaction() as tx:
+        tx.sql(f"CREATE TABLE new.one (id bigint not null, v string) USING {table_format}")
+        tx.sql("INSERT INTO new.one VALUES (1, 'a')")
+        tx.sql("ALTER TABLE new.one ADD COLUMN w int")
+        tx.sql(f"CREATE TABLE new.two USING {table_format} AS SELECT id, Name AS v FROM shop.items")
+        assert "one" in str(tx.sql("SHOW TABLES").to_pylist())
+        described = tx.sql("DESCRIBE TABLE new.one").to_pylist()
+        assert [r["col_name"] for r in described][:3] == ["id", "v", "w"]
+        tx.sql("DROP TABLE prices")
+        tx.sql("DROP TABLE IF EXISTS prices")
+        with pytest.raises(AlreadyExists):
+            tx.sql("CREATE TABLE shop.items (id bigint)")
+        tx.sql("CREATE TABLE IF NOT EXISTS shop.items (id bigint)")
+        tx.sql("TRUNCATE TABLE shop.items")
+    assert [t.name for t in shop.tables()] == ["new.one", "new.two", "shop.items"]
+    assert shop.table("new.one").to_arrow().to_pylist() == [{"id": 1, "v": "a", "w": None}]
+    assert shop.table("new.two").count() == 4
+    assert _items(shop) == []
+
+
+@pytest.mark.before_the_store
+def test_mistakes_and_what_only_spark_can_are_told(shop: lw.Lake) -> None:
+    for text, kind, said in (
+        ("INSERT INTO shop.items VALUES (1)", SchemaMismatch, "takes 3 values"),
+        ("INSERT INTO shop.items (id, nope) VALUES (1, 2)", InvalidInput, "no column 'nope'"),
+        ("INSERT INTO nope VALUES (1)", TableNotFound, "nope"),
+        ("UPDATE shop.items SET nope = 1", InvalidInput, "nope"),
+        ("DELETE FROM shop.items WHERE nope = 1", InvalidInput, "nope"),
+        ("DELETE FROM shop.items USING prices", UnsupportedFeature, "MERGE"),
+        (
+            "DELETE FROM shop.items i WHERE EXISTS (SELECT 1 FROM prices p WHERE p.id = i.id)",
+            UnsupportedFeature,
+            "MERGE",
+        ),
+        ("SELECT * FROM shop.items VERSION AS OF 0", UnsupportedFeature, "one version"),
+        ("OPTIMIZE shop.items", UnsupportedFeature, "table.optimize"),
+        ("COPY shop.items TO 'x'", UnsupportedFeature, "Spark"),
+        ("SELECT 1; SELECT 2", InvalidInput, "Only one"),
+        ("DELETE FROM shop.items WHERE id = :x", InvalidInput, "no value for :x"),
+    ):
+        tx = shop.transaction()
+        with pytest.raises(kind, match=said):
+            tx.sql(text)
+        tx.rollback()
+    with shop.transaction() as tx, pytest.raises(InvalidInput, match="braces"):
+        tx.sql("SELECT {x}", x=1)
+    assert len(_items(shop)) == 4
+
+
+def test_a_query_makes_a_serializable_transaction_depend_on_what_it_read(shop: lw.Lake) -> None:
+    tx = shop.transaction(isolation="serializable")
+    tx.sql("SELECT sum(n) FROM shop.items WHERE id < 5")
+    tx.sql("INSERT INTO prices VALUES (77, 1)")
+    append(shop, "shop.items", [{"id": 4, "Name": "n", "n": 1}])
+    with pytest.raises(Conflict):
+        tx.commit()

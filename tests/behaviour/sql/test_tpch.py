@@ -1,0 +1,65 @@
+"""The 22 queries of TPC-H over tables of both formats give DuckDB's own answers."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from duckdb_extensions import import_extension
+
+import lakeward as lw
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("tpch")]
+TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> tuple[lw.Lake, Any]:
+    """A lake with half of the tables in each format, and DuckDB with the same rows."""
+    import_extension("tpch")
+    connection = duckdb.connect()
+    connection.execute("LOAD tpch")
+    connection.execute("CALL dbgen(sf = 0.01)")
+    lake = lw.open(tmp_path_factory.mktemp("tpch") / "lake")
+    for n, name in enumerate(TABLES):
+        rows = connection.execute(f"SELECT * FROM {name}").to_arrow_table()
+        table = lake.create(name, like=rows, format=("delta", "iceberg")[n % 2])
+        for start in range(0, rows.num_rows, rows.num_rows // 3 + 1):
+            table.append(rows.slice(start, rows.num_rows // 3 + 1))
+    return lake, connection
+
+
+@pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
+def test_every_query_has_the_answer_of_duckdb(answers: tuple[lw.Lake, Any], engine: str) -> None:
+    lake, connection = answers
+    queries = connection.execute("SELECT query_nr, query FROM tpch_queries()").fetchall()
+    assert len(queries) == 22
+    for number, text in queries:
+        wanted = connection.execute(text).fetchall()
+        found = lake.sql(text.rstrip().rstrip(";"), engine=engine).to_arrow()
+        rows = list(zip(*(c.to_pylist() for c in found.columns), strict=True))
+        assert len(rows) == len(wanted), number
+        for one, other in zip(rows, wanted, strict=True):
+            assert all(map(_alike, one, other)), (number, one, other)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(one, float | Decimal) and isinstance(other, float | Decimal):
+        return math.isclose(float(one), float(other), rel_tol=1e-4)
+    return bool(one == other)
+
+
+def test_files_are_left_to_the_engine_where_they_are_plain(answers: tuple[lw.Lake, Any]) -> None:
+    from lakeward.engines.sql.source import PlainFiles
+    from lakeward.read.sources import plain_files
+
+    lake, _ = answers
+    for name in TABLES:
+        snapshot = lake.table(name).at()
+        found = plain_files(snapshot, snapshot.plan())
+        assert isinstance(found, PlainFiles), found
+        assert all(Path(p).exists() for p in found.paths)

@@ -1,0 +1,198 @@
+"""Tags: one consistent cut under a name, for both formats, that other engines know too."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from pyiceberg.table import StaticTable
+
+import lakeward as lw
+from lakeward.errors import (
+    AlreadyExists,
+    InvalidInput,
+    NotFound,
+    TableNotFound,
+    TransactionNotFound,
+    VersionNotFound,
+)
+from tests.behaviour.lakes import append, ids
+from tests.support.iceberg import stranger_table
+
+
+@pytest.fixture
+def tagged(lake: lw.Lake, table_format: str) -> lw.Lake:
+    """A lake with a tag in the middle of the history of two tables."""
+    for name in ("sales.orders", "items"):
+        lake.create(name, {"id": "int64"}, format=table_format)
+    with lake.transaction() as tx:
+        tx.append("sales.orders", [{"id": 1}])
+        tx.append("items", [{"id": 10}])
+    lake.tag("2026-close", message="books are closed")
+    with lake.transaction() as tx:
+        tx.delete("sales.orders", where="true")
+        tx.append("sales.orders", [{"id": 2}])
+        tx.append("items", [{"id": 20}])
+    return lake
+
+
+def test_a_tag_names_one_cut_over_all_tables(tagged: lw.Lake) -> None:
+    (tag,) = tagged.tags()
+    assert (tag.name, tag.versions) == ("2026-close", {"items": 1, "sales.orders": 1})
+    assert tag.message == "books are closed"
+    assert tag.whole
+    assert tagged.table("sales.orders").at(tag="2026-close").to_arrow()["id"].to_pylist() == [1]
+    with tagged.snapshot(at="2026-close") as cut:
+        assert cut.tag == "2026-close"
+        assert cut.versions == tag.versions
+        assert cut.table("items").to_arrow()["id"].to_pylist() == [10]
+    assert ids(tagged, "sales.orders") == [2]
+
+
+def test_a_tag_at_an_earlier_time_transaction_or_tag_names_what_was_then(tagged: lw.Lake) -> None:
+    first = tagged.table("items").history()[1]
+    assert tagged.tag("by-time", at=first.timestamp).versions == {"items": 1, "sales.orders": 1}
+    by_id = tagged.tag("by-id", at=first.transaction_id, tables=["items"])
+    assert by_id.versions == {"items": 1}
+    assert not by_id.whole
+    assert tagged.tag("by-tag", at="2026-close").moment == tagged.tags()[-1].moment
+    before = first.timestamp - timedelta(milliseconds=1)
+    assert tagged.tag("empty", at=before).versions == {"items": 0, "sales.orders": 0}
+
+
+def test_a_tag_that_exists_is_moved_only_when_that_is_said(tagged: lw.Lake) -> None:
+    with pytest.raises(AlreadyExists, match="2026-close"):
+        tagged.tag("2026-close")
+    assert tagged.table("items").at(tag="2026-close").version == 1
+    tagged.tag("2026-close", tables=["items"], replace=True)
+    assert tagged.table("items").at(tag="2026-close").version == 2
+    with pytest.raises(VersionNotFound, match=r"names no version of table sales\.orders"):
+        tagged.table("sales.orders").at(tag="2026-close")
+
+
+def test_a_tag_that_is_taken_away_is_unknown(tagged: lw.Lake) -> None:
+    tagged.untag("2026-close")
+    assert tagged.tags() == []
+    for use in (
+        lambda: tagged.untag("2026-close"),
+        lambda: tagged.table("items").at(tag="2026-close"),
+        lambda: tagged.snapshot(at="2026-close"),
+    ):
+        with pytest.raises(NotFound, match="2026-close"):
+            use()
+
+
+def test_a_table_at_a_transaction_is_as_that_left_the_lake(tagged: lw.Lake) -> None:
+    own = append(tagged, "items", {"id": [30]})
+    tagged.create("later", {"id": "int64"})
+    newest = tagged.table("items").history()[0].transaction_id
+    assert tagged.table("items").at(transaction=newest).version == own
+    assert tagged.table("sales.orders").at(transaction=newest).version == 2
+    with pytest.raises(VersionNotFound):
+        tagged.table("later").at(transaction=newest)
+    with pytest.raises(TransactionNotFound, match="no transaction 'nothing'"):
+        tagged.table("items").at(transaction="nothing")
+    open_one = tagged.transaction()
+    open_one.append("items", [{"id": 1}])
+    with pytest.raises(TransactionNotFound, match="is open"):
+        tagged.table("items").at(transaction=open_one.transaction_id)
+    open_one.rollback()
+
+
+def test_lookups_are_counted_with_their_times(tagged: lw.Lake) -> None:
+    table = tagged.table("items")
+    record = table.history()[0]
+    table.at(version=1)
+    table.at(version=1)
+    table.at(timestamp=record.timestamp)
+    table.at(tag="2026-close")
+    tagged.snapshot(at="2026-close")
+    table.at(transaction=record.transaction_id)
+    found = tagged.counters()
+    counts = {k: found[f"lookups_by_{k}"] for k in ("version", "timestamp", "tag", "transaction")}
+    assert counts == {"version": 2, "timestamp": 1, "tag": 2, "transaction": 1}
+    assert found["lookups_by_version_us"] > 0
+
+
+@pytest.mark.before_the_store
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("", "must be text"),
+        ("a b", "not a name"),
+        ("../x", "not a name"),
+        ("é", "not a name"),
+        ("x" * 129, "not a name"),
+        ("12", "a version"),
+        ("2026-11-15", "a time"),
+        ("main", "newest"),
+    ],
+)
+def test_a_name_that_could_mean_something_else_is_refused(
+    lake: lw.Lake, name: str, says: str
+) -> None:
+    lake.create("t", {"id": "int64"})
+    with pytest.raises(InvalidInput, match=says):
+        lake.tag(name)
+    assert lake.tags() == []
+
+
+@pytest.mark.before_the_store
+def test_tags_of_nothing_of_unknown_tables_and_of_two_places_are_refused(lake: lw.Lake) -> None:
+    with pytest.raises(InvalidInput, match="would name no table"):
+        lake.tag("nothing")
+    lake.create("t", {"id": "int64"})
+    with pytest.raises(TableNotFound, match="no table u"):
+        lake.tag("x", tables=["u"])
+    with pytest.raises(InvalidInput, match="only one of version= and tag="):
+        lake.table("t").at(version=0, tag="x")
+    with lake.transaction(transaction_id="load-7") as tx:
+        tx.append("t", [{"id": 1}])
+    with pytest.raises(InvalidInput, match="transaction has this id"):
+        lake.tag("load-7")
+
+
+def test_a_tag_of_a_dropped_table_still_reads(tagged: lw.Lake) -> None:
+    tagged.drop("items")
+    with tagged.snapshot(at="2026-close") as cut:
+        assert cut.table("items").to_arrow()["id"].to_pylist() == [10]
+    assert tagged.tags()[0].versions["items"] == 1
+    tagged.create("items", {"id": "int64"})
+    with pytest.raises(VersionNotFound, match="names no version"):
+        tagged.table("items").at(tag="2026-close")
+    tagged.untag("2026-close")
+
+
+@pytest.mark.formats("iceberg")
+def test_iceberg_readers_find_the_tag_and_the_lake_goes_on(tagged: lw.Lake) -> None:
+    table = tagged.table("items")
+
+    def refs() -> dict[str, str]:
+        found = StaticTable.from_metadata(str(table.metadata_location)).metadata.refs
+        return {name: ref.snapshot_ref_type.value for name, ref in found.items()}
+
+    assert refs() == {"main": "branch", "2026-close": "tag"}
+    source = StaticTable.from_metadata(str(table.metadata_location))
+    snapshot = source.snapshot_by_name("2026-close")
+    assert snapshot is not None
+    read = source.scan(snapshot_id=snapshot.snapshot_id).to_arrow()
+    assert read["id"].to_pylist() == [10]
+    version = table.version
+    tagged.tag("again", at="2026-close")
+    assert table.version == version
+    assert append(tagged, "items", {"id": [30]}) == version + 1
+    assert refs() == {"main": "branch", "2026-close": "tag", "again": "tag"}
+    tagged.untag("2026-close")
+    assert refs() == {"main": "branch", "again": "tag"}
+    assert tagged.doctor().findings == ()
+
+
+@pytest.mark.formats("iceberg")
+def test_a_ref_of_another_engine_is_not_taken(tagged: lw.Lake) -> None:
+    foreign = stranger_table(tagged, "items")
+    foreign.manage_snapshots().create_tag(foreign.current_snapshot().snapshot_id, "theirs").commit()
+    with pytest.raises(AlreadyExists, match="Iceberg tag 'theirs'"):
+        tagged.tag("theirs")
+    assert [t.name for t in tagged.tags()] == ["2026-close"]
+    tagged.tag("theirs", replace=True)
+    assert tagged.doctor().findings == ()

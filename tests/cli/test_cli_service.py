@@ -1,0 +1,106 @@
+"""`lakeward serve` and `lakeward token`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+import lakeward as lw
+from tests.cli.console import ask, clean_environment, run, tell
+from tests.support.service import ARROW, orders, stream
+
+
+@contextmanager
+def serving(lake: Path, *more: str) -> Generator[tuple[subprocess.Popen[str], str]]:
+    """A service as a process of its own, and its address."""
+    command = [sys.executable, "-m", "lakeward", "serve", "--lake", str(lake), "--json"]
+    process = subprocess.Popen(
+        [*command, "--port", "0", *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_environment(),
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, process.stderr.read() if process.stderr else ""
+        yield process, json.loads(line)["address"]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_token_is_shown_once_listed_and_revoked(own_shop: Path) -> None:
+    options = ("--role", "writer", "--tables", "sales.*", "--expires", "30d", "--lake", own_shop)
+
+    made = ask("token", "create", "etl", *options)
+    text = tell("token", "create", "--lake", own_shop)
+    listed = ask("token", "list", "--lake", own_shop)["tokens"]
+
+    assert made["secret"].startswith(f"lkw_{made['token_id']}_")
+    assert "lkw_" in text
+    assert next(t["name"] for t in listed) == "etl"
+    assert listed[0]["tables"] == ["sales.*"]
+    assert "secret" not in listed[0]
+    assert made["secret"] not in tell("token", "list", "--lake", own_shop)
+    done = ask("token", "revoke", made["token_id"], "--lake", own_shop)
+    assert done["valid"] is False
+    assert run("token", "revoke", "none", "--lake", own_shop).code == 3
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--role", "king"), ("--tables", "a.b.c"), ("--expires", "soon"), ("a b",)]
+)
+def test_a_token_that_cannot_be_is_refused(own_shop: Path, wrong: tuple[str, ...]) -> None:
+    assert run("token", "create", *wrong, "--lake", own_shop).code == 2
+    assert ask("token", "list", "--lake", own_shop)["tokens"] == []
+
+
+def test_it_does_not_listen_elsewhere_without_tokens(own_shop: Path) -> None:
+    answer = run("serve", "--host", "0.0.0.0", "--port", "0", "--lake", own_shop, "--json")
+    anonymous = ("--host", "0.0.0.0", "--anonymous", "reader", "--port", "0")
+    tell("token", "create", "--lake", own_shop)
+
+    assert answer.code == 2
+    assert "token" in answer.error["message"]
+    assert run("serve", *anonymous, "--lake", own_shop, "--json").code == 2
+
+
+def test_a_port_that_is_taken_is_an_error(own_shop: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert run("serve", "--port", port, "--lake", own_shop, "--json").code == 8
+
+
+def test_a_commit_that_is_under_way_is_finished_when_the_service_ends(own_shop: Path) -> None:
+    with lw.open(own_shop) as lake:
+        lake.create("new.orders", orders(1).schema)
+    body = stream(orders(1, 2, 3))
+    with serving(own_shop, "--anonymous", "writer") as (process, address):
+        assert httpx.get(f"{address}/readyz").status_code == 200
+        host, port = address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=30) as slow:
+            slow.sendall(
+                b"POST /api/v1/tables/new.orders/rows HTTP/1.1\r\nHost: localhost\r\n"
+                + f"Content-Type: {ARROW}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+                + body[:10]
+            )
+            assert httpx.get(f"{address}/readyz").status_code == 200
+            process.send_signal(signal.SIGTERM)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.5)
+            slow.sendall(body[10:])
+            assert b" 200 " in slow.recv(1000)
+        assert process.wait(60) == 0
+    with lw.open(own_shop) as lake:
+        assert lake.table("new.orders").count() == 3

@@ -1,0 +1,149 @@
+"""What is published stays bounded, and other engines go on reading it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+import lakeward as lw
+from lakeward.context import context_of
+from lakeward.errors import InvalidInput
+from lakeward.log import retired
+from tests.support.iceberg import stranger_table
+from tests.support.invariants import rows_of, stranger_rows
+from tests.support.s3 import on_disk
+
+NOW: dict[str, Any] = {"retention": "0s", "force": True}
+
+
+def names(lake: lw.Lake, directory: str) -> list[str]:
+    """The files in a directory of the table."""
+    return sorted(p.name for p in (on_disk(lake.table("t").location) / directory).iterdir())
+
+
+def test_commits_before_a_checkpoint_go_and_strangers_read_on(lake: lw.Lake) -> None:
+    table = lake.create("t", {"n": "int64"}, format="delta")
+    for n in range(6):
+        table.append([{"n": n}])
+    assert table.expire(**NOW).state == "nothing", "no checkpoint makes up for the commits"
+    assert table.checkpoint().state == "done"
+    table.append([{"n": 6}])
+
+    assert table.expire(**NOW, dry_run=True).plan.files == 6
+    done = table.expire(**NOW)
+
+    assert done.job is not None
+    assert done.job.done.files == 6
+    assert names(lake, "_delta_log") == [
+        "00000000000000000006.checkpoint.parquet",
+        "00000000000000000006.json",
+        "00000000000000000007.json",
+        "_last_checkpoint",
+    ]
+    assert stranger_rows(table.location) == rows_of(table.to_arrow())
+    assert table.at(version=3).count() == 3, "the log has all versions"
+    assert lake.doctor().healthy
+    table.append([{"n": 7}])
+    assert lake.doctor().healthy
+
+
+def test_a_table_without_checkpoints_has_none_to_write(lake: lw.Lake) -> None:
+    table = lake.create("t", {"n": "int64"}, format="iceberg")
+
+    assert table.checkpoint().state == "nothing"
+
+
+def test_a_retention_below_an_hour_needs_force(lake: lw.Lake) -> None:
+    table = lake.create("t", {"n": "int64"})
+
+    with pytest.raises(InvalidInput, match="one hour"):
+        table.expire(retention="10m")
+
+
+def test_documents_list_the_newest_snapshots_and_those_that_are_named(lake: lw.Lake) -> None:
+    properties = {"lakeward.snapshots": "4"}
+    table = lake.create("t", {"n": "int64"}, format="iceberg", properties=properties)
+    table.append([{"n": 0}])
+    lake.tag("first")
+    for n in range(1, 30):
+        table.append([{"n": n}])
+
+    listed = stranger_table(lake, "t").metadata
+
+    first = table.at(version=1).snapshot_id
+    assert 5 <= len(listed.snapshots) <= 6
+    assert first in {s.snapshot_id for s in listed.snapshots}
+    assert {e.snapshot_id for e in listed.snapshot_log} <= {s.snapshot_id for s in listed.snapshots}
+    old = stranger_table(lake, "t").scan(snapshot_id=first).to_arrow()
+    assert old.to_pylist() == [{"n": 0}]
+    assert table.at(version=10).count() == 10
+    assert stranger_table(lake, "t").scan().to_arrow().num_rows == 30
+    assert lake.doctor().healthy
+
+
+def test_documents_that_newer_ones_no_longer_name_are_deleted(lake: lw.Lake) -> None:
+    properties = {"write.metadata.previous-versions-max": "3"}
+    table = lake.create("t", {"n": "int64"}, format="iceberg", properties=properties)
+    for n in range(10):
+        table.append([{"n": n}])
+
+    documents = [n for n in names(lake, "metadata") if n.endswith(".metadata.json")]
+
+    assert len(documents) == 4
+    assert lake.doctor().healthy
+    log = orjson.loads(Path(str(table.metadata_location)).read_bytes())["metadata-log"]
+    assert all(Path(e["metadata-file"]).exists() for e in log)
+
+
+def test_lists_of_vacuumed_versions_go_and_the_others_stay(lake: lw.Lake) -> None:
+    table = lake.create(
+        "t", {"n": "int64"}, format="iceberg", properties={"lakeward.snapshots": "2"}
+    )
+    for n in range(12):
+        table.overwrite([{"n": n}])
+    before = [n for n in names(lake, "metadata") if n.startswith("snap-")]
+    assert table.expire(**NOW).state == "nothing", "all versions can still be read"
+    table.vacuum(**NOW)
+
+    table.expire(**NOW)
+
+    after = [n for n in names(lake, "metadata") if n.startswith("snap-")]
+    assert len(before) == 12
+    assert len(after) <= 3
+    assert stranger_table(lake, "t").scan().to_arrow().to_pylist() == [{"n": 11}]
+    for snapshot in stranger_table(lake, "t").metadata.snapshots:
+        assert Path(snapshot.manifest_list).exists()
+    assert lake.doctor().healthy
+
+
+def test_a_version_that_the_document_does_not_list_is_restored(lake: lw.Lake) -> None:
+    table = lake.create(
+        "t", {"n": "int64"}, format="iceberg", properties={"lakeward.snapshots": "2"}
+    )
+    for n in range(8):
+        table.overwrite([{"n": n}])
+    with lake.transaction() as tx:
+        tx.restore("t", version=2)
+
+    assert table.to_arrow().to_pylist() == [{"n": 1}]
+    assert stranger_table(lake, "t").scan().to_arrow().to_pylist() == [{"n": 1}]
+
+
+def test_a_restore_of_a_version_that_is_vacuumed_meanwhile_is_refused(lake: lw.Lake) -> None:
+    table = lake.create("t", {"n": "int64"})
+    for n in range(3):
+        table.overwrite([{"n": n}])
+    context, table_id = context_of(lake), table.at().log_head.table_id
+
+    tx = lake.transaction()
+    tx.restore("t", version=1)
+    with context.database.write() as session:
+        retired.retire(session, table_id, [(1, 2)])
+    with pytest.raises(lw.errors.VersionNotFound):
+        tx.commit()
+    assert table.to_arrow().to_pylist() == [{"n": 2}]
+    with pytest.raises(lw.errors.VersionNotFound), lake.transaction() as tx:
+        tx.restore("t", version=1)

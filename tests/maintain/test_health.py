@@ -1,0 +1,210 @@
+"""Health from the log alone, and maintenance by rules, windows and budgets."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakeward as lw
+from lakeward.errors import InvalidInput
+from lakeward.model.window import Window
+
+
+def _scattered(start: int) -> pa.Table:
+    return pa.table({"a": [(start + 20 * n) * 7919 % 10_000 for n in range(500)]})
+
+
+def _table(lake: lw.Lake, name: str = "t", files: int = 8, **options: Any) -> lw.Table:
+    table = lake.create(name, pa.schema([("a", pa.int64())]), **options)
+    for n in range(files):
+        table.append(_scattered(n))
+    return table
+
+
+def test_health_names_small_files_and_what_mends_them(lake: lw.Lake) -> None:
+    table = _table(lake)
+
+    before = table.health()
+    table.optimize()
+    after = table.health()
+
+    assert before.score < 70
+    assert before.reasons[0].kind == "small_files"
+    assert before.reasons[0].command == "lakeward optimize t"
+    assert "8 of 8 files are small" in before.reasons[0].what
+    assert before.partitions[0].small_files == 8
+    assert after.score > before.score
+    assert "small_files" not in [r.kind for r in after.reasons]
+
+
+def test_health_of_an_empty_table_is_whole(lake: lw.Lake) -> None:
+    table = lake.create("t", pa.schema([("a", pa.int64())]))
+    assert (table.health().score, table.health().reasons) == (100, ())
+
+
+def test_health_counts_deleted_rows_and_missing_points_by_partition(lake: lw.Lake) -> None:
+    schema = pa.schema([("a", pa.int64()), ("p", pa.string())])
+    policy = {"merge_on_read": True}
+    properties = {"lakeward.mergeOnRead.fraction": "0.9"}
+    table = lake.create("t", schema, partition_by=["p"], policy=policy, properties=properties)
+    table.append(pa.table({"a": range(100), "p": ["x"] * 50 + ["y"] * 50}))
+    table.delete(where="a < 20")
+
+    health = table.health()
+
+    assert health.reasons[0].kind == "deleted_rows"
+    assert {p.partition: p.deleted_rows for p in health.partitions} == {"p=x": 20, "p=y": 0}
+    table.optimize(purge=True)
+    assert "deleted_rows" not in [r.kind for r in table.health().reasons]
+
+
+def test_health_tells_when_clustering_decays(lake: lw.Lake) -> None:
+    table = _table(lake, properties={"delta.targetFileSize": "2kb"})
+    table.optimize(sort="a")
+    assert "clustering" not in [r.kind for r in table.health().reasons]
+    assert (table.health().partitions[0].overlap or 0.0) < 0.2
+
+    for n in range(8):
+        table.append(_scattered(100 + n))
+
+    decayed = [r for r in table.health().reasons if r.kind == "clustering"]
+    assert decayed
+    assert decayed[0].command == "lakeward optimize t --sort a"
+
+
+def test_maintain_does_what_is_worth_most_and_then_nothing(lake: lw.Lake) -> None:
+    _table(lake, "bad", 12)
+    _table(lake, "fair", 2)
+    _table(lake, "good", 1)
+
+    planned = lake.maintain(dry_run=True)
+    done = lake.maintain()
+
+    assert planned.state == "planned"
+    assert [d.chore.table for d in done.done] == ["bad", "fair"]
+    assert done.state == "done"
+    assert lake.maintain().state == "nothing"
+    assert {j.table for j in lake.jobs(kind="optimize")} == {"bad", "fair"}
+    assert {j.table for j in lake.jobs(kind="vacuum")} == {"bad", "fair"}
+
+
+def test_maintain_clusters_by_the_table_property_once_a_day(lake: lw.Lake) -> None:
+    table = _table(lake, "t", 3, properties={"lakeward.zorder": "a"})
+
+    lake.maintain()
+    (newest,) = table.history(limit=1)
+    table.append(_scattered(900))
+
+    assert newest.parameters["zOrderBy"] == '["a"]'
+    today = lake.maintain(dry_run=True).done[0]
+    tomorrow = lake.maintain(zorder_every="0s").done[0]
+    assert today.chore.options == {}
+    assert tomorrow.chore.options == {"zorder": ["a"]}
+
+
+def test_maintain_stops_when_the_budget_is_spent_and_goes_on(lake: lw.Lake) -> None:
+    _table(lake, "one", 6)
+    _table(lake, "two", 5)
+
+    first = lake.maintain(budget="0s")
+    second = lake.maintain(budget="0s")
+
+    left = [c.table for c in first.left if c.kind == "optimize"]
+    assert (first.state, left) == ("stopped", ["two"])
+    assert [d.chore.table for d in second.done if d.chore.kind == "optimize"] == ["two"]
+    assert lake.maintain().state == "nothing"
+
+
+def test_two_at_once_share_the_work(lake: lw.Lake) -> None:
+    for n in range(6):
+        _table(lake, f"t{n}", 4)
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            lake.maintain()
+        except BaseException as error:  # noqa: BLE001  shown by the test
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert not errors
+    for n in range(6):
+        optimized = [v for v in lake.table(f"t{n}").history() if v.operation == "OPTIMIZE"]
+        assert len(optimized) == 1
+        assert len(lake.table(f"t{n}").files()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "moment", "closes", "opens"),
+    [
+        ("02:00-05:00 Europe/Lisbon", "2026-07-01T01:30", "2026-07-01T04:00", None),
+        ("02:00-05:00 Europe/Lisbon", "2026-01-01T01:30", None, "2026-01-01T02:00"),
+        ("22:00-04:00", "2026-01-01T23:00", "2026-01-02T04:00", None),
+        ("22:00-04:00", "2026-01-02T03:59", "2026-01-02T04:00", None),
+        ("22:00-04:00", "2026-01-02T04:00", None, "2026-01-02T22:00"),
+        ("Sat,Sun 10:00-12:00", "2026-11-17T11:00", None, "2026-11-21T10:00"),
+        ("saturday 10:00-12:00", "2026-11-21T11:00", "2026-11-21T12:00", None),
+    ],
+)
+def test_windows_open_and_close(
+    text: str, moment: str, closes: str | None, opens: str | None
+) -> None:
+    window = Window.parse(text)
+    now = datetime.fromisoformat(moment).replace(tzinfo=UTC)
+    found = window.closes_after(now)
+    assert (None if found is None else found.isoformat()[:16]) == closes
+    if opens is not None:
+        assert window.opens_after(now).isoformat()[:16] == opens
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"window": "05:00-05:00"},
+        {"window": "25:00-26:00"},
+        {"window": "at night"},
+        {"window": "02:00-05:00 Europe/Nowhere"},
+        {"window": "Someday 02:00-05:00"},
+        {"budget": "soon"},
+        {"zorder_every": "x"},
+        {"tables": "t"},
+    ],
+    ids=str,
+)
+def test_bad_input_is_refused_before_anything_is_done(lake: lw.Lake, given: dict[str, Any]) -> None:
+    table = _table(lake, files=3)
+    with pytest.raises(InvalidInput):
+        lake.maintain(**given)
+    assert table.version == 3
+    assert lake.jobs() == []
+
+
+def test_a_budget_shorter_than_one_unit_is_refused(
+    lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakeward.maintain.optimize import planning
+
+    monkeypatch.setattr(planning, "_BYTES_PER_SECOND", 1)
+    table = _table(lake, files=3)
+    with pytest.raises(InvalidInput, match="shorter than the smallest unit"):
+        table.optimize(budget="2s")
+    assert table.version == 3
+    assert lake.jobs() == []
+
+
+def test_nothing_is_done_while_the_window_is_closed(lake: lw.Lake) -> None:
+    table = _table(lake, files=3)
+    hour = (datetime.now(UTC).hour + 12) % 24
+    done = lake.maintain(window=f"{hour:02d}:00-{hour:02d}:01")
+    assert done.state == "closed"
+    assert done.opens is not None
+    assert table.version == 3

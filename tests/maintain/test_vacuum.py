@@ -1,0 +1,342 @@
+"""Vacuum deletes what nobody needs, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import time_machine
+
+import lakeward as lw
+from lakeward.errors import AlreadyExists, InvalidInput, StoreError, TableNotFound, VersionNotFound
+from lakeward.model.maintenance import JobState
+from tests.support.s3 import on_disk
+
+ALL: dict[str, Any] = {"retention": "0s", "force": True}
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def table_format(request: pytest.FixtureRequest) -> str:
+    """Of the tables that tests make without naming one."""
+    return str(request.param)
+
+
+def data_files(lake: lw.Lake, name: str = "t") -> set[str]:
+    """The data files and vectors that lie in a table's directory."""
+    place = on_disk(lake.table(name).location)
+    return {
+        str(p.relative_to(place))
+        for p in place.rglob("*")
+        if p.suffix in (".parquet", ".bin") and not {"_delta_log", "metadata"} & set(p.parts)
+    }
+
+
+def grown(lake: lw.Lake, versions: int = 4, name: str = "t") -> lw.Table:
+    """A table that was overwritten so often."""
+    table = lake.create(name, {"n": "int64"})
+    for n in range(versions):
+        table.overwrite([{"n": n}])
+    return table
+
+
+def test_files_of_old_versions_go_and_the_newest_stays(lake: lw.Lake) -> None:
+    table = grown(lake)
+    before = data_files(lake)
+
+    done = table.vacuum(**ALL)
+
+    assert len(before) == 4
+    assert len(data_files(lake)) == 1
+    assert done.job is not None
+    assert (done.job.state, done.job.done.files) == (JobState.DONE, 3)
+    assert table.to_arrow().to_pylist() == [{"n": 3}]
+    assert lake.doctor().healthy
+    assert [j.kind for j in lake.jobs()] == ["vacuum"]
+    assert table.vacuum(**ALL).state == "nothing"
+
+
+def test_a_dry_run_plans_the_same_and_changes_nothing(lake: lw.Lake) -> None:
+    table = grown(lake)
+    before = data_files(lake)
+
+    planned = table.vacuum(**ALL, dry_run=True)
+
+    assert data_files(lake) == before
+    assert planned.job is None
+    assert planned.state == "planned"
+    assert lake.jobs() == []
+    assert table.at(version=2).to_arrow().to_pylist() == [{"n": 1}]
+    assert planned.plan.files == table.vacuum(**ALL).plan.files == 3
+
+
+def test_versions_are_promised_for_ninety_days_unless_set(lake: lw.Lake) -> None:
+    table = grown(lake)
+    with time_machine.travel(table.history()[0].timestamp.timestamp() + 89 * 86400):
+        assert table.vacuum().state == "nothing"
+    assert len(data_files(lake)) == 4
+    make_old(lake, "t", days=100)
+    # The files' own clock and the store's must both say so.
+    assert table.vacuum().state == "nothing"
+
+
+def test_a_retention_below_the_floor_needs_force(lake: lw.Lake) -> None:
+    table = grown(lake)
+
+    with pytest.raises(InvalidInput, match="below the floor of 7d"):
+        table.vacuum(retention="6d")
+
+    assert len(data_files(lake)) == 4
+    assert table.vacuum(retention="7d").state == "nothing"
+
+
+@pytest.mark.parametrize("wrong", ["soon", "-1d", "90", -5, True, object()])
+def test_a_retention_that_is_no_length_of_time_is_refused(lake: lw.Lake, wrong: object) -> None:
+    table = grown(lake, 1)
+
+    with pytest.raises(InvalidInput, match="retention"):
+        table.vacuum(retention=wrong, force=True)  # type: ignore[arg-type]
+
+
+def test_the_policy_of_a_table_sets_its_retention(lake: lw.Lake) -> None:
+    table = lake.create("t", {"n": "int64"}, policy={"retention": "0s"})
+    table.overwrite([{"n": 1}])
+    table.overwrite([{"n": 2}])
+
+    assert table.vacuum().state == "nothing"  # The files are too young for the floor.
+    make_old(lake, "t", days=8)
+    assert table.vacuum().state == "done"
+    assert len(data_files(lake)) == 1
+    with pytest.raises(InvalidInput, match="retention is 'never'"):
+        lake.create("u", {"n": "int64"}, policy={"retention": "never"})
+
+
+def test_reading_a_vacuumed_version_names_the_oldest_that_works(lake: lw.Lake) -> None:
+    table = grown(lake)
+    kept = table.at(version=3)
+    with lake.snapshot(at=kept.timestamp):
+        table.vacuum(**ALL)
+
+    old = table.at(version=2)
+    for use in (old.to_arrow, old.files, old.count, old.totals):
+        with pytest.raises(VersionNotFound, match="oldest version that can be read is 0"):
+            use()
+    with pytest.raises(VersionNotFound, match="was vacuumed"):
+        lake.clone("t", "u", version=2)
+    with pytest.raises(VersionNotFound, match="was vacuumed"), lake.snapshot(at=old.timestamp):
+        pass
+    assert kept.to_arrow().to_pylist() == [{"n": 2}]
+
+
+def test_changes_that_were_vacuumed_are_refused_instead_of_told_in_part(lake: lw.Lake) -> None:
+    table = grown(lake)
+    table.vacuum(**ALL)
+    table.overwrite([{"n": 9}])
+
+    with pytest.raises(VersionNotFound, match="from version 5 on"):
+        table.changes(since=3).read_all()
+    changes = table.changes(since=5).read_all().to_pylist()
+    assert sorted((c["n"], c["_change_type"]) for c in changes) == [(3, "delete"), (9, "insert")]
+
+
+def test_a_tag_holds_its_versions_and_a_vacuumed_one_cannot_be_tagged(lake: lw.Lake) -> None:
+    table = grown(lake, 1)
+    lake.tag("first")
+    table.overwrite([{"n": 1}])
+    old = table.at().timestamp
+    table.overwrite([{"n": 2}])
+
+    table.vacuum(**ALL)
+
+    assert table.at(tag="first").to_arrow().to_pylist() == [{"n": 0}]
+    with pytest.raises(VersionNotFound, match="next one after 2 is 3"):
+        lake.tag("second", at=old)
+    lake.untag("first")
+    table.vacuum(**ALL)
+    assert len(data_files(lake)) == 1
+
+
+def test_what_tags_branches_clones_and_pins_hold_is_kept(lake: lw.Lake) -> None:
+    table = grown(lake, 1)
+    branch = lake.branch("b", tables=["t"])
+    table.overwrite([{"n": 1}])
+    clone = lake.clone("t", "c")
+    table.overwrite([{"n": 2}])
+    with lake.snapshot() as pinned:
+        table.overwrite([{"n": 3}])
+        table.overwrite([{"n": 4}])
+
+        table.vacuum(**ALL)
+
+        assert len(data_files(lake)) == 4
+        assert pinned.table("t").to_arrow().to_pylist() == [{"n": 2}]
+        assert clone.to_arrow().to_pylist() == [{"n": 1}]
+        assert branch.table("t").to_arrow().to_pylist() == [{"n": 0}]
+    branch.drop()
+    table.vacuum(**ALL)
+    assert len(data_files(lake)) == 2
+    assert clone.to_arrow().to_pylist() == [{"n": 1}]
+    lake.drop("c")
+    table.vacuum(**ALL)
+    assert len(data_files(lake)) == 2
+    lake.vacuum(**ALL)
+    table.vacuum(**ALL)
+    assert len(data_files(lake)) == 1
+    assert lake.doctor().healthy
+
+
+def test_files_of_an_open_transaction_and_what_it_reads_are_kept(lake: lw.Lake) -> None:
+    table = grown(lake, 2)
+    tx = lake.transaction()
+    assert tx.read("t").to_pylist() == [{"n": 1}]
+    tx.append("t", [{"n": 7}])
+    with lake.transaction() as other:
+        other.append("t", [{"n": 8}])
+    before = data_files(lake)
+
+    lake.vacuum(**ALL, unknown=True)
+
+    assert data_files(lake) == before
+    tx.commit()
+    assert sorted(r["n"] for r in table.to_arrow().to_pylist()) == [1, 7, 8]
+
+
+def test_leftovers_of_transactions_that_are_over_go(lake: lw.Lake) -> None:
+    table = grown(lake, 1)
+    tx = lake.transaction()
+    tx.append("t", [{"n": 7}])
+    (left,) = data_files(lake) - {f.path for f in table.files()}
+    copy = on_disk(table.location) / left
+    kept = copy.read_bytes()
+    tx.rollback()
+    copy.write_bytes(kept)
+
+    done = table.vacuum(**ALL)
+
+    assert done.plan.facts["tables"][0]["by_reason"] == {"left": 1}
+    assert data_files(lake) == {f.path for f in table.files()}
+
+
+def test_unknown_files_are_reported_and_go_only_when_asked_for(lake: lw.Lake) -> None:
+    table = grown(lake, 1)
+    strange = on_disk(table.location) / "sub" / "strange.parquet"
+    strange.parent.mkdir()
+    strange.write_bytes(b"x" * 10)
+    hidden = on_disk(table.location) / "_mine" / "notes.txt"
+    hidden.parent.mkdir()
+    hidden.write_bytes(b"x")
+
+    told = table.vacuum(**ALL)
+
+    assert told.state == "nothing"
+    assert told.plan.facts["tables"][0]["unknown_files"] == ["sub/strange.parquet"]
+    assert "sub/strange.parquet" in told.plan.notes[-1]
+    assert strange.exists()
+    table.vacuum(unknown=True)
+    assert strange.exists(), "younger than the floor"
+    table.vacuum(**ALL, unknown=True)
+    assert not strange.exists()
+    assert hidden.exists()
+
+
+def test_nothing_outside_of_the_table_is_deleted_whatever_links_say(
+    lake: lw.Lake, tmp_path: Path
+) -> None:
+    table = grown(lake)
+    place = on_disk(table.location)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious.parquet").write_bytes(b"x")
+    (place / "link").symlink_to(outside)
+    (place / "file.parquet").symlink_to(outside / "precious.parquet")
+    old = table.at(version=1).files()[0].path
+    moved = outside / "moved.parquet"
+    (place / old).rename(moved)
+    (place / old).symlink_to(moved)
+
+    table.vacuum(**ALL, unknown=True)
+
+    assert moved.exists()
+    assert (outside / "precious.parquet").exists()
+    assert (place / "link").is_symlink()
+
+
+def test_a_dropped_table_comes_back_until_its_grace_period_is_over(lake: lw.Lake) -> None:
+    table = grown(lake)
+    place = on_disk(table.location)
+    lake.drop("t")
+    lake.vacuum()
+    lake.undrop("t")
+    assert lake.table("t").at(version=2).to_arrow().to_pylist() == [{"n": 1}]
+    lake.table("t").append([{"n": 9}])
+    with pytest.raises(AlreadyExists, match="lake has a table t"):
+        lake.undrop("t")
+    lake.drop("t")
+
+    lake.vacuum(**ALL)
+
+    assert [p for p in place.rglob("*") if p.is_file()] == []
+    with pytest.raises(TableNotFound, match="vacuumed"):
+        lake.undrop("t")
+    with pytest.raises(TableNotFound, match="No table nonsense"):
+        lake.undrop("nonsense")
+    assert grown(lake, 1).to_arrow().to_pylist() == [{"n": 0}]
+    assert lake.doctor().healthy
+    assert lake.vacuum(**ALL).state == "nothing"
+
+
+def test_a_store_that_is_older_than_the_warehouse_is_refused(lake: lw.Lake) -> None:
+    table = grown(lake)
+    head = on_disk(table.location)
+    if table.format == "delta":
+        newest = head / "_delta_log" / f"{table.version:020d}.json"
+        later = newest.with_name(f"{table.version + 1:020d}.json")
+        later.write_bytes(newest.read_bytes())
+    else:
+        document = Path(str(table.metadata_location).removeprefix("file://"))
+        text = document.read_text().replace(table.history()[0].transaction_id, "unknown-to-all")
+        document.with_name("99999-00000000-0000-0000-0000-000000000000.metadata.json").write_text(
+            text
+        )
+    before = data_files(lake)
+
+    with pytest.raises(StoreError, match="older than the warehouse"):
+        table.vacuum(**ALL)
+
+    assert data_files(lake) == before
+    assert table.at(version=1).to_arrow().to_pylist() == [{"n": 0}]
+
+
+def test_rows_of_deleted_files_are_pruned_and_history_stays(lake: lw.Lake) -> None:
+    table = grown(lake)
+    table.vacuum(**ALL)
+
+    assert [v.version for v in table.history()] == [4, 3, 2, 1, 0]
+    # The file that the newest version removed is still named: its commit tells of it.
+    assert lake.stats().entries == 5 + 2
+    with lake.transaction() as tx:
+        tx.append("t", [{"n": 5}])
+    assert sorted(r["n"] for r in table.to_arrow().to_pylist()) == [3, 5]
+    assert lake.doctor().healthy
+
+
+def test_a_read_only_lake_plans_a_vacuum_and_runs_none(
+    lake: lw.Lake, make_lake: Callable[..., lw.Lake]
+) -> None:
+    grown(lake).vacuum(**ALL, dry_run=True)
+    reader = make_lake(read_only=True)
+
+    assert reader.table("t").vacuum(**ALL, dry_run=True).plan.files == 3
+
+    with pytest.raises(lw.errors.ReadOnlyLake):
+        reader.table("t").vacuum(**ALL)
+
+
+def make_old(lake: lw.Lake, name: str, *, days: int) -> None:
+    """Let the table's files look old to whoever asks the file system."""
+    place = on_disk(lake.table(name).location)
+    for path in place.rglob("*.parquet"):
+        at = path.stat().st_mtime - days * 86400
+        os.utime(path, (at, at))

@@ -1,0 +1,358 @@
+"""Accidents by which vacuum could delete a file that somebody needs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import time_machine
+from deltalake import write_deltalake
+
+import lakeward as lw
+from lakeward.errors import (
+    AlreadyExists,
+    Conflict,
+    InvalidInput,
+    StoreError,
+    TableNotFound,
+    VersionNotFound,
+)
+from lakeward.model import steps
+from tests.behaviour.iceberg.strangers import Stranger
+from tests.maintain.test_vacuum import ALL, data_files, grown
+from tests.support.s3 import on_disk
+
+
+@pytest.fixture
+def store() -> str:
+    """None of this depends on the store; R10 runs on each."""
+    return "sqlite"
+
+
+BOTH = pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+DELTA = pytest.mark.parametrize("table_format", ["delta"])
+ICEBERG = pytest.mark.parametrize("table_format", ["iceberg"])
+
+
+@contextmanager
+def when(step: str, act: Callable[[], Any]) -> Generator[None]:
+    """Do something the first time that a step is reached."""
+    left = [act]
+
+    def look(reached: str) -> None:
+        if reached == step and left:
+            left.pop()()
+
+    steps.observe(look)
+    try:
+        yield
+    finally:
+        steps.observe(None)
+    assert not left, f"{step} was not reached"
+
+
+@BOTH
+def test_a_restore_between_plan_and_deletion_keeps_its_files(lake: lw.Lake) -> None:
+    table = grown(lake)
+    then = table.at(version=2).timestamp
+
+    with when("vacuum.planned", lambda: lake.restore(at=then)):
+        table.vacuum(**ALL)
+
+    assert table.to_arrow().to_pylist() == [{"n": 1}]
+    assert lake.doctor().healthy
+
+
+@BOTH
+def test_whoever_holds_a_version_between_plan_and_deletion_comes_first_or_is_refused(
+    lake: lw.Lake,
+) -> None:
+    table = grown(lake, 6)
+    stack = ExitStack()
+    times = {v: table.at(version=v).timestamp for v in range(1, 6)}
+
+    def hold() -> None:
+        lake.tag("tagged", at=times[1])
+        pinned.append(stack.enter_context(lake.snapshot(at=times[3])))
+
+    pinned: list[lw.LakeSnapshot] = []
+    with stack, when("vacuum.planned", hold):
+        table.vacuum(**ALL)
+
+        assert table.at(tag="tagged").to_arrow().to_pylist() == [{"n": 0}]
+        assert pinned[0].table("t").to_arrow().to_pylist() == [{"n": 2}]
+
+    def hold_too_late() -> None:
+        for late in (
+            lambda: lake.tag("late", at=times[3]),
+            lambda: lake.clone("t", "late", version=3),
+            lambda: lake.restore(at=times[3]),
+            lambda: lake.snapshot(at=times[3]).__enter__(),
+        ):
+            with pytest.raises(VersionNotFound, match="vacuumed"):
+                late()
+
+    with when("vacuum.retired", hold_too_late):
+        table.vacuum(**ALL)
+    assert table.to_arrow().to_pylist() == [{"n": 5}]
+
+
+@BOTH
+def test_a_file_that_is_taken_in_before_its_batch_is_deleted_stays(lake: lw.Lake) -> None:
+    table = grown(lake, 2)
+    old = table.at(version=1).files()[0].path
+    copy = on_disk(table.location) / "taken-in.parquet"
+    shutil.copy(on_disk(table.location) / old, copy)
+
+    def take_in() -> None:
+        with lake.transaction() as tx:
+            tx.add_files("t", [copy.name])
+
+    with when("vacuum.retired", take_in):
+        table.vacuum(**ALL, unknown=True)
+
+    assert sorted(r["n"] for r in table.to_arrow().to_pylist()) == [0, 1]
+
+
+@BOTH
+def test_a_transaction_that_read_before_the_vacuum_cannot_put_deleted_files_back(
+    lake: lw.Lake,
+) -> None:
+    table = lake.create("t", {"n": "int64"})
+    for n in range(4):
+        table.append([{"n": n}])
+    tx = lake.transaction()
+    tx.read("t")
+    first = table.files()[0].path
+    table.optimize()
+    table.vacuum(**ALL)
+
+    tx.remove_files("t", [first])
+    with pytest.raises(Conflict, match="vacuumed"):
+        tx.commit()
+
+    assert sorted(r["n"] for r in table.to_arrow().to_pylist()) == [0, 1, 2, 3]
+
+
+@DELTA
+def test_a_table_cannot_be_adopted_around_the_warehouse(lake: lw.Lake, tmp_path: Path) -> None:
+    table = grown(lake)
+    write_deltalake(tmp_path, pa.table({"n": [1]}))
+
+    with pytest.raises(InvalidInput, match="warehouse"):
+        lake.adopt("around", tmp_path, guard=False)
+
+    assert table.count() == 1
+
+
+@BOTH
+def test_the_table_that_took_over_the_files_of_a_dropped_one_keeps_them(lake: lw.Lake) -> None:
+    table = grown(lake)
+    place, name = table.location, "u" if table.format == "delta" else "t"
+    lake.tag("held", at=table.at(version=2).timestamp)
+    lake.drop("t")
+    heir = lake.adopt(name, place, take_over=True)
+    heir.append([{"n": 9}])
+
+    lake.vacuum(**ALL)
+
+    assert sorted(r["n"] for r in heir.to_arrow().to_pylist()) == [3, 9]
+    assert lake.snapshot(at="held").table("t").to_arrow().to_pylist() == [{"n": 1}]
+    assert len(data_files(lake, name)) == 3, "what nobody needs is deleted"
+    if name == "u":
+        with pytest.raises(TableNotFound, match="vacuumed"):
+            lake.undrop("t")
+
+
+@BOTH
+def test_hidden_files_that_the_lake_did_not_write_survive_a_dropped_table(lake: lw.Lake) -> None:
+    mine = on_disk(grown(lake).location) / "_mine" / "notes.txt"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    lake.drop("t")
+
+    told = lake.vacuum(**ALL)
+
+    assert mine.exists()
+    assert told.plan.facts["tables"][-1]["unknown_files"] == ["_mine/notes.txt"]
+    assert [p for p in mine.parents[1].rglob("*") if p.is_file()] == [mine]
+
+
+@BOTH
+def test_a_table_that_comes_back_and_is_dropped_again_has_a_new_grace_period(
+    lake: lw.Lake,
+) -> None:
+    lake.create("t", {"n": "int64"}, policy={"retention": "1h"}).append([{"n": 1}])
+    lake.drop("t")
+
+    def again() -> None:
+        lake.undrop("t")
+        lake.table("t").append([{"n": 2}])
+        lake.drop("t")
+
+    with when("vacuum.planned", again):
+        lake.vacuum(**ALL)
+
+    lake.undrop("t")
+    assert sorted(r["n"] for r in lake.table("t").to_arrow().to_pylist()) == [1, 2]
+
+
+@BOTH
+@pytest.mark.parametrize("accident", ["undropped", "cloned", "other table", "went on"])
+def test_nothing_is_deleted_after_an_old_backup_of_the_store(
+    lake: lw.Lake, tmp_path: Path, accident: str, make_lake: Callable[..., lw.Lake]
+) -> None:
+    table = grown(lake)
+    other = lake.create("other", {"n": "int64"})
+    place = on_disk(table.location)
+    if accident == "undropped":
+        lake.drop("t")
+    lake.backup(tmp_path / "old.db")
+    match accident:
+        case "undropped":
+            lake.undrop("t")
+            table.append([{"n": 5}])
+        case "cloned":
+            lake.clone("t", "c", version=2)
+        case "other table":
+            other.append([{"n": 1}])
+        case _:
+            table.append([{"n": 5}])
+    lake.close()
+    put_back(tmp_path / "old.db", tmp_path / "lake")
+    old = make_lake()
+    if accident == "went on" and old.table("t").format == "iceberg":
+        old.table("t").append([{"n": 6}])
+    before = set(place.rglob("*.parquet"))
+
+    with pytest.raises(StoreError, match="older than the warehouse"):
+        old.vacuum(**ALL, unknown=True)
+
+    assert set(place.rglob("*.parquet")) == before
+
+
+def put_back(backup: Path, lake: Path) -> None:
+    """Replace a lake's store by a backup."""
+    for path in lake.glob("lakeward.db*"):
+        path.unlink()
+    shutil.copy(backup, lake / "lakeward.db")
+
+
+@DELTA
+def test_paths_that_an_adopted_log_spells_in_another_way_are_known(
+    lake: lw.Lake, tmp_path: Path
+) -> None:
+    write_deltalake(tmp_path / "x", pa.table({"n": [1]}))
+    log = tmp_path / "x" / "_delta_log" / f"{0:020d}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        if "add" in action:
+            action["add"]["path"] = f".//{action['add']['path']}"
+    log.write_text("\n".join(map(json.dumps, actions)))
+    table = lake.adopt("x", tmp_path / "x")
+
+    table.vacuum(**ALL, unknown=True)
+
+    assert table.to_arrow().to_pylist() == [{"n": 1}]
+
+
+@BOTH
+def test_names_with_signs_that_urls_escape_are_known(lake: lw.Lake) -> None:
+    table = lake.create("t", {"n": "int64", "city": "string"}, partition_by=["city"])
+    cities = ["a b", "ä%2Fb", "x/y", "50%", "a#b?c", "..", "a:b", "a=b", "A B"]
+    for city in cities:
+        table.append([{"n": 1, "city": city}])
+    table.append([{"n": 2, "city": city} for city in cities])
+    table.delete(where="n = 1")
+
+    done = table.vacuum(**ALL, unknown=True)
+
+    assert done.plan.files == len(cities)
+    assert sorted(r["city"] for r in table.to_arrow().to_pylist()) == sorted(cities)
+
+
+@ICEBERG
+@pytest.mark.parametrize("kind", ["tag", "branch"])
+def test_what_tags_and_branches_of_other_engines_name_is_kept(
+    lake: lw.Lake, stranger: Stranger, kind: str
+) -> None:
+    table = grown(lake)
+    theirs = stranger.catalog.load_table("default.t")
+    number = theirs.snapshots()[1].snapshot_id
+    manage = theirs.manage_snapshots()
+    (manage.create_tag if kind == "tag" else manage.create_branch)(number, "theirs").commit()
+    expected = [{"n": 1}]
+    if kind == "branch":
+        theirs = stranger.catalog.load_table("default.t")
+        theirs.append(pa.table({"n": pa.array([99], pa.int64())}), branch="theirs")
+        expected = [{"n": 1}, {"n": 99}]
+    table.overwrite([{"n": 8}])
+
+    def seen() -> list[dict[str, Any]]:
+        found = stranger.catalog.load_table("default.t").scan().use_ref("theirs").to_arrow()
+        return sorted(found.to_pylist(), key=lambda r: r["n"])
+
+    assert seen() == expected
+    table.vacuum(**ALL, unknown=True)
+    assert seen() == expected
+
+
+@ICEBERG
+def test_a_ref_that_another_engine_makes_between_plan_and_deletion_is_kept(
+    lake: lw.Lake, stranger: Stranger
+) -> None:
+    table = grown(lake)
+    theirs = stranger.catalog.load_table("default.t")
+    number = theirs.snapshots()[1].snapshot_id
+
+    def make() -> None:
+        theirs.manage_snapshots().create_tag(number, "theirs").commit()
+
+    with when("vacuum.planned", make):
+        table.vacuum(**ALL)
+
+    found = stranger.catalog.load_table("default.t").scan(snapshot_id=number).to_arrow()
+    assert found.to_pylist() == [{"n": 1}]
+    assert len(data_files(lake)) == 2
+
+
+@DELTA
+def test_a_clock_that_was_set_forward_ends_no_pin(lake: lw.Lake) -> None:
+    table = grown(lake, 2)
+    with lake.snapshot() as pinned:
+        table.overwrite([{"n": 9}])
+        with time_machine.travel(datetime.now(UTC) + timedelta(hours=1)):
+            table.vacuum(**ALL)
+
+        assert pinned.table("t").to_arrow().to_pylist() == [{"n": 1}]
+
+
+@DELTA
+def test_the_version_that_an_open_transaction_reads_is_kept(lake: lw.Lake) -> None:
+    table = grown(lake, 2)
+    tx = lake.transaction()
+    tx.append("t", [{"n": 7}])
+    tx.read("t")
+    table.overwrite([{"n": 9}])
+
+    table.vacuum(**ALL)
+
+    assert sorted(r["n"] for r in tx.read("t").to_pylist()) == [1, 7]
+    tx.rollback()
+
+
+@DELTA
+def test_adopting_the_place_of_a_table_that_is_there_is_refused(lake: lw.Lake) -> None:
+    table = grown(lake, 1)
+    link = on_disk(table.location).with_name("link")
+    link.symlink_to(on_disk(table.location))
+
+    with pytest.raises(AlreadyExists):
+        lake.adopt("again", link, take_over=True)

@@ -1,0 +1,215 @@
+"""Who may do what: every route asks, nothing is open by accident, strangers learn nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import APIRouter
+
+import lakeward as lw
+from lakeward.errors import InvalidInput
+from lakeward.model.roles import Role
+from lakeward.web.access import Need, need_of
+from lakeward.web.app import routes
+from lakeward.web.settings import Settings, check_binding
+from tests.support.service import Service, orders, stream
+
+PUBLIC = {"/healthz", "/readyz", "/login", "/logout", "/static/{name}"}
+"""Routes that are open to everybody; each of them is here on purpose."""
+VALUES = {
+    "table": "sales.orders",
+    "transaction_id": "none-such",
+    "name": "none-such",
+    "namespace": "sales",
+    "iceberg_table": "totals",
+}
+
+
+def every_route(source: Any) -> Iterator[tuple[str, str, Any]]:
+    """The method, path and endpoint of every route, of included routers too."""
+    for route in source.routes:
+        below = getattr(route, "original_router", None)
+        if below is not None:
+            yield from every_route(below)
+        elif hasattr(route, "endpoint") and hasattr(route, "methods"):
+            for method in sorted(route.methods):
+                yield method, route.path, route.endpoint
+        else:
+            message = f"a route of a kind that this test does not know: {route!r}"
+            raise AssertionError(message)
+
+
+def listed(service: Service) -> list[tuple[str, str, Need | None]]:
+    app = routes(service.lake, "lake", service.settings)
+    return [(method, path, need_of(endpoint)) for method, path, endpoint in every_route(app)]
+
+
+def asked(client: httpx.Client, method: str, path: str) -> httpx.Response:
+    filled = re.sub(r"\{(\w+)(:\w+)?\}", lambda m: VALUES.get(m[1], "none"), path)
+    return client.request(method, filled, json=None if method in ("GET", "HEAD") else {})
+
+
+def test_every_route_says_who_may_use_it(shared: Service) -> None:
+    every = listed(shared)
+
+    assert len(every) > 30
+    assert [(method, path) for method, path, need in every if need is None] == []
+    assert {path for _, path, need in every if need and need.role is None} == PUBLIC
+    # What changes something is not for readers.
+    changing = [(m, p, n) for m, p, n in every if m not in ("GET", "HEAD") and p not in PUBLIC]
+    assert [(m, p) for m, p, n in changing if n is not None and n.role is Role.READER] == []
+
+
+@pytest.mark.parametrize("secret", [None, "x", "nonsense", "lkw_0123456789ab_" + "A" * 43])
+def test_no_route_answers_without_a_valid_token(shared: Service, secret: str | None) -> None:
+    client = shared.client(secret)
+    every = [(m, p) for m, p, need in listed(shared) if need is None or need.role is not None]
+
+    answers = {(m, p): asked(client, m, p).status_code for m, p in every}
+
+    assert {pair: status for pair, status in answers.items() if status != 401} == {}
+
+
+@pytest.mark.parametrize("role", ["reader", "writer"])
+def test_no_route_answers_a_smaller_role(shared: Service, role: str) -> None:
+    client = shared.as_(role)
+    own = Role(role)
+    above = [
+        (m, p)
+        for m, p, need in listed(shared)
+        if need and need.role and not own.includes(need.role)
+    ]
+
+    answers = {(m, p): asked(client, m, p).status_code for m, p in above}
+
+    assert len(answers) >= 8
+    assert {pair: status for pair, status in answers.items() if status != 403} == {}
+
+
+def test_a_table_that_is_not_open_looks_as_if_it_did_not_exist(shared: Service) -> None:
+    client = shared.as_("admin", tables="gold.*")
+    on_tables = [(m, p) for m, p, _ in listed(shared) if "table}" in p]
+
+    answers = {(m, p): asked(client, m, p) for m, p in on_tables}
+
+    assert len(answers) >= 15
+    assert {pair: a.status_code for pair, a in answers.items() if a.status_code != 404} == {}
+
+
+def test_lists_have_only_what_is_open_to_the_caller(shared: Service) -> None:
+    every, some = shared.as_("admin"), shared.as_("reader", tables="gold.*")
+    shared.lake.tag("of-sales", tables=["sales.orders"], replace=True)
+    lists = ["tables", "transactions", "tags", "audit", "health", "locks", "jobs", "violations"]
+
+    for name in lists:
+        assert "sales" not in some.get(f"/api/v1/{name}").text, name
+    shown = [name for name in lists if "sales" in every.get(f"/api/v1/{name}").text]
+    assert shown == ["tables", "transactions", "tags", "audit", "health"]
+    # Neither do hints about names that are nearly right.
+    assert "secret_plans" in shared.as_("reader").get("/api/v1/tables/gold.secret_plan").text
+    near = shared.as_("reader", tables="sales.*").get("/api/v1/tables/sales.secret_plans")
+    assert near.status_code == 404
+    assert "gold" not in near.text
+
+
+def test_what_is_about_the_whole_lake_needs_all_tables(shared: Service) -> None:
+    client = shared.as_("admin", tables="sales.*")
+
+    assert client.get("/api/v1/doctor").status_code == 403
+    assert client.post("/api/v1/tags", json={"name": "all"}).status_code == 403
+    assert client.post("/api/v1/restore", json={"at": "first"}).status_code == 403
+    assert shared.as_("admin").get("/api/v1/doctor").json()["healthy"] is True
+
+
+def test_a_token_ends_when_it_is_revoked_or_expired(own: Service) -> None:
+    token = own.lake.create_token("etl", expires="1h")
+    over = own.lake.create_token("late", expires="0s")
+    client = own.client(token.secret)
+
+    assert client.get("/api/v1").json()["caller"] == "etl"
+    assert own.client(over.secret).get("/api/v1").status_code == 401
+    own.lake.revoke_token(token.token_id)
+    assert client.get("/api/v1").status_code == 401
+    assert [t.valid for t in own.lake.tokens()] == [False, False]
+
+
+def test_the_store_has_no_secret(own: Service, tmp_path: Path) -> None:
+    token = own.lake.create_token("etl")
+    secret = token.secret.rpartition("_")[2]
+    own.lake.backup(tmp_path / "copy.db")
+
+    assert token.secret not in repr(token)
+    assert secret.encode() not in (tmp_path / "copy.db").read_bytes()
+    assert token.token_id.encode() in (tmp_path / "copy.db").read_bytes()
+
+
+def test_commits_and_the_audit_trail_have_the_name_of_the_token(own: Service) -> None:
+    client = own.as_("writer", tables="sales.*", name="etl@night")
+    headers = {"content-type": "application/vnd.apache.arrow.stream"}
+
+    done = client.post(
+        "/api/v1/tables/sales.orders/rows", content=stream(orders(9)), headers=headers
+    )
+
+    assert done.status_code == 200, done.text
+    assert own.lake.table("sales.orders").history(limit=1)[0].actor == "etl@night"
+    assert own.lake.audit(table="sales.orders", limit=1)[0].actor == "etl@night"
+    # The lake that others use is as it was.
+    with own.lake.transaction() as tx:
+        tx.append("sales.orders", orders(10))
+    assert own.lake.table("sales.orders").history(limit=1)[0].actor == "tester"
+
+
+def test_it_listens_elsewhere_only_for_holders_of_tokens(tmp_path: Path) -> None:
+    with lw.open(tmp_path / "lake") as lake:
+        check_binding(lake, Settings())
+        with pytest.raises(InvalidInput, match="no valid token"):
+            check_binding(lake, Settings(host="0.0.0.0", anonymous=None))
+        revoked = lake.create_token()
+        lake.revoke_token(revoked.token_id)
+        with pytest.raises(InvalidInput, match="no valid token"):
+            check_binding(lake, Settings(host="0.0.0.0", anonymous=None))
+        lake.create_token()
+        check_binding(lake, Settings(host="0.0.0.0", anonymous=None))
+        with pytest.raises(InvalidInput, match="without a token"):
+            check_binding(lake, Settings(host="0.0.0.0", anonymous=Role.READER))
+
+
+def test_without_a_token_one_may_read_on_this_machine(
+    serve: Callable[..., Service], shared: Service
+) -> None:
+    client = serve(shared.lake).client()
+
+    assert client.get("/api/v1").json()["role"] == "reader"
+    assert client.get("/api/v1/tables").status_code == 200
+    assert client.post("/api/v1/tags", json={"name": "x"}).status_code == 403
+    # A wrong token is not the same as none.
+    assert serve(shared.lake).client("nonsense").get("/api/v1").status_code == 401
+
+
+def test_an_endpoint_that_says_nothing_is_closed(shared: Service) -> None:
+    from fastapi import Request
+
+    from lakeward.web.access import Forbidden, authorize
+
+    router = APIRouter()
+
+    @router.get("/forgotten")
+    def forgotten() -> str:
+        return "open"
+
+    app = routes(shared.lake, "lake", Settings(anonymous=Role.ADMIN))
+    scope = {
+        "type": "http",
+        "app": app,
+        "route": router.routes[0],
+        "headers": [],
+        "path_params": {},
+    }
+    with pytest.raises(Forbidden):
+        authorize(Request(scope))

@@ -1,0 +1,180 @@
+"""Limits, headers and hostile requests: refused with a 4xx, and nothing of the server is shown."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import lakeward as lw
+from lakeward.model.roles import Role
+from lakeward.web.hiding import Hiding
+from tests.support.service import ARROW, PARQUET, Service, made_lake, orders, stream
+
+
+def test_every_answer_has_an_id_and_forbids_foreign_scripts(shared: Service) -> None:
+    for path in ("/api/v1", "/healthz", "/none", "/api/v1/tables/none"):
+        answer = shared.client().get(path)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert len(answer.headers["x-request-id"]) >= 8
+        assert "server" not in answer.headers
+
+
+def test_a_request_keeps_its_id(shared: Service) -> None:
+    client = shared.client()
+
+    kept = client.get("/none", headers={"x-request-id": "from-the-proxy.1"})
+    bad = client.get("/none", headers={"x-request-id": "no id <script>"})
+
+    assert kept.headers["x-request-id"] == kept.json()["request_id"] == "from-the-proxy.1"
+    assert "script" not in bad.headers["x-request-id"]
+
+
+def test_other_names_of_this_machine_are_refused(
+    serve: Callable[..., Service], shared: Service
+) -> None:
+    """A page on the web whose name resolves to 127.0.0.1 cannot read the lake."""
+    client = serve(shared.lake, anonymous=Role.ADMIN).client()
+
+    assert client.get("/api/v1", headers={"host": "evil.example"}).status_code == 421
+    assert client.get("/api/v1", headers={"host": "localhost:1"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+    ],
+)
+def test_a_change_that_another_site_asks_for_is_refused(
+    serve: Callable[..., Service], shared: Service, headers: dict[str, str]
+) -> None:
+    client = serve(shared.lake, anonymous=Role.ADMIN).client()
+
+    answer = client.post("/api/v1/tags", json={"name": "forged"}, headers=headers)
+
+    assert answer.status_code == 403
+    assert [t.name for t in shared.lake.tags() if t.name == "forged"] == []
+
+
+def test_bodies_are_limited_in_size(serve: Callable[..., Service], shared: Service) -> None:
+    settings = {"max_json": 100, "max_upload": 1000, "anonymous": Role.ADMIN}
+    client = serve(shared.lake, **settings).client()
+    before = shared.lake.table("sales.orders").version
+
+    said = client.post("/api/v1/tags", content=b'{"name": "' + b"x" * 200 + b'"}')
+    streamed = client.post(
+        "/api/v1/tables/sales.orders/rows",
+        content=(b"x" * 100 for _ in range(50)),
+        headers={"content-type": ARROW},
+    )
+
+    assert said.status_code == 413
+    assert streamed.status_code == 413
+    assert shared.lake.table("sales.orders").version == before
+
+
+def test_a_body_that_does_not_arrive_is_given_up(
+    serve: Callable[..., Service], shared: Service
+) -> None:
+    service = serve(shared.lake, body_seconds=0.3, anonymous=Role.ADMIN)
+    host, port = service.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as slow:
+        slow.sendall(
+            b"POST /api/v1/tags HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 50\r\n\r\n{"
+        )
+        assert b" 408 " in slow.recv(1000)
+
+
+@pytest.mark.parametrize("kind", [ARROW, PARQUET])
+def test_rows_that_cannot_be_read_are_refused_and_nothing_is_written(
+    own: Service, kind: str, tmp_path: Path
+) -> None:
+    from pyarrow import parquet
+
+    client = own.as_("writer")
+    rows = orders(*range(50))
+    parquet.write_table(rows, tmp_path / "rows.parquet")
+    good = stream(rows) if kind == ARROW else (tmp_path / "rows.parquet").read_bytes()
+    chance, before = random.Random(1), own.lake.table("sales.orders").version
+    wrong: list[bytes] = [
+        b"",
+        b"x",
+        good[: len(good) // 2],
+        good[:-9] if kind == PARQUET else b"\0",
+    ]
+    for _ in range(40):
+        place = chance.randrange(len(good))
+        wrong.append(good[:place] + chance.randbytes(8) + good[place + 8 :])
+    headers = {"content-type": kind}
+
+    answers = [
+        client.post("/api/v1/tables/sales.orders/rows", content=body, headers=headers)
+        for body in wrong
+    ]
+
+    codes = {a.status_code for a in answers}
+    assert codes <= {200, 400, 422}, [a.text for a in answers if a.status_code >= 500]
+    assert [a.status_code for a in answers[:4]] == [400] * 4
+    done = sum(a.status_code == 200 for a in answers)
+    assert own.lake.table("sales.orders").version == before + done
+    assert own.lake.doctor().healthy
+    assert not [a for a in answers if str(tmp_path) in a.text]
+
+
+def test_paths_and_secrets_of_the_server_are_hidden(
+    own: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = own.as_("admin")
+    file = next((tmp_path / "lake").rglob("*.parquet"))
+    file.unlink()
+    paths = [f"/api/v1{p}" for p in ("/tables", "/tables/sales.totals", "/doctor", "/audit")]
+
+    texts = [client.get(path).text for path in paths]
+    texts += [client.get(f"/api/v1/tables/{t}/rows").text for t in ("sales.orders", "sales.totals")]
+
+    assert all(texts)
+    assert not [text for text in texts if str(tmp_path) in text]
+    assert '"location":"warehouse:/sales/totals"' in texts[1]
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cr3t-key-of-the-server")
+    hiding = Hiding(own.lake, "postgresql://me:pass-word@host/db")
+    assert hiding.deeply({"a": ["x s3cr3t-key-of-the-server y", "pass-word"]}) == {
+        "a": ["x *** y", "***"]
+    }
+
+
+def test_names_that_climb_out_are_refused(shared: Service) -> None:
+    client = shared.as_("admin")
+
+    for name in ("%2e%2e", "..%2f..%2fetc", "a.b.c", "x';--", "%00", "_delta_log"):
+        assert client.get(f"/api/v1/tables/{name}").status_code in (400, 404), name
+    made = client.post("/api/v1/tables", json={"name": "../x", "schema": "id int64"})
+    assert made.status_code == 400
+
+
+def test_an_unexpected_error_says_nothing_of_itself(
+    serve: Callable[..., Service], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        message = f"the password is hunter2 in {tmp_path}"
+        raise RuntimeError(message)
+
+    with made_lake(tmp_path / "lake") as lake:
+        client = serve(lake).client()
+        monkeypatch.setattr(lw.Lake, "locks", broken)
+        answer = client.get("/api/v1/locks")
+
+        assert answer.status_code == 500
+        assert answer.json()["title"] == "Unexpected error"
+        assert "hunter2" not in answer.text
+        assert str(tmp_path) not in answer.text
