@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import lakeward as lw
-from tests.support.applying import applied, rows_in
+from tests.support.applying import applied, bag, rows_in
 from tests.support.sizes import sizes
 
 _FEED: Final = {"delta.enableChangeDataFeed": "true"}
@@ -58,6 +59,7 @@ def test_changes_between_any_two_versions_are_exact(
             for _ in range(steps):
                 history.step()
             checked += _check_all_pairs(table, keyed=seed % 2 == 1)
+            _check_conditions(table)
             if "feed" not in kind:
                 _check_nothing_cancels(table)
     assert checked >= seeds * steps
@@ -66,7 +68,7 @@ def test_changes_between_any_two_versions_are_exact(
 
 def _made(lake: lw.Lake, name: str, kind: str, chance: random.Random) -> lw.Table:
     partition_by = chance.choice([(), ("p",)])
-    schema = "id int64, v int64, p string, s struct<a: string>"
+    schema = "id int64, v int64, p string, s struct<a: string, b: int64>"
     return lake.create(name, schema, partition_by=partition_by, **_KINDS[kind])
 
 
@@ -79,6 +81,28 @@ def _check_all_pairs(table: lw.Table, *, keyed: bool) -> int:
         after = applied(rows_in(table, a, b), changes)
         assert after == rows_in(table, b, b), (table.name, a, b)
     return len(pairs)
+
+
+def _check_conditions(table: lw.Table) -> None:
+    """A condition chooses among the changes by the values that they show."""
+    columns = {f.name: f.type for f in table.schema.to_arrow()}
+    conditions: dict[str, Callable[[dict[str, Any]], bool]] = {}
+    if columns.get("v") == pa.int64():
+        conditions |= {
+            "v = 1": lambda row: row["v"] == 1,
+            "v is null": lambda row: row["v"] is None,
+        }
+    if "s" in columns and columns["s"].get_field_index("b") >= 0:
+        conditions |= {
+            "s.b = 1": lambda row: row["s"] is not None and row["s"]["b"] == 1,
+            "s.b is null": lambda row: row["s"] is None or row["s"]["b"] is None,
+        }
+    every = table.changes(since=1).read_all()
+    names = every.column_names
+    for text, holds in conditions.items():
+        found = table.changes(since=1, where=text).read_all().to_pylist()
+        wanted = [row for row in every.to_pylist() if holds(row)]
+        assert bag(found, names) == bag(wanted, names), (table.name, text)
 
 
 def _check_nothing_cancels(table: lw.Table) -> None:
@@ -162,7 +186,8 @@ class _History:
         if self._chance.random() < 0.2:
             return None
         if pa.types.is_struct(field.type):
-            return {"a": self._chance.choice("ab")}
+            given = {"a": self._chance.choice("ab"), "b": self._chance.choice([1, 2, None])}
+            return {part.name: given[part.name] for part in field.type}
         value = self._chance.randrange(3)
         return str(value) if pa.types.is_string(field.type) else value
 
@@ -175,7 +200,9 @@ class _History:
             case "rename" if mapped and "v" in names and free:
                 table.alter().rename_column("v", free[0]).commit()
             case "drop" if mapped and "s" in names:
-                table.alter().drop_column("s").commit()
+                parts = [f.name for f in table.schema.to_arrow().field("s").type]
+                nested = "b" in parts and chance.random() < 0.7
+                table.alter().drop_column("s.b" if nested else "s").commit()
             case "replace" if "v" in names:
                 rows = self._rows(4, new=True)
                 text = pa.array(["a", "b", None, "c"])

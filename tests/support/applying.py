@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 import lakeward as lw
+from lakeward.model.types import Field, Struct
 from lakeward.read.changes import CHANGE_COLUMNS
 
 Rows = Counter[tuple[Any, ...]]
@@ -38,12 +39,22 @@ def applied(before: Rows, changes: pa.Table) -> Rows:
 def rows_in(table: lw.Table, version: int, shown: int) -> Rows:
     """The rows of a version in the columns of another, which are the same by their ids."""
     snapshot, wanted = table.at(version=version), table.at(version=shown).schema
-    names = {f.id: f.name for f in snapshot.schema}
-    found = [
-        {f.name: row[names[f.id]] for f in wanted if f.id in names}
-        for row in snapshot.to_arrow().to_pylist()
-    ]
+    found = [_as_shown(row, snapshot.schema, wanted) for row in snapshot.to_arrow().to_pylist()]
     return bag(found, wanted.names)
+
+
+def _as_shown(row: Mapping[str, Any], had: Iterable[Field], wanted: Iterable[Field]) -> Any:
+    """A row, or a struct in it, with other fields; those that it has not are null."""
+    fields = {f.id: f for f in had}
+    out = {}
+    for field in wanted:
+        old = fields.get(field.id)
+        value = row[old.name] if old is not None else None
+        if old is not None and value is not None and isinstance(field.type, Struct):
+            assert isinstance(old.type, Struct)
+            value = _as_shown(value, old.type.fields, field.type.fields)
+        out[field.name] = value
+    return out
 
 
 def _check(rows: Rows, version: int | None) -> None:

@@ -7,15 +7,16 @@ removed and in added files cancel out, so that only differing rows remain. For a
 another deletion vector, only the rows in which the two vectors differ count. A commit that only
 moved rows changed none.
 
-Rows have the columns of a later version, matched by field id: a column that the commit did not have
-is null, or has the format's default. A commit that drops such a column, or brings it back, changes
-its values in all rows.
+Rows have the columns of a later version, matched by field id: a column, or a member of a struct,
+that the commit did not have is null, or has the format's default. A commit that drops such a
+column, or brings it back, changes its values in all rows.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, Final
 
@@ -43,6 +44,7 @@ from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.file import LoggedFile
 from lakeward.read.changed_files import ChangedFiles
+from lakeward.read.past_columns import missing_ids, names_read_by, optional, past_column
 from lakeward.read.plan import file_may_match, to_prune_by
 from lakeward.read.scan import deleted_of, equality_of, read_files
 
@@ -215,37 +217,47 @@ class ChangeReader:
         **numbered: Any,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the live rows of files written under a definition, in the shown columns."""
-        chosen = [self._fitting(f) for f in wanted if told or self._may_match(f)]
+        by_name, missing = self._shown.schema.by_name, self._missing_at(definition)
+        where = self._where
+        late = [] if where is None else names_read_by(where, missing)
+        chosen = [self._fitting(f) for f in wanted if told or late or self._may_match(f)]
         if not chosen:
             return
         shown = self._change_definition() if told else self._shown
-        known = [n for n in names if self._is_known(n, definition)]
+        wide = list(dict.fromkeys((*names, *late)))
+        known = [n for n in wide if by_name[n].id not in missing]
         extra = [CHANGE_TYPE] if told else []
-        where, read = self._where, [*known, *extra]
+        # A condition on a column that the commit did not have is tested on the nulls shown for it.
+        early, read = None if late else where, [*known, *extra]
         if not read:
             # The files have none of the shown columns, so their rows are only counted.
-            shown, read, where = definition, definition.schema.names[:1], None
+            shown, read = definition, definition.schema.names[:1]
         rows = read_files(
             self._context.storage,
             self._head,
             shown,
             chosen,
             columns=read,
-            where=where,
+            where=early,
             **numbered,
         )
         added = extra or ([POSITION] if numbered else [])
-        schema = optional(pa.schema([self._schema.field(n) for n in names]))
+        schema = optional(pa.schema([self._schema.field(n) for n in wide]))
         for batch in rows:
             columns = [
-                _cast(batch.column(f.name), f.type)
+                past_column(batch.column(f.name), by_name[f.name], missing, f.type)
                 if f.name in known
                 else pa.nulls(batch.num_rows, f.type)
                 for f in schema
             ]
             fields = [*schema, *(batch.schema.field(n) for n in added)]
             more = [batch.column(n) for n in added]
-            yield pa.RecordBatch.from_arrays([*columns, *more], schema=pa.schema(fields))
+            whole = pa.RecordBatch.from_arrays([*columns, *more], schema=pa.schema(fields))
+            if where is None or not late:
+                yield whole
+                continue
+            kept = _filtered(_table(whole), where).select([*names, *added])
+            yield from kept.to_batches()
 
     def _marked(
         self,
@@ -278,13 +290,14 @@ class ChangeReader:
         found = equality_of(self._context.storage, self._head)
         return found is not None and bool(found(file))
 
-    def _is_known(self, name: str, definition: Definition) -> bool:
-        """Return whether files of a definition may have this column, and not a namesake."""
-        own_id = self._shown.schema.by_name[name].id
-        if own_id in definition.schema.by_id:
-            return True
-        # A column that was added later may have a default; one that was dropped has no values.
-        return self._format.columns_by_id and own_id > definition.schema.last_id
+    def _missing_at(self, definition: Definition) -> AbstractSet[int]:
+        """Return the ids of shown fields that files of a definition cannot have.
+
+        A file may have a namesake of such a field, or values from before the field was dropped.
+        """
+        return missing_ids(
+            self._shown.schema, definition.schema, has_defaults=self._format.columns_by_id
+        )
 
     def _fitting(self, file: LoggedFile) -> LoggedFile:
         """Return the file without partition values of columns that are not shown."""
@@ -381,12 +394,3 @@ def _chained(*sources: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _table(batch: pa.RecordBatch) -> pa.Table:
     return pa.Table.from_batches([batch])
-
-
-def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    return column if column.type.equals(kind) else column.cast(kind)
-
-
-def optional(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with all columns nullable: old rows may lack values required now."""
-    return pa.schema([pa.field(f.name, f.type) for f in schema])

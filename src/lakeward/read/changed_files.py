@@ -71,13 +71,11 @@ def changed_files(
 
 
 def _blanks_or_returns(before: Definition, after: Definition, shown: Definition) -> bool:
-    """Return whether a column of `shown` is dropped, or returns after it was dropped earlier."""
+    """Return whether a field of `shown`, at any depth, is dropped, or returns after a drop."""
     old, new = before.schema, after.schema
-    for field in shown.schema:
-        had, has = field.id in old.by_id, field.id in new.by_id
-        if had != has and field.id <= old.last_id:
-            return True
-    return False
+    if old == new:
+        return False
+    return any((i in old.by_id) != (i in new.by_id) for i in shown.schema.by_id if i <= old.last_id)
 
 
 class Definitions:

@@ -28,6 +28,7 @@ from lakeward.model.parameters import Params
 from lakeward.read.ahead import in_order
 from lakeward.read.change_rows import ChangeReader
 from lakeward.read.changed_files import ChangedFiles, Definitions, changed_files
+from lakeward.read.past_columns import optional
 from lakeward.read.scan import check_columns
 from lakeward.read.snapshot import TableSnapshot
 
@@ -73,9 +74,8 @@ def read_changes(
         where=until.parsed(where, params),
         key=keys,
     )
-    arrow = until.schema.to_arrow()
-    shown = [pa.field(n, arrow.field(n).type) for n in names]
-    schema = pa.schema([*shown, *_ADDED])
+    shown = optional(until.schema.to_arrow())
+    schema = pa.schema([*(shown.field(n) for n in names), *_ADDED])
 
     def batches(group: list[ChangedFiles]) -> Iterator[pa.RecordBatch]:
         if len(group) > 1:

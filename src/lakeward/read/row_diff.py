@@ -20,7 +20,8 @@ from lakeward.model import arguments
 from lakeward.model.file import LoggedFile
 from lakeward.model.row_counts import SAMPLE
 from lakeward.model.schema import Schema
-from lakeward.read.change_rows import ChangeReader, optional
+from lakeward.read.change_rows import ChangeReader
+from lakeward.read.past_columns import optional
 from lakeward.read.scan import check_columns
 from lakeward.read.snapshot import TableSnapshot
 

@@ -30,3 +30,54 @@ def test_changes_tell_that_values_go_and_come_with_their_column(
         changes = table.changes(since=since + 1, until=table.version).read_all()
         before = rows_in(table, since, table.version)
         assert applied(before, changes) == rows_in(table, table.version, table.version)
+
+
+@pytest.mark.apart
+def test_members_of_structs_are_null_while_they_are_dropped(
+    lake: lw.Lake, table_format: str
+) -> None:
+    properties = {"delta.columnMapping.mode": "name"} if table_format == "delta" else None
+    schema = "id int64, s struct<a: int64, b: string>, l array<struct<x: int64, y: int64>>"
+    table = lake.create("t", schema, format=table_format, properties=properties)
+    lists = [[{"x": 1, "y": 2}, None, {"x": None, "y": 3}], []]
+    table.append(
+        [{"id": 1, "s": {"a": 1, "b": "b"}, "l": lists[0]}, {"id": 2, "s": None, "l": lists[1]}]
+    )
+    table.alter().drop_column("s.b").drop_column("l.element.y").commit()
+    with lake.transaction() as tx:
+        tx.delete("t", where="id = 2")
+    with lake.transaction() as tx:
+        tx.restore("t", version=1)
+
+    found = table.changes(since=2).read_all().select(["_commit_version", "_change_type", "s", "l"])
+    had = {"s": {"a": 1, "b": "b"}, "l": lists[0]}
+    without = {"s": {"a": 1, "b": None}, "l": [{"x": 1, "y": None}, None, {"x": None, "y": None}]}
+    assert found.to_pylist() == [
+        {"_commit_version": 2, "_change_type": "delete", **had},
+        {"_commit_version": 2, "_change_type": "insert", **without},
+        {"_commit_version": 3, "_change_type": "delete", "s": None, "l": []},
+        {"_commit_version": 4, "_change_type": "delete", **without},
+        {"_commit_version": 4, "_change_type": "insert", **had},
+        {"_commit_version": 4, "_change_type": "insert", "s": None, "l": []},
+    ]
+
+
+@pytest.mark.apart
+def test_a_condition_is_tested_on_the_values_that_are_shown(
+    lake: lw.Lake, table_format: str
+) -> None:
+    properties = {"delta.columnMapping.mode": "name"} if table_format == "delta" else None
+    schema = "id int64, v int64, s struct<a: int64, b: string>"
+    table = lake.create("t", schema, format=table_format, properties=properties)
+    table.append([{"id": 1, "v": 10, "s": {"a": 1, "b": "b"}}])
+    table.alter().drop_column("v").drop_column("s.b").commit()
+    with lake.transaction() as tx:
+        tx.restore("t", version=1)
+
+    for has_it, has_none in (("v = 10", "v is null"), ("s.b = 'b'", "s.b is null")):
+        kinds = [
+            table.changes(since=1, where=where).read_all().select(["_commit_version", "v"])
+            for where in (has_it, has_none)
+        ]
+        assert kinds[0].to_pydict() == {"_commit_version": [1, 2, 3], "v": [10, 10, 10]}
+        assert kinds[1].to_pydict() == {"_commit_version": [2, 3], "v": [None, None]}
