@@ -161,6 +161,20 @@ def faster(what: str, ours: Series, theirs: Series, *, times: float) -> Claim:
     )
 
 
+def within(what: str, ours: Series, theirs: Series, limit: float) -> Claim:
+    """Our median takes at most so many times theirs."""
+    ratio = ours.median / theirs.median
+    return Claim(
+        what,
+        Quantity(ours.median),
+        f"≤ {limit:g}× the time",
+        ratio <= limit,
+        theirs.who,
+        Quantity(theirs.median),
+        1 / ratio,
+    )
+
+
 def more(what: str, ours: Quantity, peer: str, theirs: Quantity, *, times: float) -> Claim:
     """Our rate is so many times theirs."""
     ratio = ours.value / theirs.value if theirs.value else math.inf

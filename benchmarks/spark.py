@@ -19,7 +19,7 @@ from typing import Any
 
 import lakeward as lw
 from benchmarks.logs import ManyFiles
-from benchmarks.result import Claim, Quantity, Result, Series, Settings
+from benchmarks.result import Result, Series, Settings, within
 from benchmarks.rounds import by_name, interleave
 from benchmarks.scratch import fresh
 from benchmarks.sync import sync_new
@@ -60,9 +60,9 @@ def run(settings: Settings) -> Result:
         f"append of {rows:,} rows, MERGE of one in {MERGED}, and a table of many files",
         series,
         [
-            _within("append", times["Lakeward, append"], times["plain Delta, append"], COST),
-            _within("MERGE of 1%", times["Lakeward, merge"], times["plain Delta, merge"], COST),
-            _within(
+            within("append", times["Lakeward, append"], times["plain Delta, append"], COST),
+            within("MERGE of 1%", times["Lakeward, merge"], times["plain Delta, merge"], COST),
+            within(
                 "branch and publish, many files",
                 times["Lakeward, branch and publish"],
                 times["Spark, load"],
@@ -200,17 +200,3 @@ def _many_files(lake: lw.Lake, spark: Any, place: Path, versions: int, rounds: i
 
     contenders = {"Lakeward, branch and publish": ours, "Spark, load": load}
     return interleave(contenders, rounds=rounds, warm_up=WARM_UP, writes=True)
-
-
-def _within(what: str, ours: Series, theirs: Series, limit: float) -> Claim:
-    """Our median takes at most so many times theirs."""
-    ratio = ours.median / theirs.median
-    return Claim(
-        what,
-        Quantity(ours.median),
-        f"≤ {limit:g}× the time",
-        ratio <= limit,
-        theirs.who,
-        Quantity(theirs.median),
-        1 / ratio,
-    )

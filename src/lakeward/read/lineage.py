@@ -8,7 +8,7 @@ that came from a program's memory have an unknown source, and it is said so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from lakeward.log.lineage import SourcedCommit
 from lakeward.model.commit import Head
 from lakeward.model.file import LIVE
 from lakeward.model.lineage.graph import EdgeKind, Lineage, LineageEdge, LineageNode, NodeKind
+from lakeward.model.lineage.query import ROWS_OF
 from lakeward.model.lineage.statement import StatementLineage, statement_lineage
 from lakeward.model.schema import Schema
 
@@ -29,6 +30,8 @@ _UNKNOWN: Final = LineageNode(NodeKind.UNKNOWN, "unknown")
 _KINDS: Final = {"read": EdgeKind.READ, "files": EdgeKind.FILE, "declared": EdgeKind.DECLARED}
 _BY_COLUMN: Final = frozenset({EdgeKind.VALUE, EdgeKind.CLONE, EdgeKind.RESTORE})
 """Edges between tables that have edges between columns beside them, or need none."""
+_WHOLE: Final = frozenset({EdgeKind.CLONE})
+"""Edges between tables by which the rows of one are those of the other."""
 _OWN: Final = frozenset(
     {"CREATE TABLE", "DELETE", "UPDATE", "TRUNCATE", "RESTORE", "CLONE", "REMOVE FILES", "TXN"}
 )
@@ -63,10 +66,11 @@ def table_lineage(
             found = reading.edges(None, LIVE)
         else:
             found = reading.upstream(head, LIVE if version is None else version)
-    kept = _reached(root, found, direction, depth)
     if column is not None:
+        kept = _reached_columns(root, found, direction, depth)
         return Lineage(root, direction, (), _sorted(kept, whole=True)[1])
-    tables = _sorted(kept)[0]
+    whole = [e for e in found if e.target.column is None]
+    tables = _sorted(_reached(root, whole, direction, depth))[0]
     names = {n.name for e in tables for n in (e.source, e.target)}
     inner = [e for e in found if e.target.column is not None]
     within = [e for e in inner if e.target.name in names and e.source.name in names]
@@ -77,30 +81,64 @@ def table_lineage(
 def _reached(
     root: LineageNode, edges: Sequence[LineageEdge], direction: str, depth: int | None
 ) -> set[LineageEdge]:
-    """The edges on ways from a node, of at most so many steps.
+    """The edges between tables on ways from a table, of at most so many steps."""
+    up = direction == UPSTREAM
+    by_node = _by_node(edges, up=up)
+    found: set[LineageEdge] = set()
+    border, seen, step = {root}, {root}, 0
+    while border and (depth is None or step < depth):
+        step += 1
+        new = {edge for node in border for edge in by_node.get(node, ())}
+        found |= new
+        border = {e.source if up else e.target for e in new} - seen
+        seen |= border
+    return found
 
-    Where it is not known which columns come from a source, every column of the table may.
+
+def _reached_columns(
+    root: LineageNode, edges: Sequence[LineageEdge], direction: str, depth: int | None
+) -> set[LineageEdge]:
+    """The edges on ways from a column, of at most so many steps.
+
+    Where it is not known which columns come from a source, every column of the table may. A node
+    without a column is which rows its table has: what decides about the rows of any column does.
     """
     up = direction == UPSTREAM
-    by_node: dict[LineageNode, list[LineageEdge]] = {}
+    exact = _by_node([e for e in edges if e.target.column is not None], up=up)
+    vague = _by_node([e for e in edges if e.target.column is None], up=up)
+    deciding: dict[str, list[LineageEdge]] = {}
     for edge in edges:
-        by_node.setdefault(edge.target if up else edge.source, []).append(edge)
+        if edge.kind is EdgeKind.ROWS:
+            deciding.setdefault(edge.target.name, []).append(edge)
     found: set[LineageEdge] = set()
     border, seen, step = {root}, {root}, 0
     while border and (depth is None or step < depth):
         step += 1
         new: set[LineageEdge] = set()
         for node in border:
-            new.update(by_node.get(node, ()))
-            if node.column is not None:
-                whole = by_node.get(replace(node, column=None), ())
-                vague = [e for e in whole if e.kind not in _BY_COLUMN]
-                new.update(
-                    replace(e, target=node) if up else replace(e, source=node) for e in vague
-                )
+            new.update(exact.get(node, ()))
+            if up and node.column is None:
+                new.update(replace(e, target=node) for e in deciding.get(node.name, ()))
+            for edge in vague.get(replace(node, column=None), ()):
+                if edge.kind not in _BY_COLUMN or (
+                    up and node.column is None and edge.kind in _WHOLE
+                ):
+                    new.add(replace(edge, target=node) if up else replace(edge, source=node))
         found |= new
-        border = {e.source if up else e.target for e in new} - seen
+        border = {e.source if up else e.target for e in new}
+        if not up:
+            # Where rows come or go, those change that only count the rows of the table.
+            border |= {replace(e.target, column=None) for e in new if e.kind is EdgeKind.ROWS}
+        border -= seen
         seen |= border
+    return found
+
+
+def _by_node(edges: Iterable[LineageEdge], *, up: bool) -> dict[LineageNode, list[LineageEdge]]:
+    """Edges by the end from which they are followed."""
+    found: dict[LineageNode, list[LineageEdge]] = {}
+    for edge in edges:
+        found.setdefault(edge.target if up else edge.source, []).append(edge)
     return found
 
 
@@ -113,6 +151,17 @@ def _sorted(
         return (), tuple(own)
     tables = tuple(e for e in own if e.target.column is None)
     return tables, tuple(e for e in own if e.target.column is not None)
+
+
+def _deletion(commit: SourcedCommit, name: str) -> list[dict[str, Any]]:
+    """The statement that a DELETE with a condition is, found from the commit."""
+    condition = commit.info.parameters.get("predicate")
+    if commit.info.operation != "DELETE" or not condition:
+        return []
+    quoted = ".".join(f"`{part}`" for part in name.split("."))
+    text = f"DELETE FROM {quoted} WHERE {condition}"  # noqa: S608  is only parsed
+    tables = {name: (commit.table_id, commit.version - 1)}
+    return [{"by": "sql", "text": text, "dialect": "databricks", "tables": tables}]
 
 
 class _Reading:
@@ -178,7 +227,7 @@ class _Reading:
             yield edge(target, EdgeKind.RESTORE, None)
             return
         known = False
-        for flow in commit.flows:
+        for flow in commit.flows or _deletion(commit, name):
             for found in self._of_flow(commit, flow, edge):
                 known = True
                 yield found
@@ -246,9 +295,13 @@ class _Reading:
                 NodeKind.TABLE, own, self._now(commit.table_id, commit.version, column)
             )
             for kind, refs in ((EdgeKind.VALUE, depends.values), (EdgeKind.ROWS, depends.rows)):
+                named = {source for source, name in depends.values | depends.rows if name}
                 for source, name in sorted(refs):
                     table_id, version = tables[source]
-                    now = self._now(table_id, version, name)
+                    if name == ROWS_OF and (source in named or table_id == commit.table_id):
+                        # The rows of a table decide about each of its columns anyway.
+                        continue
+                    now = self._now(table_id, version, name) if name else None
                     node = LineageNode(NodeKind.TABLE, self._name(source, table_id), now)
                     yield edge(node, kind, version, to)
 

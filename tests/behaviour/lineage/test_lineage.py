@@ -109,6 +109,39 @@ def test_merge_update_and_delete_in_sql(opened: lw.Lake) -> None:
     assert ("gold.daily.name", "rows", "gold.daily.revenue") in found
 
 
+def test_updates_and_deletes_of_operations_are_known_by_columns(opened: lw.Lake) -> None:
+    with opened.transaction() as tx:
+        tx.update("raw.orders", set={"amount": "CAST(cust AS DOUBLE)"}, where="id > 1")
+    with opened.transaction() as tx:
+        tx.delete("raw.cust", where="region = 'hidden-text'")
+    with opened.transaction() as tx:
+        tx.sql("UPDATE raw.orders SET cust = 4711 WHERE id IN (SELECT id FROM raw.cust)")
+    orders = said(opened.table("raw.orders").lineage(column="amount", depth=1))
+    assert {("raw.orders.cust", "value"), ("raw.orders.id", "rows")} <= {e[:2] for e in orders}
+    deleted = said(opened.table("raw.cust").lineage(column="name", depth=1))
+    assert ("raw.cust.region", "rows", "raw.cust.name") in deleted
+    with context_of(opened).database.read() as session:
+        flows = [f for c in lineage.commits(session, None, LIVE) for f in c.flows]
+    assert sum("UPDATE" in f.get("text", "") for f in flows) == 2
+
+
+def test_a_merge_that_deletes_and_a_count_of_rows_are_followed(opened: lw.Lake) -> None:
+    opened.create("gold.number", {"n": "int64"})
+    with opened.transaction() as tx:
+        tx.sql(
+            "MERGE INTO gold.daily USING raw.cust s ON gold.daily.name = s.name"
+            " WHEN MATCHED AND s.region = 'x' THEN DELETE"
+        )
+    with opened.transaction() as tx:
+        tx.sql("INSERT INTO gold.number SELECT count(*) FROM gold.daily")
+    found = said(opened.table("gold.number").lineage(column="n"))
+    assert ("gold.daily", "rows", "gold.number.n") in found
+    assert ("raw.cust.region", "rows", "gold.daily") in found
+    assert ("raw.orders.amount", "value", "gold.daily") not in found
+    below = said(opened.table("raw.cust").lineage(direction="downstream", column="region"))
+    assert ("gold.daily", "rows", "gold.number.n") in below
+
+
 def test_clones_restores_reads_and_declared_sources(opened: lw.Lake) -> None:
     opened.clone("gold.daily", "gold.copy")
     assert ("gold.daily", "clone", "gold.copy") in said(opened.table("gold.copy").lineage())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 Ref: TypeAlias = tuple[str, str]
 """A table's full name and a column of it."""
+ROWS_OF: Final = ""
+"""In the place of a column: which rows the table has, whatever is in them, as `count(*)` reads."""
 
 
 class Unknown(Exception):
@@ -188,7 +190,9 @@ class _Reading:
             raise Unknown
         rows: set[Ref] = set()
         for _, source in scope.selected_sources.values():
-            if not isinstance(source, exp.Table):
+            if isinstance(source, exp.Table):
+                rows.add((self._names[source.name], ROWS_OF))
+            else:
                 rows |= self.answer(source).rows
         outputs = []
         for chosen in tree.selects:
@@ -225,6 +229,8 @@ class _Reading:
     def _column(self, column: exp.Column, scope: Scope) -> frozenset[Ref]:
         from sqlglot import exp
 
+        if not column.table:
+            return self._output(column, scope)
         at: Scope | None = scope
         while at is not None and column.table not in at.sources:
             at = at.parent
@@ -237,6 +243,16 @@ class _Reading:
             if name.lower() == column.name.lower():
                 return values
         raise Unknown
+
+    def _output(self, column: exp.Column, scope: Scope) -> frozenset[Ref]:
+        """What an output of the same query depends on, which ORDER BY and others name."""
+        from sqlglot import exp
+
+        chosen = scope.expression.selects if isinstance(scope.expression, exp.Select) else []
+        same = [c for c in chosen if c.alias_or_name.lower() == column.name.lower()]
+        if len(same) != 1 or any(one is column for one in same[0].walk()):
+            raise Unknown
+        return frozenset(self._refs(same[0], scope))
 
 
 def _outside_of_queries(node: exp.Expr) -> Iterator[exp.Expr]:

@@ -35,7 +35,7 @@ class StatementLineage:
 
 @dataclass
 class Depends:
-    """What one column depends on: pairs of a table and a column."""
+    """What one column depends on: pairs of a table and a column, or `ROWS_OF` a table."""
 
     values: set[Ref] = field(default_factory=set)
     rows: set[Ref] = field(default_factory=set)
@@ -149,7 +149,9 @@ def _merge(
         on = tree.args["on"]
         answer = analysed(_select(parts, target, using, None, on, condition), tables)
         touched = names if not isinstance(then, exp.Update) else [n for n, _ in chosen]
-        values = dict(zip((n for n, _ in chosen), (v for _, v in answer.outputs), strict=True))
+        # A clause that sets nothing, such as DELETE, has one output that is no column.
+        outputs = answer.outputs[: len(chosen)]
+        values = dict(zip((n for n, _ in chosen), (v for _, v in outputs), strict=True))
         for name in touched:
             own = found.setdefault(name, Depends())
             own.values |= values.get(name, frozenset())

@@ -18,6 +18,8 @@ from lakeward.write.transaction.member import Member
 
 _LONGEST: Final = 100_000
 """Longer statements are recorded by their tables alone."""
+_DIALECT: Final = "databricks"
+"""Of the expressions that operations of a transaction take."""
 
 
 class Flows:
@@ -26,14 +28,44 @@ class Flows:
     def __init__(self) -> None:
         self._found: list[dict[str, Any]] = []
 
-    def statement(self, text: str, dialect: str, members: Mapping[TableName, Member]) -> None:
-        """Record a statement that changed something."""
+    @property
+    def count(self) -> int:
+        """How many flows are recorded so far."""
+        return len(self._found)
+
+    def statement(
+        self,
+        text: str,
+        dialect: str,
+        members: Mapping[TableName, Member],
+        *,
+        since: int | None = None,
+    ) -> None:
+        """Record a statement that changed something.
+
+        Args:
+            text: The statement.
+            dialect: Of sqlglot.
+            members: The tables of the transaction.
+            since: The `count` before the statement ran; what its own operations recorded is
+                dropped, because it may have values of rows in it.
+        """
+        if since is not None:
+            del self._found[since:]
         tables = _versions(members)
         if len(text) <= _LONGEST:
             flow = {"by": "sql", "text": without_texts(text, dialect), "dialect": dialect}
             self._found.append({**flow, "tables": tables})
         else:
             self._found.append({"by": "sql", "target": None, "tables": tables})
+
+    def update(self, member: Member, values: Mapping[str, str], where: str | None) -> None:
+        """Record the columns that an update computes from others of the same row."""
+        name = member.change.head.name
+        written = ", ".join(f"`{column}` = {value}" for column, value in values.items())
+        condition = f" WHERE {where}" if where else ""
+        text = f"UPDATE {_quoted(name)} SET {written}{condition}"  # noqa: S608  is only parsed
+        self.statement(text, _DIALECT, {name: member})
 
     def data(self, target: str, data: Any) -> None:
         """Record the files that an operation was given, if it was given files."""
@@ -92,6 +124,10 @@ def without_texts(text: str, dialect: str) -> str:
             at = token.end + 1
         before = token.token_type
     return "".join([*out, text[at:]])
+
+
+def _quoted(name: TableName) -> str:
+    return ".".join(f"`{part}`" for part in str(name).split("."))
 
 
 def _versions(members: Mapping[TableName, Member]) -> dict[str, tuple[int, int]]:

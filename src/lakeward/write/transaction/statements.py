@@ -112,7 +112,9 @@ class Statements(Restoring):
             hint = "Write :name in the text and give the values as args={…}."
             raise InvalidInput(what, hint=hint)
         seen = Seen(self._lifecycle, self._operation)
+        flows = self._lifecycle.flows
+        before = flows.count
         answer = EmbeddedSql(self, seen).run(text, args)
         if isinstance(answer, RowChanges) and not self._is_replay():
-            self._lifecycle.flows.statement(text, DIALECT, self._lifecycle.view.members)
+            flows.statement(text, DIALECT, self._lifecycle.view.members, since=before)
         return answer

@@ -128,8 +128,11 @@ class Transaction(Statements):
         """
         if self._is_replay():
             return RowChanges()
+        values, condition = new_values(set, "set"), where_text(where, params)
         with self._operation(name, reads=True) as member:
-            return self._executor.update(member, new_values(set, "set"), where_text(where, params))
+            done = self._executor.update(member, values, condition)
+        self._lifecycle.flows.update(member, values, condition)
+        return done
 
     def merge(
         self,
