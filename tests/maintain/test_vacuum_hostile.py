@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,7 @@ from lakeward.errors import (
     TableNotFound,
     VersionNotFound,
 )
+from lakeward.log import retired
 from lakeward.model import steps
 from tests.behaviour.iceberg.strangers import Stranger
 from tests.maintain.test_vacuum import ALL, data_files, grown
@@ -356,3 +358,122 @@ def test_adopting_the_place_of_a_table_that_is_there_is_refused(lake: lw.Lake) -
 
     with pytest.raises(AlreadyExists):
         lake.adopt("again", link, take_over=True)
+
+
+@BOTH
+def test_a_file_that_was_added_by_its_path_and_vacuumed_before_the_commit_is_refused(
+    lake: lw.Lake,
+) -> None:
+    table = grown(lake, 3)
+    place = on_disk(table.location)
+    shutil.copy(place / table.files()[0].path, place / "copied.parquet")
+    tx = lake.transaction()
+    tx.add_files("t", ["copied.parquet"])
+
+    table.vacuum(**ALL, unknown=True)
+
+    with pytest.raises(Conflict, match="vacuum"):
+        tx.commit()
+    assert table.to_arrow().to_pylist() == [{"n": 2}]
+
+
+@BOTH
+def test_a_file_of_a_retired_version_cannot_be_added_by_its_path(lake: lw.Lake) -> None:
+    """The vacuum may be about to delete it: it looked at the log before."""
+    table = grown(lake, 3)
+    path = table.at(version=1).files()[0].path
+
+    def add() -> None:
+        tx = lake.transaction()
+        tx.add_files("t", [path])
+        with pytest.raises(Conflict, match="vacuum"):
+            tx.commit()
+
+    with when("vacuum.retired", add):
+        table.vacuum(**ALL)
+    assert table.to_arrow().to_pylist() == [{"n": 2}]
+
+
+@BOTH
+def test_a_dropped_table_stays_while_a_transaction_that_began_before_is_open(
+    lake: lw.Lake,
+) -> None:
+    grown(lake, 2)
+    lake.create("other", {"n": "int64"})
+    tx = lake.transaction()
+    tx.append("other", [{"n": 1}])
+    tx.read("t")
+    lake.drop("t")
+
+    lake.vacuum(**ALL)
+
+    assert tx.read("t").to_pylist() == [{"n": 1}]
+    tx.rollback()
+
+
+@DELTA
+def test_a_clock_that_was_set_forward_ends_no_pin_of_a_dropped_table(lake: lw.Lake) -> None:
+    grown(lake, 2)
+    with lake.snapshot() as pinned:
+        lake.drop("t")
+        with time_machine.travel(datetime.now(UTC) + timedelta(hours=1)):
+            lake.vacuum(**ALL)
+
+        assert pinned.table("t").to_arrow().to_pylist() == [{"n": 1}]
+
+
+@DELTA
+@pytest.mark.postgres
+@pytest.mark.parametrize("store", ["postgres"])
+def test_a_table_cannot_come_back_while_its_versions_are_being_retired(
+    lake: lw.Lake, make_lake: Callable[..., lw.Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grown(lake, 2)
+    lake.drop("t")
+    retire, other = retired.retire, make_lake()
+    refused: list[TableNotFound] = []
+
+    def undrop() -> None:
+        try:
+            other.undrop("t")
+        except TableNotFound as error:
+            refused.append(error)
+
+    def slow(*given: Any) -> None:
+        retire(*given)
+        thread.start()
+        thread.join(0.3)
+
+    thread = threading.Thread(target=undrop)
+    monkeypatch.setattr(retired, "retire", slow)
+    lake.vacuum(**ALL)
+    thread.join()
+
+    assert refused
+
+
+@BOTH
+def test_a_version_that_was_looked_up_before_it_was_vacuumed_is_not_read_in_part(
+    lake: lw.Lake,
+) -> None:
+    """The log no longer has rows of its files, so without a check it would seem empty."""
+    table = grown(lake, 3)
+    newest = table.at(version=3)
+    tx, reader = lake.transaction(), lake.transaction(isolation="serializable")
+    tx.read("t")
+    reader.read("t")
+    table.overwrite([{"n": 9}])
+    table.delete(where="n = 9")
+    with lake.transaction() as other:
+        other.record("t", "application", 1)
+    table.vacuum(**ALL)
+
+    for read in (newest.to_arrow, newest.count, newest.files):
+        with pytest.raises(VersionNotFound, match="vacuumed"):
+            read()
+    with pytest.raises(VersionNotFound, match="vacuumed"):
+        tx.update("t", set={"n": "n + 1"}, where="n >= 0")
+    lake.create("u", {"n": "int64"})
+    reader.append("u", [{"n": 1}])
+    with pytest.raises(Conflict, match="vacuumed"):
+        reader.commit()

@@ -23,6 +23,11 @@ _COVERING = Statement(
     """SELECT until_version FROM lakeward_retired
     WHERE table_id = :table_id AND from_version <= :version AND until_version > :version"""
 )
+_PATH = Statement(
+    """SELECT 1 FROM lakeward_file f JOIN lakeward_retired r ON r.table_id = f.table_id
+      AND r.from_version <= f.added_version AND r.until_version >= f.removed_version
+    WHERE f.table_id = :table_id AND f.path = :path LIMIT 1"""
+)
 _DELETE = Statement("DELETE FROM lakeward_retired WHERE table_id = :table_id")
 _INSERT = insertion(retired, "")
 _FIRST = Statement("SELECT min(version) FROM lakeward_commit WHERE table_id = :table_id")
@@ -42,6 +47,11 @@ def ranges(session: Session, table_id: int) -> list[tuple[int, int]]:
 def is_retired(session: Session, table_id: int, version: int) -> bool:
     """Return whether a version is retired."""
     return session.row(_COVERING, {"table_id": table_id, "version": version}) is not None
+
+
+def has_path(session: Session, table_id: int, path: str) -> bool:
+    """Return whether only retired versions had the file at a path at some time."""
+    return session.row(_PATH, {"table_id": table_id, "path": path}) is not None
 
 
 def check(session: Session, head: Head, version: int) -> None:

@@ -14,7 +14,7 @@ from lakeward.context import LakeContext
 from lakeward.errors import FileMissing, LakewardError, VersionNotFound
 from lakeward.formats.properties import bloom_columns
 from lakeward.formats.registry import light_format_of
-from lakeward.log import commits, definitions, files
+from lakeward.log import commits, definitions, files, retired
 from lakeward.log.database import Session
 from lakeward.model.clock import to_datetime, to_ms
 from lakeward.model.commit import Head
@@ -190,8 +190,8 @@ class TableSnapshot(Lazy, Readable):
 
         condition = to_prune_by(where, self.definition)
         with self.context.database.read() as session:
-            self._check_readable(session)
             found = list(plan(session, self.log_head.table_id, self.version, condition))
+            self._check_readable(session)
         found.sort(key=lambda f: (f.added, f.ordinal))
         if where is None or len(found) < 2 or not bloom_columns(self.definition.properties):
             return found
@@ -203,8 +203,9 @@ class TableSnapshot(Lazy, Readable):
     def totals(self) -> Totals:
         """Files, bytes and rows of the version."""
         with self.context.database.read() as session:
+            found = files.totals(session, self.log_head.table_id, self.version)
             self._check_readable(session)
-            return Totals(*files.totals(session, self.log_head.table_id, self.version))
+        return Totals(*found)
 
     @property
     def policy(self) -> EffectivePolicy:
@@ -353,7 +354,12 @@ class TableSnapshot(Lazy, Readable):
         }
 
     def _check_readable(self, session: Session) -> None:
-        if self.version != self.log_head.version:
+        """Raise `VersionNotFound` if vacuum may have deleted rows of the log that were read.
+
+        Call it after they were read: vacuum retires a version before it deletes anything of it.
+        This version may have been the newest when the snapshot was taken, and be old by now.
+        """
+        if retired.is_retired(session, self.log_head.table_id, self.version):
             from lakeward.read.retention import check_readable
 
             check_readable(self.context, session, self.log_head, self.version)

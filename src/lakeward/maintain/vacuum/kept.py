@@ -66,10 +66,18 @@ def kept_versions(
     return Kept(kept_from, below, (*why, *reasons))
 
 
-def kept_of_dropped(context: LakeContext, session: Session, table_id: int) -> Kept:
-    """The versions of a dropped table that others still hold."""
-    held, reasons = held_versions(context, session, table_id)
+def kept_of_dropped(
+    context: LakeContext, session: Session, table_id: int, now: int | None = None
+) -> Kept:
+    """The versions of a dropped table that others still hold; `now` as in `kept_versions`."""
+    held, reasons = held_versions(context, session, table_id, now)
     return Kept(LIVE, tuple(sorted(held)), tuple(reasons))
+
+
+def may_be_read(session: Session, dropped_ms: int) -> bool:
+    """Return whether an open transaction began before a table was dropped, and may read it."""
+    opened = [t.opened_ms for t in transactions.still_open(session)]
+    return any(at - _CLOCKS_DIFFER_MS < dropped_ms for at in opened)
 
 
 def held_versions(

@@ -14,7 +14,7 @@ from lakeward.log import heads
 from lakeward.log.database import Session
 from lakeward.maintain.vacuum.behind import check_not_behind
 from lakeward.maintain.vacuum.files import Listed, Why, foreign_refs, listed, metadata_names, sort
-from lakeward.maintain.vacuum.kept import Kept, kept_of_dropped, kept_versions
+from lakeward.maintain.vacuum.kept import Kept, kept_of_dropped, kept_versions, may_be_read
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head
 from lakeward.model.duration import for_people, to_milliseconds
@@ -189,11 +189,12 @@ def plan_dropped(
     metadata = metadata_names(head, found)
     rows = {name: found[name] for name in found.keys() - set(metadata)}
     with context.database.read() as session:
-        if (head, dropped_ms) not in heads.dropped(session):
+        known = (head, dropped_ms) in heads.dropped(session)
+        if not known or may_be_read(session, dropped_ms):
             # It came back meanwhile; if it was dropped again, its grace period began again.
             return TablePlan(head, Kept(0, ()), dropped_ms=dropped_ms)
         check_not_behind(context, session, head)
-        kept = kept_of_dropped(context, session, head.table_id)
+        kept = kept_of_dropped(context, session, head.table_id, clock.versions_ms)
         plan = _planned(context, session, head, kept, rows, limits, clock, {})
     if kept.held:
         return replace(plan, dropped_ms=dropped_ms)

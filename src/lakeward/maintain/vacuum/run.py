@@ -26,8 +26,8 @@ from lakeward.maintain.vacuum.behind import (
     check_not_behind,
     unknown_commit,
 )
-from lakeward.maintain.vacuum.files import foreign_refs, named_by_others, named_since
-from lakeward.maintain.vacuum.kept import Kept, kept_of_dropped, kept_versions
+from lakeward.maintain.vacuum.files import Why, foreign_refs, named_by_others, named_since
+from lakeward.maintain.vacuum.kept import Kept, kept_of_dropped, kept_versions, may_be_read
 from lakeward.maintain.vacuum.plan import (
     Clock,
     Limits,
@@ -171,6 +171,8 @@ class _Settled:
             if dropped_ms != plan.dropped_ms:
                 # Dropped, brought back, or both: its grace period begins again.
                 raise _changed(head)
+            if dropped_ms is not None and may_be_read(session, dropped_ms):
+                raise _changed(head)
             if dropped_ms is None:
                 head = take_over_or_refuse(context, session, head)
                 if head.pointer != plan.head.pointer:
@@ -197,7 +199,7 @@ class _Settled:
         context = self.context
         if dropped_ms is not None:
             check_not_behind(context, session, head)
-            return kept_of_dropped(context, session, head.table_id)
+            return kept_of_dropped(context, session, head.table_id, self.clock.versions_ms)
         check_not_behind(context, session, head)
         cutoff = cutoff_ms(context, session, head, self.limits, self.clock.versions_ms)
         return kept_versions(context, session, head, cutoff, self.clock.versions_ms)
@@ -223,6 +225,8 @@ def _unit(context: LakeContext, unit: Unit) -> Done:
     with context.database.read() as session:
         # Somebody may have added an unknown file to the table meanwhile.
         added = named_since(context, session, plan.head)
+        if unit.why == Why.UNKNOWN.value:
+            added |= named_by_others(context, session, plan.head)
     names = [name for name in names if name not in added]
 
     def some(batch: Sequence[str]) -> None:

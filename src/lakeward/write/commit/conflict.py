@@ -60,6 +60,10 @@ def check(session: Session, change: Change, current: Head, isolation: Isolation)
             raise conflict(session, change, current, Kind.PATH, why, live[0].added, file=path)
     if change.is_blind:
         return
+    if retired.is_retired(session, current.table_id, base.version):
+        # The log no longer has all files that were removed since.
+        why = f"vacuumed version {base.version}, which this transaction began with"
+        raise conflict(session, change, current, Kind.VACUUMED, why)
     after = base.version
     for move in _moves(session, change, current):
         _check_span(session, change, current, isolation, after, move - 1)

@@ -21,6 +21,7 @@ from lakeward.log.database import Session
 from lakeward.model.commit import Head
 from lakeward.model.steps import reach
 from lakeward.write.commit import conflict
+from lakeward.write.commit.claimed import check_claims
 from lakeward.write.commit.outcome import recorded
 from lakeward.write.commit.publications import take_over_or_refuse
 from lakeward.write.commit.ratify import (
@@ -55,6 +56,8 @@ def ratify_open(context: LakeContext, intent: Intent) -> list[Ratified]:
     def build(session: Session, head: Head) -> Draft:
         check_and_release_locks(context, session, intent)
         conflict.check(session, change, head, intent.isolation)
+        if change.claims:
+            check_claims(context, session, change, head)
         conflict.check_absent(session, intent.absent)
         check_guards(session, intent.guards, {head.table_id: head})
         for on_ratify in intent.on_ratify:

@@ -26,6 +26,7 @@ from lakeward.model.steps import reach
 from lakeward.storage.base import Prepared, Underway
 from lakeward.storage.syncing import sync_in_turn, sync_together
 from lakeward.write.commit import conflict, publications
+from lakeward.write.commit.claimed import check_claims
 from lakeward.write.commit.conflict import check_locks, needs
 from lakeward.write.commit.dropping import drop_tables
 from lakeward.write.commit.new_table import begin_table
@@ -110,6 +111,8 @@ def ratify(context: LakeContext, intent: Intent) -> list[Ratified]:
         check_and_release_locks(context, session, intent)
         for change, head in zip(touched, current, strict=True):
             conflict.check(session, change, head, intent.isolation)
+            if change.claims:
+                check_claims(context, session, change, head)
         conflict.check_absent(session, intent.absent)
         check_guards(session, intent.guards, locked)
         reach("ratify.checked")

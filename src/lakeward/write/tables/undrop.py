@@ -25,12 +25,15 @@ def undrop(context: LakeContext, name: TableName) -> Head:
             what = f"The lake has a table {name}, so the dropped one cannot come back."
             hint = "Drop the present table first."
             raise AlreadyExists(what, hint=hint, table=str(name))
-        head = _newest_dropped(session, name)
+        # Vacuum holds this lock while it retires versions.
+        head, _ = heads.lock_ever(session, _newest_dropped(session, name).table_id)
+        if retired.is_retired(session, head.table_id, head.version):
+            what = f"The files of the dropped table {name} were vacuumed."
+            raise TableNotFound(what, hint="Only its history is left.", table=str(name))
         taken = heads.by_location(session, head.location)
         if taken is not None:
             what = f"Table {taken.name} has the files of the dropped table {name} by now."
             raise AlreadyExists(what, table=str(name), location=head.location)
-        head, _ = heads.lock_ever(session, head.table_id)
         if heads.has_heir(session, head):
             what = f"Another table took over the files of the dropped table {name}."
             hint = "Bring back that one; its history has the versions of both."
@@ -47,11 +50,7 @@ def undrop(context: LakeContext, name: TableName) -> Head:
 def _newest_dropped(session: Session, name: TableName) -> Head:
     known = [head for head, _ in heads.dropped(session)]
     for head in known:
-        if head.name != name:
-            continue
-        if retired.is_retired(session, head.table_id, head.version):
-            what = f"The files of the dropped table {name} were vacuumed."
-            raise TableNotFound(what, hint="Only its history is left.", table=str(name))
-        return head
+        if head.name == name:
+            return head
     what = f"No table {name} was dropped."
     raise TableNotFound(what, hint=hint_for_unknown(name, (h.name for h in known)), table=str(name))
