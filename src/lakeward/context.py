@@ -16,11 +16,10 @@ from lakeward.model.commit import Head
 from lakeward.model.counters import Counters
 from lakeward.model.definition import Definition
 from lakeward.model.delivery import Events
-from lakeward.model.names import TableName
 from lakeward.storage.base import Storage
 
 _T = TypeVar("_T")
-_Key: TypeAlias = tuple[int, int, int, TableName]
+_Key: TypeAlias = tuple[int, int, int, str, str]
 
 
 @dataclass(frozen=True)
@@ -66,14 +65,16 @@ class LakeContext:
 
     def check_bound(self, session: Session) -> None:
         """Raise `WrongWarehouse` if the lake was relocated after it was opened here."""
-        if self.bound is not None and binding.read(session) != self.bound:
+        found = None if self.bound is None else binding.read(session)
+        if found is not self.bound and found != self.bound:
             what = "The lake was relocated since it was opened here. Nothing was written."
             hint = "Open it again."
             raise WrongWarehouse(what, hint=hint, warehouse=self.storage.root)
 
     def definition(self, session: Session, head: Head) -> Definition:
         """Return the newest definition of a head's table, with the policies that match; cached."""
-        key = (head.table_id, head.definition_id, head.policy_id, head.name)
+        name = head.name
+        key = (head.table_id, head.definition_id, head.policy_id, name.namespace, name.name)
         found = self._definitions.get(key)
         if found is None:
             recorded = definitions.get(session, head.table_id, head.definition_id)

@@ -150,7 +150,7 @@ SAFEGUARDS: Final = (
     ),
     Safeguard(
         "R1: whoever runs a killed change of rows again writes files of other names",
-        (Edit("write/stage/stager.py", "lambda: secrets.token_hex(2)", 'lambda: "dead"'),),
+        (Edit("write/stage/stager.py", "lambda: os.urandom(2).hex()", 'lambda: "dead"'),),
         "test_row_kills.py",
         "sqlite",
     ),
@@ -248,6 +248,7 @@ SAFEGUARDS: Final = (
                 "write/commit/ratify.py",
                 "            member = record(",
                 "            if members:\n"
+                "                from dataclasses import replace\n\n"
                 "                draft = replace(draft, added=())\n"
                 "            member = record(",
             ),
@@ -388,7 +389,7 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/commit/ratify.py",
-                "    return max([now_ms(), *(h.timestamp_ms + 1 for h in current)])\n",
+                "    return max([now_ms(), *[h.timestamp_ms + 1 for h in current]])\n",
                 "    return now_ms()\n",
             ),
         ),
@@ -399,13 +400,11 @@ SAFEGUARDS: Final = (
         (
             Edit(
                 "write/commit/ratify.py",
-                "                draft_of(context, intent, change, timestamp, definition), "
-                "position=position\n",
-                "                draft_of(\n"
-                "                    context, intent, change, timestamp_after([head, head]),"
-                " definition\n"
-                "                ),\n"
-                "                position=position,\n",
+                "            draft = draft_of(context, intent, change, timestamp, definition, "
+                "position)\n",
+                "            late = timestamp_after([head, head])\n"
+                "            draft = draft_of(context, intent, change, late, definition, "
+                "position)\n",
             ),
         ),
         "test_clock.py",

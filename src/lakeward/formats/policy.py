@@ -6,9 +6,8 @@ other engines respect it. The other fields are stored as properties with a Lakew
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
-from functools import cache
 from typing import Any, Final
 
 import orjson
@@ -39,14 +38,20 @@ _ELSEWHERE: Final = ("constraints", "features")
 
 def effective_policy(head: Head, definition: Definition) -> EffectivePolicy:
     """Return the effective policy of a table, and where each field comes from."""
-    return known(definition, _finder(head.format, head.name))
+    name = head.name
+    return known(definition, _effective, head.format, name.namespace, name.name)
 
 
 def settings(head: Head, definition: Definition) -> Mapping[str, str]:
     """Return a table's effective properties, including the policies of matching patterns."""
+    return settings_of(definition, head.format)
+
+
+def settings_of(definition: Definition, format_name: str) -> Mapping[str, str]:
+    """Return the same for a definition and the name of its format."""
     if not definition.rules:
         return definition.properties
-    return known(definition, _settings(head.format))
+    return known(definition, _settings, format_name)
 
 
 def own_policy(format_name: str, properties: Mapping[str, str]) -> Policy:
@@ -85,28 +90,23 @@ def native_names(format_name: str) -> dict[str, str]:
     return {**format_named(format_name).policies, **RETRY}
 
 
-@cache
-def _finder(format_name: str, name: TableName) -> Callable[[Definition], EffectivePolicy]:
-    def find(definition: Definition) -> EffectivePolicy:
-        return effective(name, definition.rules, own_policy(format_name, definition.properties))
+def _effective(
+    definition: Definition, format_name: str, namespace: str, name: str
+) -> EffectivePolicy:
+    own = own_policy(format_name, definition.properties)
+    return effective(TableName(namespace, name), definition.rules, own)
 
-    return find
 
-
-@cache
-def _settings(format_name: str) -> Callable[[Definition], dict[str, str]]:
-    def find(definition: Definition) -> dict[str, str]:
-        below: dict[str, str] = {}
-        above: dict[str, str] = {}
-        for rule in definition.rules:
-            said = as_properties(format_name, rule.policy)
-            (above if rule.pattern.is_exact else below).update(said)
-        if DELTA_RETENTION in definition.properties:
-            # The table sets it under another name.
-            below.pop(RETENTION, None)
-        return {**below, **definition.properties, **above}
-
-    return find
+def _settings(definition: Definition, format_name: str) -> dict[str, str]:
+    below: dict[str, str] = {}
+    above: dict[str, str] = {}
+    for rule in definition.rules:
+        said = as_properties(format_name, rule.policy)
+        (above if rule.pattern.is_exact else below).update(said)
+    if DELTA_RETENTION in definition.properties:
+        # The table sets it under another name.
+        below.pop(RETENTION, None)
+    return {**below, **definition.properties, **above}
 
 
 def _text(key: str, value: Any) -> str:

@@ -45,7 +45,7 @@ def format_of(head: Head) -> Format:
 
 def publishers(head: Head) -> list[Format]:
     """Return the formats in which a table is published."""
-    return [_loaded(publication.format) for publication in head.publications]
+    return list(map(_loaded, head.publications))
 
 
 def light_format_of(head: Head) -> LightFormat:
@@ -55,7 +55,7 @@ def light_format_of(head: Head) -> LightFormat:
 
 def light_publishers(head: Head) -> list[LightFormat]:
     """Return the parts that load little of the formats in which a table is published."""
-    return [LIGHT[publication.format] for publication in head.publications]
+    return [LIGHT[name] for name in head.publications]
 
 
 def format_named(name: str) -> Format:

@@ -6,6 +6,7 @@ A marker file in the warehouse has the same identity as the setting.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Final
 
 import orjson
@@ -38,11 +39,7 @@ def read(session: Session) -> Binding | None:
     text = get_setting(session, _KEY)
     if text is None:
         return None
-    try:
-        return Binding(**orjson.loads(text))
-    except (TypeError, orjson.JSONDecodeError) as error:
-        what = f"The store's record of its warehouse cannot be understood: {text!r}."
-        raise StoreCorrupt(what, hint="Restore the store from a backup or rebuild it.") from error
+    return _binding(text)
 
 
 def write(session: Session, new: Binding) -> None:
@@ -60,3 +57,13 @@ def put_setting(session: Session, key: str, value: str) -> None:
     """Set a setting of the store itself."""
     session.run(_DELETE, {"k": key})
     session.run(_INSERT, {"key": key, "value": value})
+
+
+@lru_cache
+def _binding(text: str) -> Binding:
+    """The binding from its JSON text; cached, because every transaction reads it."""
+    try:
+        return Binding(**orjson.loads(text))
+    except (TypeError, orjson.JSONDecodeError) as error:
+        what = f"The store's record of its warehouse cannot be understood: {text!r}."
+        raise StoreCorrupt(what, hint="Restore the store from a backup or rebuild it.") from error

@@ -64,6 +64,9 @@ def insertion(
 
 def _values(order: Sequence[str]) -> _Values:
     """A function that picks a statement's parameters in order, without a Python loop."""
-    if len(order) > 1:
-        return itemgetter(*order)
-    return lambda params: tuple([params[name] for name in order])
+    if not order:
+        return lambda _: ()
+    if len(order) == 1:
+        (name,) = order
+        return lambda params: (params[name],)
+    return itemgetter(*order)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -38,21 +38,6 @@ class TransactionState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
-    """One format in which a table is published.
-
-    Attributes:
-        format: Its name.
-        pointer: The metadata document of the newest version, if the format has one.
-        published: A version up to which everything is surely published.
-    """
-
-    format: str
-    pointer: str | None
-    published: int
-
-
-@dataclass(frozen=True, slots=True)
 class Head:
     """A table's current state: the row that every commit locks.
 
@@ -78,9 +63,9 @@ class Head:
     policy_id: int = 0
 
     @property
-    def publications(self) -> tuple[Publication, ...]:
-        """The formats in which the table is published: today one."""
-        return (Publication(self.format, self.pointer, self.published),)
+    def publications(self) -> tuple[str, ...]:
+        """The names of the formats in which the table is published: today one."""
+        return (self.format,)
 
     def advanced(self, version: int, timestamp_ms: int, definition_id: int) -> Head:
         """The head after a commit; without `replace`, which is slower, for the hot path."""
@@ -139,6 +124,26 @@ class CommitInfo:
     anchor: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
 
+    def anchored(self, anchor: str | None) -> CommitInfo:
+        """The info with an anchor; without `replace`, which is slower, for the hot path."""
+        return CommitInfo(
+            self.transaction_id,
+            self.operation,
+            self.parameters,
+            self.metrics,
+            self.actor,
+            self.engine,
+            self.message,
+            self.members,
+            self.attempts,
+            self.blind,
+            self.data_change,
+            self.adopted,
+            self.extra,
+            anchor,
+            self.properties,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Commit:
@@ -179,4 +184,4 @@ class Return:
 
 def new_transaction_id() -> str:
     """A unique id; ids sort by time, to the millisecond."""
-    return f"{now_ms():012x}{secrets.token_hex(10)}"
+    return f"{now_ms():012x}{os.urandom(10).hex()}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,8 +33,8 @@ class Counters:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
-        self._seconds: dict[str, float] = {}
-        self._classes: dict[str, list[int]] = {}
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._classes: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(BOUNDS) + 1))
         self._lock = threading.Lock()
 
     def add(self, name: str, count: int = 1) -> None:
@@ -45,11 +45,8 @@ class Counters:
     def time(self, name: str, seconds: float) -> None:
         """Count how long something took."""
         with self._lock:
-            classes = self._classes.get(name)
-            if classes is None:
-                classes = self._classes[name] = [0] * (len(BOUNDS) + 1)
-            classes[bisect_left(BOUNDS, seconds)] += 1
-            self._seconds[name] = self._seconds.get(name, 0.0) + seconds
+            self._classes[name][bisect_left(BOUNDS, seconds)] += 1
+            self._seconds[name] += seconds
 
     def read(self) -> dict[str, int]:
         """The counts so far, by name."""

@@ -122,10 +122,10 @@ class Definition:
         )
 
 
-def known(definition: Definition, find: Callable[[Definition], T]) -> T:
-    """The result of a function of a definition, computed once."""
+def known(definition: Definition, find: Callable[..., T], *key: Any) -> T:
+    """The result of a function of a definition and other arguments, computed once."""
     try:
-        found: T = definition._known[find]
+        found: T = definition._known[find, key]
     except KeyError:
-        found = definition._known[find] = find(definition)
+        found = definition._known[find, key] = find(definition, *key)
     return found

@@ -88,7 +88,7 @@ class DataFile:
     @property
     def logged_rows(self) -> int:
         """The live rows where they are known, otherwise all rows."""
-        live = self.live_rows
+        live = self.rows if self.deletion_vector is None else self.live_rows
         return (self.rows or 0) if live is None else live
 
 

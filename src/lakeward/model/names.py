@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from lakeward.errors import InvalidName
@@ -29,18 +30,27 @@ class TableName:
         if isinstance(text, TableName):
             return text
         given: object = text
-        parts = given.split(".") if isinstance(given, str) else []
-        plain = all(_PART.fullmatch(p) and p not in _RESERVED for p in parts)
-        if not 1 <= len(parts) <= 2 or not plain:
-            what = f"{text!r} is not a table name."
-            hint = (
-                "Use letters, digits, '_' and '-', with at most one dot between namespace and name."
-            )
-            raise InvalidName(what, hint=hint, name=str(text))
-        return cls(parts[0] if len(parts) == 2 else "", parts[-1])
+        if not isinstance(given, str):
+            raise _invalid(given)
+        return _parsed(given)
 
     def __str__(self) -> str:
         return f"{self.namespace}.{self.name}" if self.namespace else self.name
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> TableName:
+    parts = text.split(".")
+    plain = all(_PART.fullmatch(p) and p not in _RESERVED for p in parts)
+    if not plain or len(parts) > 2:
+        raise _invalid(text)
+    return TableName(parts[0] if len(parts) == 2 else "", parts[-1])
+
+
+def _invalid(given: object) -> InvalidName:
+    what = f"{given!r} is not a table name."
+    hint = "Use letters, digits, '_' and '-', with at most one dot between namespace and name."
+    return InvalidName(what, hint=hint, name=str(given))
 
 
 _LISTED: Final = 5

@@ -27,10 +27,16 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_NAIVE: Final = datetime(1970, 1, 1)  # noqa: DTZ001  a timestamp without zone has none
 _EPOCH_DATE: Final = date(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_FLOATS: Final = frozenset({"float", "double"})
+_UNCHANGED: Final = frozenset({"boolean", "int8", "int16", "int32", "int64", "string"}) | _FLOATS
+"""Types whose Python values are their neutral form."""
 
 
 def to_neutral(kind: Type, value: Any) -> Value:
     """The neutral form of a Python value of this type."""
+    if type(kind) is Primitive and kind.name in _UNCHANGED:
+        own: Value = value
+        return own
     if value is None:
         return None
     if isinstance(kind, Decimal):
@@ -106,6 +112,8 @@ def single_text(value: float) -> str:
 
 def order_key(kind: Type, value: Value) -> int:
     """The order-preserving key of a neutral value that is not null."""
+    if type(value) is float and type(kind) is Primitive:
+        return _float_key(value)
     if isinstance(value, bool):
         return int(value)
     if isinstance(kind, Decimal):
@@ -126,9 +134,6 @@ def width_level(low: int, high: int) -> int:
     return (high - low).bit_length()
 
 
-_FLOATS: Final = frozenset({"float", "double"})
-
-
 def _float_key(value: float) -> int:
     if math.isnan(value):
         return MAX_KEY
@@ -137,4 +142,4 @@ def _float_key(value: float) -> int:
 
 
 def _clamp(value: int) -> int:
-    return min(max(value, MIN_KEY), MAX_KEY)
+    return value if MIN_KEY <= value <= MAX_KEY else MIN_KEY if value < 0 else MAX_KEY

@@ -251,9 +251,9 @@ class LocalStorage(LocalRemoval, Storage):
                 sync(os.path.dirname(target))
 
     def _full(self, path: str) -> str:
-        if os.path.isabs(path):
+        if path.startswith("/"):
             return path
-        if ".." in path.split("/"):
+        if ".." in path and ".." in path.split("/"):
             what = f"The path {path!r} climbs out of the warehouse."
             raise InvalidInput(what, hint="Use a path below the warehouse.", path=path)
         return f"{self._root}/{path}"
@@ -313,7 +313,7 @@ class _Written(Underway):
         if self._syncing is not None:
             return ()
         with translated(self.path):
-            self._handles.append(os.open(os.path.dirname(self._target), _DIRECTORY))
+            self._handles.append(os.open(_parent(self._target), _DIRECTORY))
         return self._handles
 
     def begin(self) -> None:
@@ -350,7 +350,7 @@ class _Nameless(Prepared):
         self._failed: OSError | None = None
         self._is_safe = False
         try:
-            self._handle = write_nameless(os.path.dirname(target), data)
+            self._handle = write_nameless(_parent(target), data)
         except OSError as error:
             self._failed = error
 
@@ -381,6 +381,11 @@ class _Nameless(Prepared):
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
+
+
+def _parent(target: str) -> str:
+    """The directory of a full path; quicker than `os.path.dirname`."""
+    return target.rpartition("/")[0] or "/"
 
 
 def _name(handle: int, target: str) -> None:

@@ -44,6 +44,8 @@ class translated:  # noqa: N801  used as a function, and as quick as one
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            return
         path = self._path
         if isinstance(error, FileNotFoundError):
             what = f"The file {path} is missing."

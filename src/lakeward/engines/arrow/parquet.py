@@ -112,6 +112,8 @@ def _bloom_options(
     columns: Columns, sample: pa.Table, options: ParquetOptions
 ) -> dict[str, dict[str, float]] | None:
     """Return Bloom filter options, sized for the number of rows in a row group."""
+    if not options.bloom_columns:
+        return None
     names = options.bloom_columns.intersection(columns.schema.names)
     rows = max(1, min(sample.num_rows, options.row_group_rows))
     wanted = {"ndv": rows, "fpp": _FALSE_HITS}
@@ -196,7 +198,7 @@ def _merged(parts: Sequence[pq.Statistics | None]) -> tuple[int, Any, Any] | Non
 
 
 def _outer(field: Field, low: Any, high: Any) -> tuple[Value, Value] | None:
-    if isinstance(low, float) and not (math.isfinite(low) and math.isfinite(high)):
+    if type(low) is float and not (math.isfinite(low) and math.isfinite(high)):
         return None
     if isinstance(low, str):
         if len(low) > STRING_BOUND:

@@ -5,6 +5,7 @@ The bytes depend on the commit alone, so publishing again writes the same file.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
@@ -38,18 +39,17 @@ def commit_bytes(head: Head, commit: Commit, definition: Definition) -> bytes:
     if commit.definition is not None:
         lines.append({"protocol": dict(commit.definition.protocol)})
         lines.append({"metaData": metadata(head, commit.definition)})
-    lines.extend({"txn": app_transaction(t)} for t in commit.app_transactions)
-    lines.extend(
-        {"domainMetadata": domain_metadata(name, text)}
-        for name, text in sorted(commit.domains.items())
-    )
-    changed = commit.info.data_change
-    lines.extend(
-        {"remove": remove(f, commit.timestamp_ms, definition.schema, changed=changed)}
-        for f in commit.removed
-    )
-    lines.extend({"add": add(f, definition.schema, changed=changed)} for f in commit.added)
-    lines.extend({"cdc": change_file(f, definition.schema)} for f in commit.change_files)
+    schema, at, changed = definition.schema, commit.timestamp_ms, commit.info.data_change
+    if commit.app_transactions:
+        lines += [{"txn": app_transaction(t)} for t in commit.app_transactions]
+    if commit.domains:
+        domains = sorted(commit.domains.items())
+        lines += [{"domainMetadata": domain_metadata(name, text)} for name, text in domains]
+    if commit.removed:
+        lines += [{"remove": remove(f, at, schema, changed=changed)} for f in commit.removed]
+    lines += [{"add": add(f, schema, changed=changed)} for f in commit.added]
+    if commit.change_files:
+        lines += [{"cdc": change_file(f, schema)} for f in commit.change_files]
     return b"\n".join(map(orjson.dumps, lines)) + b"\n"
 
 
@@ -61,8 +61,8 @@ def commit_info(commit: Commit, definition: Definition) -> dict[str, Any]:
         out["inCommitTimestamp"] = commit.timestamp_ms
     out["timestamp"] = commit.timestamp_ms
     out["operation"] = info.operation
-    out["operationParameters"] = {k: _text(v) for k, v in info.parameters.items()}
-    out["operationMetrics"] = {k: _text(v) for k, v in info.metrics.items()}
+    out["operationParameters"] = _texts(info.parameters)
+    out["operationMetrics"] = _texts(info.metrics)
     out["engineInfo"] = info.engine
     out["txnId"] = info.transaction_id
     out["isBlindAppend"] = info.blind
@@ -166,5 +166,10 @@ def remove(
     return out
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+def _texts(source: Mapping[str, Any]) -> dict[str, str]:
+    """The values as texts: strings and numbers as they are, others as JSON."""
+    out: dict[str, str] = {}
+    for key, value in source.items():
+        plain = type(value) is str or type(value) is int
+        out[key] = str(value) if plain else orjson.dumps(value).decode()
+    return out

@@ -155,12 +155,11 @@ class SqliteDatabase(Database):
 
     def _forget_parent(self) -> None:
         """Drop a parent's connections and locks in a forked child, which must not close them."""
-        if self._pid != os.getpid():
-            self._finalizer.detach()
-            self._forked.append((self._idle, self._handles))
-            self._idle, self._handles = deque(), {}
-            self._pid = os.getpid()
-            self._watch()
+        self._finalizer.detach()
+        self._forked.append((self._idle, self._handles))
+        self._idle, self._handles = deque(), {}
+        self._pid = os.getpid()
+        self._watch()
 
     @contextmanager
     def _connection(self) -> Generator[Connection]:
@@ -178,7 +177,8 @@ class SqliteDatabase(Database):
 
     def borrow(self) -> Connection:
         """A connection for one session."""
-        self._forget_parent()
+        if self._pid != os.getpid():
+            self._forget_parent()
         try:
             return self._idle.pop()
         except IndexError:
@@ -210,7 +210,8 @@ class SqliteDatabase(Database):
 
     def lock(self, name: str) -> int:
         """Wait for a lock among the processes of this host; the handle that holds it."""
-        self._forget_parent()
+        if self._pid != os.getpid():
+            self._forget_parent()
         idle = self._handles.setdefault(name, deque())
         try:
             handle = idle.pop()

@@ -69,7 +69,8 @@ class ReadOnlySqliteDatabase(SqliteDatabase):
 
     def borrow(self) -> Connection:
         """A connection that has read successfully."""
-        self._forget_parent()
+        if self._pid != os.getpid():
+            self._forget_parent()
         until = time.monotonic() + _PATIENCE_SECONDS
         while True:
             try:

@@ -100,4 +100,6 @@ def said(rules: Iterable[Rule], name: str, own: Any) -> Any:
             above = value
         elif value is not None:
             below = value
-    return next((value for value in (above, own, below) if value is not None), None)
+    if above is not None:
+        return above
+    return below if own is None else own

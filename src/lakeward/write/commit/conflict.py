@@ -14,7 +14,7 @@ file whose rows were moved must be planned again at that version; `MOVED` report
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -144,9 +144,10 @@ def check_locks(
             raise locked(head.name, mode, left, now)
 
 
-def needs(changes: Iterable[Change]) -> list[tuple[Head, LockMode]]:
-    """Return the lock mode that each change needs of its table."""
-    return [(c.head, LockMode.READ if c.is_blind else LockMode.WRITE) for c in changes]
+def needs(changes: Iterable[Change]) -> Iterator[tuple[Head, LockMode]]:
+    """Yield the lock mode that each change needs of its table."""
+    for change in changes:
+        yield change.head, LockMode.READ if change.is_blind else LockMode.WRITE
 
 
 def locked(

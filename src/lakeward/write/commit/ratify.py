@@ -9,7 +9,8 @@ one transaction share theirs, so that a cut by time never splits a transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import TypeAlias
 
 from lakeward.context import LakeContext
@@ -125,15 +126,11 @@ def ratify(context: LakeContext, intent: Intent) -> list[Ratified]:
             if change.is_empty:
                 continue
             definition = definition_after(context, session, change, head)
-            draft = replace(
-                draft_of(context, intent, change, timestamp, definition), position=position
-            )
+            draft = draft_of(context, intent, change, timestamp, definition, position)
             member = record(context, session, head, draft, change.metadata_files)
             members.append(member)
         for change in new:
-            draft = replace(
-                draft_of(context, intent, change, timestamp, change.definition), position=position
-            )
+            draft = draft_of(context, intent, change, timestamp, change.definition, position)
             members.append(begin_table(context, session, change.head, draft, change.metadata_files))
         for on_ratify in intent.on_ratify:
             on_ratify(session)
@@ -173,7 +170,7 @@ def check_guards(session: Session, guards: Iterable[Guard], locked: Mapping[int,
 
 def check_and_release_locks(context: LakeContext, session: Session, intent: Intent) -> None:
     """Raise `Locked` if others hold a table that it changes; release the locks of its own."""
-    wanted = [*needs(intent.changes), *((h, LockMode.WRITE) for h in intent.dropped)]
+    wanted = chain(needs(intent.changes), ((h, LockMode.WRITE) for h in intent.dropped))
     check_locks(context, session, wanted, by=intent.transaction_id)
     if intent.holds_locks:
         locks.release(session, intent.transaction_id)
@@ -181,7 +178,7 @@ def check_and_release_locks(context: LakeContext, session: Session, intent: Inte
 
 def timestamp_after(current: Sequence[Head]) -> int:
     """Return now, or the time after the newest head if the clock is behind."""
-    return max([now_ms(), *(h.timestamp_ms + 1 for h in current)])
+    return max([now_ms(), *[h.timestamp_ms + 1 for h in current]])
 
 
 def close(session: Session, transaction_id: str) -> None:
@@ -207,7 +204,12 @@ def definition_after(
 
 
 def draft_of(
-    context: LakeContext, intent: Intent, change: Change, timestamp: int, definition: Definition
+    context: LakeContext,
+    intent: Intent,
+    change: Change,
+    timestamp: int,
+    definition: Definition,
+    position: int | None = None,
 ) -> Draft:
     """Return the commit that a change becomes, before it has a version."""
     operation = summary(change)
@@ -234,5 +236,6 @@ def draft_of(
         app_transactions=tuple(sorted(change.app_transactions, key=lambda a: a.app_id)),
         change_files=tuple(change.change_files),
         returns=change.source,
+        position=position,
         domains=change.domains,
     )

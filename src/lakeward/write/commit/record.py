@@ -8,7 +8,6 @@ or files (`tests/unit/test_contracts.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -119,15 +118,18 @@ def record_history(session: Session, head: Head, history: TableHistory) -> None:
         files.insert(session, head.table_id, group, indexed)
 
 
-@contextmanager
-def discarding() -> Iterator[list[Ratified]]:
+class discarding:  # noqa: N801  used as a function, and as quick as one
     """Give a list of members; delete their prepared files if the block raises."""
-    members: list[Ratified] = []
-    try:
-        yield members
-    except BaseException:
-        discard(members)
-        raise
+
+    __slots__ = ("_members",)
+
+    def __enter__(self) -> list[Ratified]:
+        self._members: list[Ratified] = []
+        return self._members
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            discard(self._members)
 
 
 def discard(members: Iterable[Ratified]) -> None:
@@ -139,7 +141,7 @@ def discard(members: Iterable[Ratified]) -> None:
 
 def _anchored(info: CommitInfo, before: Head) -> CommitInfo:
     """Return the info with the newest entry of the audit trail, to be published with the commit."""
-    return info if info.adopted else replace(info, anchor=audit.anchor_of(before))
+    return info if info.adopted else info.anchored(audit.anchor_of(before))
 
 
 def _insert(session: Session, member: Ratified) -> None:

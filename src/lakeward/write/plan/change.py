@@ -157,9 +157,8 @@ class Operation:
 def write_operation(mode: str, change: Change, where: str | None = None) -> Operation:
     """The operation of rows that were written, for the history."""
     parameters = {"mode": mode}
-    names = change.definition.partition_names
-    if names:
-        parameters["partitionBy"] = ",".join(names)
+    if change.definition.partition_by:
+        parameters["partitionBy"] = ",".join(change.definition.partition_names)
     if where is not None:
         parameters["predicate"] = where
     return Operation("WRITE", parameters)
@@ -184,23 +183,15 @@ def summary(change: Change) -> Operation:
 
 def metrics(change: Change) -> dict[str, Any]:
     """Metrics of the change, under the names that Delta uses."""
-    stay = {f.path for f in change.added} & {f.path for f in change.removed.values()}
-    new = [f for f in change.added if f.path not in stay]
-    gone = [f for f in change.removed.values() if f.path not in stay]
+    before = {f.path: f for f in change.removed.values()} if change.removed else {}
+    new = [f for f in change.added if f.path not in before] if before else change.added
     out: dict[str, Any] = {
         "numFiles": len(new),
-        "numOutputRows": sum(f.logged_rows for f in new),
-        "numOutputBytes": sum(f.size for f in new),
+        "numOutputRows": sum([f.logged_rows for f in new]),
+        "numOutputBytes": sum([f.size for f in new]),
     }
-    if change.removed:
-        out["numRemovedFiles"] = len(gone)
-        out["numRemovedBytes"] = sum(f.size for f in gone)
-    before = {f.path: f.file.deletion_vector for f in change.removed.values()}
-    marked = {f.path for f in change.added if before.get(f.path) != f.deletion_vector} & stay
-    if marked:
-        known = {path for path, vector in before.items() if vector is not None}
-        out["numDeletionVectorsAdded"] = len(marked - known)
-        out["numDeletionVectorsUpdated"] = len(marked & known)
+    if before:
+        out.update(_removed(change, before))
     if change.operations and all(o.name == "DELETE" for o in change.operations):
         out.update(_deleted(change, new))
     if len(change.operations) == 1:
@@ -301,6 +292,20 @@ def _counted(change: Change) -> dict[str, int]:
             updated += counts[UPDATED]
     difference = sum(n or 0 for n in after) - sum(n or 0 for n in before)
     return {INSERTED: inserted, UPDATED: updated, DELETED: inserted - difference}
+
+
+def _removed(change: Change, before: Mapping[str, LoggedFile]) -> dict[str, int]:
+    """Metrics of removed files by path: those that are gone, and those with new vectors."""
+    stay = {f.path: f for f in change.added if f.path in before}
+    gone = [f for path, f in before.items() if path not in stay]
+    out = {"numRemovedFiles": len(gone), "numRemovedBytes": sum(f.size for f in gone)}
+    old = {path: before[path].file.deletion_vector for path in stay}
+    marked = {path for path, f in stay.items() if f.deletion_vector != old[path]}
+    if marked:
+        known = {path for path in marked if old[path] is not None}
+        out["numDeletionVectorsAdded"] = len(marked - known)
+        out["numDeletionVectorsUpdated"] = len(known)
+    return out
 
 
 def _deleted(change: Change, new: Sequence[DataFile]) -> dict[str, int]:

@@ -30,7 +30,7 @@ def located(data: Any, storage: Storage) -> Any:
     """
     if isinstance(data, Files):
         return _found(data.place, storage, data.storage_options)
-    if is_address(data):
+    if isinstance(data, str) and is_address(data):
         return _found(data, storage, {})
     several = isinstance(data, list | tuple) and data
     if several and all(isinstance(item, str | Path | Files) for item in data):

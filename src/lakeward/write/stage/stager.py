@@ -10,11 +10,10 @@ one table at once.
 from __future__ import annotations
 
 import itertools
-import secrets
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 import pyarrow as pa
@@ -25,7 +24,7 @@ from lakeward.engines.arrow.parquet import ParquetOptions, encode
 from lakeward.engines.arrow.partition import partition_directory, partitioned
 from lakeward.engines.arrow.relabel import relabelled_rows
 from lakeward.formats.delta.vectors import vector_path
-from lakeward.formats.policy import PREFIX
+from lakeward.formats.policy import PREFIX, settings_of
 from lakeward.formats.properties import (
     COMPRESSION,
     ICEBERG_COMPRESSION,
@@ -38,7 +37,8 @@ from lakeward.formats.properties import (
 )
 from lakeward.formats.registry import format_of
 from lakeward.model.commit import Head
-from lakeward.model.definition import Definition
+from lakeward.model.constraints import plain_checks
+from lakeward.model.definition import Definition, known
 from lakeward.model.evolution.uses import fields_below
 from lakeward.model.file import DataFile
 from lakeward.model.values import Value
@@ -84,7 +84,7 @@ class Stager:
     _ordinals: Iterator[int] = field(default_factory=itertools.count)
     _underway: list[Underway] = field(default_factory=list)
     # Somebody may have died under the same, self-chosen, id and left files of these names.
-    _token: str = field(default_factory=lambda: secrets.token_hex(2))
+    _token: str = field(default_factory=lambda: os.urandom(2).hex())
 
     def stage(
         self,
@@ -103,7 +103,7 @@ class Stager:
             complete: They were made to fit before, by the definition that the table had then.
         """
         written: list[DataFile] = []
-        waiting: dict[tuple[tuple[int, Value], ...], _Waiting] = {}
+        waiting: _Partitions = {}
         for table in tables:
             if complete and table.schema.equals(self.definition.schema.arrow):
                 rows = table
@@ -128,7 +128,9 @@ class Stager:
         """Write a user's rows as files, checked by the table's checks unless others are given."""
         table = str(self.head.name)
         tables = tables_of(data, self.definition.schema.arrow, table)
-        return self.stage(tables, checks or Checks.of(self.definition, table))
+        if checks is None and plain_checks(self.definition):
+            checks = Checks.of(self.definition, table)
+        return self.stage(tables, checks)
 
     def beside(self, definition: Definition, *, below: str, stem: str) -> Stager:
         """A stager for other files of the same transaction, which are synced with these."""
@@ -153,7 +155,7 @@ class Stager:
     @property
     def syncs_soon(self) -> bool:
         """Whether the unsynced files are small and local, so that others may wait for the fsync."""
-        unsynced = sum(file.size for file in self._underway)
+        unsynced = sum([file.size for file in self._underway])
         return not self.storage.is_remote and unsynced <= _UNSYNCED_BYTES
 
     def discard(self, *, keep: Collection[str] = ()) -> None:
@@ -164,16 +166,17 @@ class Stager:
 
     def take_underway(self) -> list[Underway]:
         """Return the files that are not synced yet; the caller syncs or discards them."""
-        taken = []
-        with suppress(IndexError):
-            while True:
-                # Others may add to it meanwhile.
+        taken: list[Underway] = []
+        while True:
+            try:
+                # Other threads may add to it meanwhile.
                 taken.append(self._underway.pop())
-        return taken
+            except IndexError:
+                return taken
 
     def _take(
         self,
-        waiting: dict[tuple[tuple[int, Value], ...], _Waiting],
+        waiting: _Partitions,
         values: Mapping[int, Value],
         part: pa.Table,
         written: list[DataFile],
@@ -195,7 +198,8 @@ class Stager:
                 entry.add(some, some.nbytes)
                 if entry.size >= limit:
                     self._flush(entry, written)
-        while sum(w.size for w in waiting.values()) > limit * _OPEN_FILES:
+        # Each of them waits for less than one file's worth.
+        while len(waiting) > _OPEN_FILES and _total_size(waiting) > limit * _OPEN_FILES:
             self._flush(max(waiting.values(), key=lambda w: w.size), written)
 
     def _flush(self, entry: _Waiting, written: list[DataFile]) -> None:
@@ -214,8 +218,17 @@ class Stager:
         entry.clear()
 
 
+def options_of(head: Head, definition: Definition) -> ParquetOptions:
+    """Return the options for a table's data files, by its properties and policies."""
+    return known(definition, _options, head.format)
+
+
+def _options(definition: Definition, format_name: str) -> ParquetOptions:
+    return parquet_options(settings_of(definition, format_name))
+
+
 def parquet_options(properties: Mapping[str, str]) -> ParquetOptions:
-    """The options for writing a table's data files."""
+    """Return the options for data files that table properties ask for."""
     blooms = bloom_columns(properties)
     if not blooms and properties.keys().isdisjoint(_OF_FILES):
         return _DEFAULT
@@ -277,6 +290,13 @@ class _Waiting:
     def clear(self) -> None:
         self.rows = []
         self.size = 0
+
+
+_Partitions: TypeAlias = dict[tuple[tuple[int, Value], ...], _Waiting]
+
+
+def _total_size(waiting: _Partitions) -> int:
+    return sum(entry.size for entry in waiting.values())
 
 
 def as_stored(rows: pa.Table, definition: Definition, stored: Definition) -> pa.Table:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -32,22 +30,26 @@ def alter(executor: Executor, member: Member, asked: Alteration) -> None:
         executor.alter(member, [SetNullable(asked.path, nullable=False)])
 
 
-@contextmanager
-def fitted(
-    executor: Executor, member: Member, data: Any, mode: str | None, allowed: SchemaMode
-) -> Generator[None]:
+class fitted:  # noqa: N801  used as a function, and as quick as one
     """Alter a table, as `schema_mode` or its policy says, to fit data that the block writes.
 
-    `overwrite` is for data that replaces all rows. If the table was altered and the data is
-    refused, the alteration cannot stay, so the transaction ends.
+    `SchemaMode.OVERWRITE` is for data that replaces all rows. If the table was altered and the data
+    is refused, the alteration cannot stay, so the transaction ends.
     """
-    changes = fit_schema(executor, member, data, mode, allowed)
-    try:
-        yield
-    except NothingDone as refused:
-        if changes:
-            raise refused.error from None
-        raise
+
+    __slots__ = ("_changes",)
+
+    def __init__(
+        self, executor: Executor, member: Member, data: Any, mode: str | None, allowed: SchemaMode
+    ) -> None:
+        self._changes = fit_schema(executor, member, data, mode, allowed)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None and isinstance(error, NothingDone) and self._changes:
+            raise error.error from None
 
 
 def fit_schema(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -58,6 +59,8 @@ from lakeward.write.transaction.violations import record_failure
 
 M = TypeVar("M")
 
+_LOG = logging.getLogger(__name__)
+
 _RESOLVED: Final = 100
 """How often conflicts are resolved before they are taken for a series without end."""
 
@@ -113,7 +116,7 @@ class Lifecycle:
 
     def check_open(self) -> None:
         """Pass while the transaction can be changed."""
-        if self.is_open:
+        if self.state is TransactionState.OPEN and self.result is None:
             return
         done = "rolled back" if self.result is None else "committed"
         what = f"This transaction was {done} before, and takes no more changes."
@@ -280,7 +283,9 @@ class Lifecycle:
         self, members: Mapping[TableName, Member], checked: Checked
     ) -> list[OnRatify]:
         """What is called in the ratifying session: the user's functions, records of violations."""
-        found = self._recorded = [*self._moved, *warnings(self.view, checked.warned)]
+        found = self._recorded = self._moved
+        if checked.warned:
+            found = self._recorded = [*found, *warnings(self.view, checked.warned)]
         flows = self.flows.recording(self.transaction_id, members, self.view.members)
         if not found:
             return [*self.on_ratify, *flows]
@@ -306,8 +311,10 @@ class Lifecycle:
             for path in stored_paths(f)
         }
         for member in self._ever_members():
-            with suppress(LakewardError):
+            try:
                 member.stager.discard(keep=used)
+            except LakewardError as error:
+                _LOG.warning("Unused files could not be deleted: %s", error)
 
     def _ever_members(self) -> list[Member]:
         """Return all tables including dropped ones, whose staged files are deleted as well."""
@@ -320,10 +327,10 @@ class Lifecycle:
         )
 
     def _ratify_once(self, members: Mapping[TableName, Member], checked: Checked) -> list[Ratified]:
-        looked = self._looked_at(members)
+        looked, dropped = self._looked_at(members), self.view.dropped
         touched = {**members, **looked}
         unguarded = [n for n, m in touched.items() if not m.change.head.guarded]
-        if unguarded and len(touched) + len(self.view.dropped) > 1:
+        if unguarded and len(touched) + len(dropped) > 1:
             what = f"Table {unguarded[0]} is not guarded, so it cannot commit together with others."
             hint = "Adopt it with guard=True, or commit it alone."
             raise UnsupportedFeature(what, hint=hint, table=str(unguarded[0]))
@@ -336,14 +343,14 @@ class Lifecycle:
                 self.message,
                 self.attempts,
                 [m.change for m in members.values()],
-                [m.change for m in looked.values()],
+                [m.change for m in looked.values()] if looked else (),
                 # Only a serializable transaction depends on what was not there.
                 self.view.missed if self.isolation is Isolation.SERIALIZABLE else (),
                 self.locks is not None,
                 self._at_ratification(members, checked),
                 [m.stager for m in members.values()],
                 checked.guards,
-                [m.change.head for m in self.view.dropped.values()],
+                [m.change.head for m in dropped.values()] if dropped else (),
                 self.view.properties,
             )
             try:

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput, UnsupportedFeature
-from lakeward.formats.policy import settings
 from lakeward.formats.registry import format_of
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
@@ -40,7 +39,7 @@ from lakeward.write.rows.apply import Done, carried_out
 from lakeward.write.rows.work import RowWork
 from lakeward.write.stage import added_files
 from lakeward.write.stage.checks import OVERWRITE, Checks, check_deletable, check_writable
-from lakeward.write.stage.stager import Stager, parquet_options
+from lakeward.write.stage.stager import Stager, options_of
 
 
 @dataclass
@@ -69,7 +68,7 @@ class Member:
         before_writing: Callable[[], None],
     ) -> Member:
         """A table that nothing has been done to yet."""
-        options = parquet_options(settings(head, definition))
+        options = options_of(head, definition)
         stager = Stager(context.storage, transaction_id, head, definition, options)
         return cls(context, Change(head, definition), stager, before_writing)
 
@@ -190,7 +189,7 @@ class Member:
         """Work under another definition, which files that are there fit."""
         self.change.definition = definition
         self.stager.definition = definition
-        self.stager.options = parquet_options(settings(self.change.head, definition))
+        self.stager.options = options_of(self.change.head, definition)
 
     def forget_rows(self) -> None:
         """Clear the cached list of files, after the change was replaced."""

@@ -30,8 +30,7 @@ def publish(
     """Write the published files; what fails is published when the lake is next opened."""
     begun = time.perf_counter()
     published = []
-    # Iceberg's hints vouch for the whole transaction, so its Delta members come first.
-    for member in sorted(ratified, key=lambda m: format_of(m.head).publishes_last):
+    for member in sorted(ratified, key=_order) if len(ratified) > 1 else ratified:
         try:
             if member.head.guarded:
                 publish_member(context, member, background)
@@ -53,3 +52,8 @@ def publish(
         attempts,
         len(published) == len(ratified),
     )
+
+
+def _order(member: Ratified) -> bool:
+    # Iceberg's hints vouch for the whole transaction, so its Delta members come first.
+    return format_of(member.head).publishes_last

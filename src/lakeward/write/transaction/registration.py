@@ -22,7 +22,7 @@ T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _PERIOD_SECONDS: Final = transactions.LEASE_MS / 3000
-_ISOLATIONS: Final = ", ".join(i.value for i in Isolation)
+_LEVELS: Final = {level.value: level for level in Isolation}
 
 
 class LeaseKeeper:
@@ -99,6 +99,7 @@ class Registered:
         self._isolation = isolation
         self._message = message
         self.is_registered = False
+        self._is_held = False
 
     def ensure(self) -> None:
         """Register the transaction, unless it is. A chosen id that failed before is open again."""
@@ -116,17 +117,19 @@ class Registered:
         from lakeward.write.commit.outcome import patiently
 
         found = patiently(self._context, lambda: self._register(question))
-        self.is_registered = True
+        self.is_registered = self._is_held = True
         self._keeper.hold_transaction(self._transaction_id)
         reach("transaction.opened")
         return found
 
     def let_go(self) -> None:
         """Stop keeping the lease alive."""
-        self._keeper.let_go(self._transaction_id)
+        if self._is_held:
+            self._is_held = False
+            self._keeper.let_go(self._transaction_id)
 
     def __del__(self) -> None:
-        # A transaction that somebody forgot to end must not keep its lease as long as the process.
+        # A transaction that was never ended must not keep its lease as long as the process lives.
         self.let_go()
 
     def roll_back(self, before: Callable[[Session], None]) -> bool:
@@ -159,7 +162,7 @@ class Registered:
             self._context.database.clock_ms(session),
             transaction_id=self._transaction_id,
             actor=self._context.actor,
-            isolation=self._isolation.value,
+            isolation=str(self._isolation),
             message=self._message,
         ):
             return
@@ -186,11 +189,10 @@ def _at_nothing(_: Session) -> None:
 
 def checked_isolation(text: str, engine: Engine = ARROW) -> Isolation:
     """The isolation level of this name, where an engine supports it."""
-    try:
-        level = Isolation(str(text).lower())
-    except ValueError as error:
+    level = _LEVELS.get(str(text).lower())
+    if level is None:
         what = f"{text!r} is not an isolation level."
-        raise InvalidInput(what, hint=f"Use one of {_ISOLATIONS}.") from error
+        raise InvalidInput(what, hint=f"Use one of {', '.join(_LEVELS)}.")
     if level is Isolation.READ_COMMITTED and Capability.READ_NEWEST not in engine.can:
         what = f"A transaction on {engine.name} sees one cut over all tables."
         hint = "Or use isolation='snapshot' or 'serializable'."

@@ -182,14 +182,15 @@ class Strategies:
     @classmethod
     def _of(cls, wanted: OnConflict | None, isolation: Isolation, *, reruns: bool) -> Strategies:
         usual = RETRY if reruns else FAIL
+        if wanted is None:
+            return cls(usual, {}, reruns)
         if isinstance(wanted, Mapping):
             named = {
                 TableName.parse(name): _checked(one, isolation, reruns=reruns)
                 for name, one in wanted.items()
             }
             return cls(usual, named, reruns)
-        default = usual if wanted is None else _checked(wanted, isolation, reruns=reruns)
-        return cls(default, {}, reruns)
+        return cls(_checked(wanted, isolation, reruns=reruns), {}, reruns)
 
     def for_table(self, name: TableName) -> Strategy:
         """The strategy for a table."""

@@ -61,22 +61,21 @@ class View:
 
     def member(self, name: TableName, *, reads: bool) -> Member:
         """A table in the transaction."""
-        if name in self.dropped and name not in self.members:
+        found = self.members.get(name)
+        if found is None and self.dropped and name in self.dropped:
             what = f"This transaction drops the table {name}."
             raise TableNotFound(what, hint="Create one of that name first.", table=str(name))
-        if name in self.members and self.members[name].change.is_new:
-            return self.members[name]
+        if found is not None and found.change.is_new:
+            return found
         if reads and self._isolation is Isolation.READ_COMMITTED:
             return self._newest(name)
         if reads and self._cut is None:
             self._take_cut()
-        made = name in self.members and self.members[name].change.is_new
-        if reads and self._cut is not None and name not in self._cut and not made:
+        if reads and self._cut is not None and name not in self._cut:
             self.missed.add(name)
             what = f"The lake had no table {name} when the transaction first looked at rows."
             hint = hint_for_unknown(name, self._cut)
             raise TableNotFound(what, hint=hint, table=str(name))
-        found = self.members.get(name)
         return self._join(name) if found is None else found
 
     def names(self) -> list[TableName]:

@@ -97,5 +97,4 @@ class WholeTables(Standing):
         return self._lifecycle.is_replay()
 
     def _operation(self, name: str, *, reads: bool = False) -> Operating[Member]:
-        self._lifecycle.check_open()
         return self._lifecycle.operation(TableName.parse(name), reads=reads)
