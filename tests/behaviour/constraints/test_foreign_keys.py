@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import lakeward as lw
+from lakeward.engines.arrow.key_hash import key_hashes
 from lakeward.errors import ConstraintViolation, InvalidInput, UnsupportedFeature
 from lakeward.write.keys import check
 from tests.behaviour.lakes import append, column, ids, unchanged
@@ -115,6 +117,67 @@ def test_a_parent_that_was_deleted_in_place_is_not_there(
     append(shared_lake, orders, {"id": [1, 3]})
     with pytest.raises(ConstraintViolation):
         append(shared_lake, orders, {"id": [2]})
+
+
+@pytest.mark.before_the_store
+@pytest.mark.parametrize("kind", ["text", "two numbers"])
+def test_a_key_with_the_hash_of_another_is_not_taken_for_it(
+    shared_lake: lw.Lake, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    # As in a table that is too large to be read for every append.
+    monkeypatch.setattr(check, "_READ_ROWS", 0)
+    there, lacking, types = _pair_with_one_hash(kind)
+    key, names = lw.Unique(*types), list(types)
+    parents, children = new_name(), new_name()
+    shared_lake.create(parents, types, constraints={"key": key})
+    foreign = {"parent": lw.ForeignKey(*names, references=parents)}
+    shared_lake.create(children, types, constraints=foreign)
+    # Rows around the key that is lacking, so that statistics do not exclude the file.
+    append(shared_lake, parents, pa.concat_tables([there, *_around(lacking)]))
+
+    append(shared_lake, children, there)
+    with pytest.raises(ConstraintViolation):
+        append(shared_lake, children, lacking)
+
+    assert shared_lake.table(children).count() == 1
+
+
+def _pair_with_one_hash(kind: str) -> tuple[pa.Table, pa.Table, dict[str, str]]:
+    """Two keys with the same hash, as a table each, and the types of their columns."""
+    if kind == "text":
+        types, arrow = {"k": "string"}, pa.schema({"k": pa.string()})
+        rows: list[dict[str, Any]] = [{"k": "a"}, {"k": "b\0"}]
+    else:
+        types, arrow = {"k": "int64", "l": "int64"}, pa.schema({"k": pa.int64(), "l": pa.int64()})
+        rows = [dict(zip(("k", "l"), words, strict=True)) for words in _words_with_one_hash()]
+    there, lacking = (pa.Table.from_pylist([row], arrow) for row in rows)
+    assert _hash(there) == _hash(lacking)
+    return there, lacking, types
+
+
+def _words_with_one_hash() -> tuple[tuple[int, int], tuple[int, int]]:
+    """Two pairs of numbers with the same hash."""
+    low = [_hash(pa.table({"k": pa.array([n], pa.int64())})) for n in (1, 2)]
+    second = low[0] ^ low[1] ^ 5
+    return (1, 5), (2, second - 2**64 if second >= 2**63 else second)
+
+
+def _around(keys: pa.Table) -> list[pa.Table]:
+    """For each column, rows with a smaller and a larger value."""
+    (row,) = keys.to_pylist()
+    step: Callable[[Any, int], Any] = (
+        (lambda v, by: "A" if by < 0 else "z")
+        if isinstance(row["k"], str)
+        else lambda v, by: v + by
+    )
+    return [
+        pa.Table.from_pylist([{n: step(v, by) for n, v in row.items()}], keys.schema)
+        for by in (-1, 1)
+    ]
+
+
+def _hash(keys: pa.Table) -> int:
+    return int(key_hashes(keys.columns)[0][0])
 
 
 def test_a_table_may_refer_to_itself(shared_lake: lw.Lake, name: str) -> None:

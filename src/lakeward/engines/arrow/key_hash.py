@@ -42,6 +42,17 @@ def key_hashes(columns: Sequence[pa.ChunkedArray]) -> tuple[Hashes, npt.NDArray[
     return found, whole
 
 
+def is_exact(types: Sequence[pa.DataType]) -> bool:
+    """Whether different keys of some types always have different hashes.
+
+    They do where the key is one number of 64 bits or less: mixing such a number is a bijection.
+    """
+    if len(types) != 1:
+        return False
+    (kind,) = types
+    return not (any(is_kind(kind) for is_kind in _TEXTS) or pa.types.is_decimal(kind))
+
+
 def _words(values: pa.Array) -> list[Hashes]:
     """The values as numbers of 64 bits, to be hashed one after the other; nulls as anything."""
     kind = values.type

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeward.context import LakeContext
-from lakeward.engines.arrow.key_hash import Hashes, key_hashes
+from lakeward.engines.arrow.key_hash import Hashes, is_exact, key_hashes
 from lakeward.engines.arrow.keys import KeyIndex as Rows
 from lakeward.engines.arrow.keys import distinct, first_rows, split
 from lakeward.engines.arrow.row_groups import POSITION
@@ -56,7 +56,7 @@ SAMPLE: Final = 5
 _SPANS: Final = 64
 _FLOATS: Final = (Primitive("float"), Primitive("double"))
 _READ_ROWS: Final = 500_000
-"""Up to so many rows of a referenced table are read to compare keys instead of hashes."""
+"""Up to so many rows of a referenced table are read although an exact hash would do."""
 
 
 @dataclass(frozen=True)
@@ -183,8 +183,9 @@ class KeyCheck:
         hits = self._find(index, parent, wanted, where, parents)
         staying = self._staying(parent, hits, other)
         missing = wanted
-        if sum(f.rows or _READ_ROWS for f in staying.values()) > _READ_ROWS:
-            # A file without deleted rows has every key that the index says; others are read.
+        many = sum(f.rows or _READ_ROWS for f in staying.values()) > _READ_ROWS
+        if many and is_exact([at_parent.schema.arrow.field(c).type for c in key.key]):
+            # A file without deleted rows has every key whose hash it has; others are read.
             for path, file in list(staying.items()):
                 if file.file.deletion_vector is None:
                     missing = np.setdiff1d(missing, hits[path])
