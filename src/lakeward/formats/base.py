@@ -46,6 +46,9 @@ class Format(LightFormat, Protocol):
 
     policies_of_others: ClassVar[tuple[str, ...]]
     """Fields of a policy that mean nothing for tables of this format."""
+
+    features: ClassVar[Mapping[str, tuple[str, str]]]
+    """The property and its value that give each feature to a new table."""
     always_guarded: ClassVar[bool]
     """Whether every writer commits through the lake's own store, so that no guard is needed."""
     begins_empty: ClassVar[bool]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, TypeAlias
 
@@ -13,6 +13,8 @@ from lakeward.model.commands import ShowTable, ShowTables
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.paths import find
+from lakeward.model.expressions.nodes import Literal
+from lakeward.model.expressions.render import render
 from lakeward.model.names import TableName
 from lakeward.model.quoting import identifier, literal
 from lakeward.model.types import Field, ListOf, MapOf, Primitive, Struct, Type
@@ -67,20 +69,21 @@ def listed(asked: ShowTables, names: Sequence[TableName]) -> pa.Table:
     )
 
 
-def sql_type(kind: Type) -> str:
-    """Return a type in Spark SQL syntax."""
+def sql_type(kind: Type, spelled: Callable[[str], str] = str) -> str:
+    """Return a type in Spark SQL syntax; `spelled` chooses the case of words that are not names."""
     match kind:
         case Struct(fields):
-            parts = (f"{identifier_if_needed(f.name)}: {sql_type(f.type)}" for f in fields)
-            return f"struct<{', '.join(parts)}>"
+            parts = (f"{identifier_if_needed(f.name)}: {sql_type(f.type, spelled)}" for f in fields)
+            return f"{spelled('struct')}<{', '.join(parts)}>"
         case ListOf(element):
-            return f"array<{sql_type(element.type)}>"
+            return f"{spelled('array')}<{sql_type(element.type, spelled)}>"
         case MapOf(key, value):
-            return f"map<{sql_type(key.type)}, {sql_type(value.type)}>"
+            parts = (sql_type(key.type, spelled), sql_type(value.type, spelled))
+            return f"{spelled('map')}<{', '.join(parts)}>"
         case Primitive(name):
-            return _NAMES.get(name, name)
+            return spelled(_NAMES.get(name, name))
         case _:
-            return str(kind)
+            return spelled(str(kind))
 
 
 def creation(head: Head, definition: Definition) -> str:
@@ -104,11 +107,11 @@ def identifier_if_needed(name: str) -> str:
 
 
 def _declared(field: Field) -> str:
-    out = f"{identifier_if_needed(field.name)} {sql_type(field.type).upper()}"
+    out = f"{identifier_if_needed(field.name)} {sql_type(field.type, str.upper)}"
     if not field.nullable:
         out += " NOT NULL"
     if field.default is not None:
-        out += f" DEFAULT {field.default}"
+        out += f" DEFAULT {render(Literal(field.default, field.type))}"
     return out if field.comment is None else f"{out} COMMENT {literal(field.comment)}"
 
 

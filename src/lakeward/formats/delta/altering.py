@@ -24,6 +24,7 @@ from lakeward.formats.properties import (
     APPEND_ONLY,
     CHANGE_FEED,
     CHECKPOINT_POLICY,
+    IN_COMMIT_TIMESTAMPS,
     MERGE_ON_READ,
     ROW_TRACKING,
     TYPE_WIDENING,
@@ -52,18 +53,17 @@ PHYSICAL: Final = f"{SETTINGS}physicalName"
 _MAX_ID: Final = f"{SETTINGS}maxColumnId"
 _WIDENING: Final = TYPE_WIDENING
 _TYPE_CHANGES: Final = "delta.typeChanges"
-_BY_PROPERTY: Final = {
+FEATURES: Final = {
     "change_data_feed": (CHANGE_FEED, "true"),
     "deletion_vectors": (MERGE_ON_READ, "true"),
     "v2_checkpoint": (CHECKPOINT_POLICY, "v2"),
+    "column_mapping": (MODE, "name"),
+    "type_widening": (TYPE_WIDENING, "true"),
+    "in_commit_timestamps": (IN_COMMIT_TIMESTAMPS, "true"),
+    "row_tracking": (ROW_TRACKING, "true"),
 }
-_FEATURES: Final = (
-    *_BY_PROPERTY,
-    "column_mapping",
-    "type_widening",
-    "in_commit_timestamps",
-    "row_tracking",
-)
+"""The property and its value behind each feature."""
+_BY_PROPERTY: Final = ("change_data_feed", "deletion_vectors", "v2_checkpoint")
 _OF_SPARK: Final = ("identity_columns", "clustering", "variant")
 _KEPT: Final = (SETTINGS, _WIDENING, "delta.enableInCommitTimestamps", "delta.inCommitTimestamp")
 
@@ -200,7 +200,7 @@ def _finished(definition: Definition, *features: str) -> Definition:
 
 def _enabled(definition: Definition, feature: str) -> Definition:
     if feature in _BY_PROPERTY:
-        key, value = _BY_PROPERTY[feature]
+        key, value = FEATURES[feature]
         properties = {**definition.properties, key: value}
         return _finished(replace(definition, properties=properties))
     if feature == "column_mapping":
@@ -216,7 +216,7 @@ def _enabled(definition: Definition, feature: str) -> Definition:
 
 
 def _no_feature(feature: str) -> InvalidInput:
-    known = f"These can be enabled: {', '.join(_FEATURES)}."
+    known = f"These can be enabled: {', '.join(FEATURES)}."
     if feature in _OF_SPARK or feature == "in_commit_timestamps":
         what = f"The embedded engine cannot enable {feature}."
         hint = f"Make the table with Spark and adopt it. {known}"

@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
-from lakeward.formats.delta.altering import as_asked
+from lakeward.formats.delta.altering import FEATURES, as_asked
 from lakeward.formats.delta.generated import (
     derived_of,
     generated_field,
@@ -74,6 +74,7 @@ class DeltaDefinitions:
         "stats_columns": STATS_COLUMNS,
     }
     policies_of_others: ClassVar[tuple[str, ...]] = ()
+    features: ClassVar[Mapping[str, tuple[str, str]]] = FEATURES
 
     def partition(self, schema: Schema, terms: Sequence[str], *, guard: bool) -> Partitioning:
         """Return how a new table is partitioned, with a generated column for each transform."""

@@ -62,6 +62,8 @@ class IcebergDefinitions:
         *("merge_on_read", "merge_on_read_fraction"),
     )
 
+    features: ClassVar[Mapping[str, tuple[str, str]]] = {"row_lineage": (FORMAT_VERSION, "3")}
+
     def partition(self, schema: Schema, terms: Sequence[str], *, guard: bool) -> Partitioning:
         """Return how a new table is partitioned, with a hidden field for each term."""
         derived: dict[int, Derived] = {}

@@ -30,7 +30,7 @@ from lakeward.read import snapshot as snapshots
 from lakeward.read.scan import read_files
 from lakeward.write.commit.publications import current
 from lakeward.write.plan.change import Operation
-from lakeward.write.stage.added_files import entry_in_place
+from lakeward.write.stage.added_files import check_rows, entry_in_place
 from lakeward.write.tables import create as tables
 from lakeward.write.transaction.lifecycle import Lifecycle
 
@@ -181,12 +181,12 @@ class Migrator:
                 if asked.mode is MigrationMode.IN_PLACE:
                     directory = asked.source.check_in_place()
                     root = str(Path(directory).resolve())
-                    member.add(
-                        [
-                            entry_in_place(self.context, member.change, root, f.path, f.size)
-                            for f in batch
-                        ]
-                    )
+                    found = [
+                        entry_in_place(self.context, member.change, root, f.path, f.size)
+                        for f in batch
+                    ]
+                    check_rows(self.context.storage, member.change, found)
+                    member.add(found)
                 else:
                     member.add(member.stage(self._reader(asked.source, batch)))
                 files = orjson.dumps({f.path: f.mark for f in batch}).decode()

@@ -68,7 +68,7 @@ class Policy:
         log_retention: How long published log files are kept.
         checkpoint_interval: After how many versions a checkpoint is written; 0 for never.
         constraints: By name: checks as text, or `Check`, `Unique`.
-        features: Features that tables should have; stored, without effect yet.
+        features: Features that new tables get, by the names that `alter.enable` takes.
         retry_attempts: How often `lake.run` tries a transaction; other retry fields as in `Retry`.
         lock_timeout_seconds: How long `tx.lock` waits.
         bloom_filters: Columns for which data files should have a bloom filter; no effect yet.

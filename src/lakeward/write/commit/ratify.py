@@ -31,6 +31,7 @@ from lakeward.write.commit.claimed import check_claims
 from lakeward.write.commit.conflict import check_locks, needs
 from lakeward.write.commit.dropping import drop_tables
 from lakeward.write.commit.new_table import begin_table
+from lakeward.write.commit.policy_change import check_policy
 from lakeward.write.commit.record import Draft, discarding, record
 from lakeward.write.keys.guards import Guard, Moved
 from lakeward.write.plan.change import Change, metrics, summary
@@ -130,6 +131,7 @@ def ratify(context: LakeContext, intent: Intent) -> list[Ratified]:
             member = record(context, session, head, draft, change.metadata_files)
             members.append(member)
         for change in new:
+            check_policy(session, change, change.head)
             draft = draft_of(context, intent, change, timestamp, change.definition, position)
             members.append(begin_table(context, session, change.head, draft, change.metadata_files))
         for on_ratify in intent.on_ratify:

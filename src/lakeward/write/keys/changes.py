@@ -12,7 +12,7 @@ from lakeward.write.plan.change import Added, Change, RowsChanged
 def concerns(change: Change) -> bool:
     """Whether a change may violate a key of its table, or a foreign key to it."""
     definition = change.definition
-    if change.new_definition is not None:
+    if change.new_definition is not None and not change.is_new:
         return True
     if not change.data_change:
         return False

@@ -82,13 +82,19 @@ class Offence:
 
 @dataclass
 class KeyCheck:
-    """The check of all changes of one transaction, in one read session."""
+    """The check of all changes of one transaction, in one read session.
+
+    Attributes:
+        is_pinned: Whether the tables are compared at the versions of the changes' heads, instead of
+            their newest ones.
+    """
 
     context: LakeContext
     session: Session
     changes: Mapping[int, Change]
     guards: list[Guard] = field(default_factory=list)
     offences: list[Offence] = field(default_factory=list)
+    is_pinned: bool = False
 
     def run(self) -> None:
         """Check every change."""
@@ -98,8 +104,9 @@ class KeyCheck:
                 table, guarded = change.head.name, change.head.guarded
                 check_references(self.context, self.session, table, definition, guarded=guarded)
                 check_still_referable(self.session, table, definition)
-                known = foreign_keys.referring_to(self.session, table)
-                self.guards.append(SameReferences(change.head, tuple(known)))
+                if not change.is_new:
+                    known = foreign_keys.referring_to(self.session, table)
+                    self.guards.append(SameReferences(change.head, tuple(known)))
             for name, condition in tolerant_checks(definition).items():
                 self._satisfies(change, definition, name, condition)
             for name, key in unique_keys(definition).items():
@@ -140,7 +147,8 @@ class KeyCheck:
         wanted, counts = np.unique(every, return_counts=True)
         # Files that are there are read as the change would have them, if it alters the table.
         after = at_head if change.new_definition is None else definition
-        self.guards.append(NoNewKeys(self.context, head, after, key.columns, wanted))
+        if not change.is_new:
+            self.guards.append(NoNewKeys(self.context, head, after, key.columns, wanted))
         others = KeyReader(self.context, head, after, key.columns)
         hits: dict[str, Hashes] = {}
         staying: dict[str, LoggedFile] = {}
@@ -246,7 +254,7 @@ class KeyCheck:
 
     def _is_new(self, change: Change, name: str) -> bool:
         """Whether a change adds a constraint to its table, so that all rows must be looked at."""
-        if change.new_definition is None:
+        if change.new_definition is None or change.is_new:
             return False
         _, before = self._newest(change)
         return declared(before).get(name) != declared(change.new_definition).get(name)
@@ -294,6 +302,8 @@ class KeyCheck:
         return out
 
     def _newest(self, change: Change) -> tuple[Head, Definition]:
+        if change.is_new or self.is_pinned:
+            return change.head, change.definition
         head = heads.by_id(self.session, change.head.table_id)
         if head is None:
             raise heads.missing(self.session, change.head.name)

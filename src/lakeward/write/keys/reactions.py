@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from lakeward.context import LakeContext
 from lakeward.errors import ConstraintViolation
+from lakeward.log.database import Session
+from lakeward.model.commit import Head
 from lakeward.model.constraints import ForeignKey, OnViolation, Unique
+from lakeward.model.definition import Definition
 from lakeward.write.keys.changes import concerns, movable_files
 from lakeward.write.keys.check import KeyCheck, Offence
 from lakeward.write.keys.guards import Guard
@@ -38,11 +41,13 @@ def check_keys(context: LakeContext, changes: Iterable[Change]) -> Checked:
     Raises:
         ConstraintViolation: Rows violate a key.
     """
-    known = [change for change in changes if not change.is_new]
+    known = list(changes)
     if not any(map(concerns, known)):
         return _NOTHING
     with context.database.read() as session:
-        check = KeyCheck(context, session, {c.head.table_id: c for c in known})
+        # A table that the transaction creates has no id yet.
+        by_id = {c.head.table_id or -n: c for n, c in enumerate(known, 1)}
+        check = KeyCheck(context, session, by_id)
         check.run()
     fatal = [o for o in check.offences if _is_fatal(o)]
     if fatal:
@@ -50,6 +55,22 @@ def check_keys(context: LakeContext, changes: Iterable[Change]) -> Checked:
     warned = [o for o in check.offences if o.constraint.on_violation == OnViolation.WARN]
     moved = [o for o in check.offences if o.constraint.on_violation == OnViolation.QUARANTINE]
     return Checked(check.guards, warned, moved)
+
+
+def check_existing(
+    context: LakeContext, session: Session, head: Head, before: Definition, after: Definition
+) -> None:
+    """Compare all rows of a version of a table with the keys and checks that a definition adds.
+
+    Raises:
+        ConstraintViolation: Rows violate a constraint whose reaction is to fail.
+    """
+    change = Change(head, before, new_definition=after)
+    check = KeyCheck(context, session, {head.table_id: change}, is_pinned=True)
+    check.run()
+    fatal = [o for o in check.offences if o.constraint.on_violation == OnViolation.FAIL]
+    if fatal:
+        raise _violation(fatal)
 
 
 def _is_fatal(offence: Offence) -> bool:

@@ -44,6 +44,7 @@ from lakeward.write.spark.staged_changes import StagedChanges
 from lakeward.write.spark.tables import SparkTables
 from lakeward.write.spark.validate import refuse
 from lakeward.write.tables.create import define
+from lakeward.write.tables.own_policy import inherited
 from lakeward.write.transaction.executor import NothingDone
 from lakeward.write.transaction.member import Member
 from lakeward.write.transaction.transaction import Transaction
@@ -279,7 +280,7 @@ class SparkExecutor:
                 columns,
                 format_,
                 partition_by=created.partition_by,
-                properties=created.properties,
+                properties={**inherited(self._context, format_, name), **created.properties},
                 constraints={},
                 comment=created.comment,
                 guard=True,

@@ -18,6 +18,7 @@ from lakeward.model.commit import Head
 from lakeward.model.names import TableName
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write.tables.create import Beginning, make
+from lakeward.write.tables.policies import check_clone
 
 _OPERATION: Final = "CLONE"
 _MANY: Final = 1000
@@ -29,9 +30,11 @@ def clone(context: LakeContext, source: TableSnapshot, name: TableName) -> Head:
 
     Raises:
         AlreadyExists: The name is taken.
+        ConstraintViolation: Rows violate a constraint of a policy that the name matches.
         UnsupportedFeature: The source uses a feature that a clone cannot keep.
         VersionNotFound: The source's version was cleaned up meanwhile.
     """
+    check_clone(context, source, name)
     held = source.plan()
     kind = format_of(source.log_head)
     definition, files = kind.clone(

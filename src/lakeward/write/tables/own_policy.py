@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
 from lakeward.formats.policy import MADE, as_properties, property_names
+from lakeward.formats.registry import format_named
+from lakeward.log import policies
 from lakeward.model import arguments
 from lakeward.model.names import TableName
 from lakeward.model.policy.policy import Policy
@@ -21,15 +24,32 @@ def own_fields(format_name: str, policy: Policy | Mapping[str, Any] | None) -> P
     if unknown:
         what = f"{unknown[0]!r} is not a policy of {format_name} tables."
         raise InvalidInput(what, hint=f"Policies are {', '.join(known)}.")
-    return Policy.of(given)
+    found = Policy.of(given)
+    lacking = [f for f in found.features or () if f not in format_named(format_name).features]
+    if lacking:
+        features = ", ".join(format_named(format_name).features)
+        what = f"New {format_name} tables cannot get the feature {lacking[0]!r}."
+        raise InvalidInput(what, hint=f"Features are {features}.", feature=lacking[0])
+    return found
+
+
+def inherited(context: LakeContext, format_name: str, name: TableName) -> dict[str, str]:
+    """Return the properties of a new table without a policy of its own, by its patterns."""
+    with context.database.read() as session:
+        return taken_over(format_name, name, Policy(), policies.for_table(session, name))
 
 
 def taken_over(
     format_name: str, name: TableName, own: Policy, rules: Sequence[Rule]
 ) -> dict[str, str]:
-    """Return the properties that a new table copies from patterns, for its protocol."""
-    if not rules:
+    """Return the properties that a new table copies from its policies, for its protocol.
+
+    Features of patterns that the format does not have are left out.
+    """
+    if not rules and not own.features:
         return {}
     found = effective(name, rules, own).policy
+    known = format_named(format_name).features
+    features = dict(known[f] for f in found.features or () if f in known)
     given = {field: getattr(found, field) for field in MADE}
-    return as_properties(format_name, Policy(**given))
+    return {**features, **as_properties(format_name, Policy(**given))}

@@ -18,10 +18,11 @@ from lakeward.errors import Conflict
 from lakeward.log import audit, heads, policies, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import Head, TransactionState, new_transaction_id
-from lakeward.model.constraints import plain_checks
+from lakeward.model.constraints import plain_checks, rule_keys
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import columns_in
 from lakeward.model.expressions.where import parse
+from lakeward.model.names import TableName
 from lakeward.model.policy.patterns import Pattern
 from lakeward.model.policy.policy import Policy
 from lakeward.model.policy.rules import Rule
@@ -34,6 +35,7 @@ from lakeward.read.snapshot import TableSnapshot
 from lakeward.write.commit.new_table import register
 from lakeward.write.commit.outcome import patiently
 from lakeward.write.commit.ratify import timestamp_after
+from lakeward.write.keys.reactions import check_existing
 from lakeward.write.stage.checks import Checks, check_columns
 
 _TRIES: Final = 10
@@ -75,9 +77,32 @@ def _look(
         ]
     for head, before in found:
         after = replace(before, rules=matching(live, head.name))
-        check_columns(head, after)
-        _check_rows(context, head, before, after)
+        _check(context, head, before, after)
         looked[head.table_id] = head.version
+
+
+def check_clone(context: LakeContext, source: TableSnapshot, name: TableName) -> None:
+    """Check the rows of a snapshot against the constraints that patterns give to a new table.
+
+    Raises:
+        ConstraintViolation: Rows violate a constraint.
+        InvalidInput: The table would lack a column of a constraint.
+    """
+    with context.database.read() as session:
+        rules = policies.for_table(session, name)
+    if any(rule.policy.constraints for rule in rules):
+        head = replace(source.log_head, version=source.version, timestamp_ms=source.timestamp_ms)
+        before = replace(source.definition, rules=())
+        _check(context, head, before, replace(before, rules=rules))
+
+
+def _check(context: LakeContext, head: Head, before: Definition, after: Definition) -> None:
+    """Check the rows of a version against constraints of policies that it did not have before."""
+    check_columns(head, after)
+    _check_rows(context, head, before, after)
+    if rule_keys(before) != rule_keys(after):
+        with context.database.read() as session:
+            check_existing(context, session, head, before, after)
 
 
 def _check_rows(context: LakeContext, head: Head, before: Definition, after: Definition) -> None:

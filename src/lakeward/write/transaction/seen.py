@@ -20,6 +20,7 @@ from lakeward.read.sources import source_of
 from lakeward.write.commit.new_table import new_head
 from lakeward.write.plan.change import Operation
 from lakeward.write.tables.create import define
+from lakeward.write.tables.own_policy import inherited
 from lakeward.write.transaction.lifecycle import Lifecycle, Operating
 from lakeward.write.transaction.member import Member
 
@@ -81,16 +82,16 @@ class Seen:
     def make(self, name: TableName, schema: Any, created: Any) -> None:
         """Create a table, which others see after the commit."""
         format_ = created.format or "delta"
+        context = self._view.context
         definition = define(
             schema,
             format_,
             partition_by=created.partition_by,
-            properties=created.properties,
+            properties={**inherited(context, format_, name), **created.properties},
             constraints={},
             comment=created.comment,
             guard=True,
         )
-        context = self._view.context
         with context.database.read() as session:
             head = new_head(context, session, name, format_, guard=True)
         self._view.register()

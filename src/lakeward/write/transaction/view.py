@@ -94,8 +94,10 @@ class View:
 
     def make(self, head: Head, definition: Definition) -> Member:
         """A table that the transaction makes: there for nobody else until it is ratified."""
-        member = self._add(head, definition)
-        member.change.new_definition = definition
+        with self.context.database.read() as session:
+            governed = self.context.governed(session, head, definition)
+        member = self._add(head, governed)
+        member.change.new_definition = governed
         return member
 
     def drop(self, name: TableName) -> None:
