@@ -86,6 +86,33 @@ def test_an_empty_table_is_declared(spark: SparkSession, lake: lw.Lake, table_fo
     check_lake(lake, ["orders", "made"])
 
 
+@BOTH
+def test_a_table_is_replaced_and_keeps_its_older_versions(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    table = lake.create("t", {"id": "int64", "v": "string"}, format=table_format)
+    with lake.transaction() as tx:
+        tx.append("t", [{"id": n, "v": "x"} for n in range(3)])
+
+    with lake.transaction(spark=spark) as tx:
+        tx.sql("INSERT INTO t VALUES (3, 'y')")
+        tx.sql("CREATE OR REPLACE TABLE t AS SELECT id * 10 AS id, v || '!' AS w FROM t")
+        tx.sql("DELETE FROM t WHERE id = 0")
+
+    found = [(10, "x!"), (20, "x!"), (30, "y!")]
+    assert sorted(tuple(r.values()) for r in table.to_arrow().to_pylist()) == found
+    assert table.schema.names == ["id", "w"]
+    assert (table.version, table.at(version=1).to_arrow().column_names) == (2, ["id", "v"])
+    with lake.transaction(spark=spark) as tx:
+        seen = tx.sql("SELECT * FROM t").collect()
+        assert sorted(tuple(r) for r in seen) == found
+        tx.sql("CREATE OR REPLACE TABLE t (id BIGINT NOT NULL, z INT) COMMENT 'new'")
+        tx.sql("INSERT INTO t VALUES (1, 2)")
+    assert table.to_arrow().to_pylist() == [{"id": 1, "z": 2}]
+    assert not table.definition.schema.by_name["id"].nullable
+    check_lake(lake, ["orders", "t"])
+
+
 def test_a_name_that_is_taken_is_refused_at_once_or_at_the_commit(
     spark: SparkSession, lake: lw.Lake
 ) -> None:

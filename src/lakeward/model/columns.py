@@ -3,7 +3,7 @@
 Types have the names that `lakeward show` prints, or the usual SQL names: `bigint`, `varchar(20)`,
 `double precision`, `numeric(10,2)`, `timestamp with time zone`. Column names that are not plain
 words are in double quotes or backticks. A type may be followed by `not null`, `default` and a
-literal, and `generated always as` with an expression in parentheses.
+literal, `comment` and a text, and `generated always as` with an expression in parentheses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _LITERAL: Final = re.compile(
 """A literal: a text, perhaps after the name of its type, a number or a word."""
 DEFAULT: Final = b"lakeward.default"
 GENERATED: Final = b"lakeward.generated"
-"""The metadata of an Arrow field with its default and with the expression of its values."""
+COMMENT: Final = b"comment"
+"""The metadata of an Arrow field with its default, the expression of its values, its comment."""
 _NESTED: Final = ("decimal", "list", "map", "struct")
 _SQL_NAMES: Final = {
     **dict.fromkeys(("int", "integer"), "int32"),
@@ -95,6 +96,8 @@ class _Reader:
                 nullable = False
             elif self._word("default"):
                 metadata[DEFAULT] = self._pop("a literal")[1]
+            elif self._word("comment"):
+                metadata[COMMENT] = self._comment()
             elif self._word("generated"):
                 self._word("always")
                 if not self._word("as") or self._peek()[0] != "text":
@@ -153,12 +156,14 @@ class _Reader:
                 return PRIMITIVES[word]
 
     def _clause(self, whole: str, position: int) -> int:
-        """Parse the text after `default` or `generated always as`; return the position after it."""
+        """Parse the text after `default`, `comment` or `generated always as`; return its end."""
         words = [word.lower() for kind, word in self._tokens[-3:] if kind == "word"]
-        if words[-1:] == ["default"] and len(self._tokens) > 1 and self._tokens[-2][1] != ",":
+        kind, last = self._tokens[-1]
+        is_name = len(self._tokens) == 1 or self._tokens[-2][1] in (",", "<")
+        if kind == "word" and last.lower() in ("default", "comment") and not is_name:
             found = _LITERAL.match(whole, position)
             if found is None:
-                self._refuse("a literal is missing after `default`")
+                self._refuse(f"a literal is missing after `{last.lower()}`")
             self._tokens.append(("text", found["text"]))
             return found.end()
         if words[-2:] not in (["always", "as"], ["generated", "as"]):
@@ -171,6 +176,13 @@ class _Reader:
             self._refuse("`)` is missing")
         self._tokens.append(("text", whole[start + 1 : end].strip()))
         return end + 1
+
+    def _comment(self) -> str:
+        """Return a comment without its quotes."""
+        text = self._pop("a text")[1]
+        if not text.startswith("'"):
+            self._refuse("a comment is a text in single quotes")
+        return re.sub(r"\\(.)|''", lambda found: found[1] or "'", text[1:-1])
 
     def _decimal(self, given: str) -> pa.DataType:
         if not self.take("("):

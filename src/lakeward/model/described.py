@@ -78,8 +78,8 @@ def sql_type(kind: Type, spelled: Callable[[str], str] = str) -> str:
         case ListOf(element):
             return f"{spelled('array')}<{sql_type(element.type, spelled)}>"
         case MapOf(key, value):
-            parts = (sql_type(key.type, spelled), sql_type(value.type, spelled))
-            return f"{spelled('map')}<{', '.join(parts)}>"
+            pair = f"{sql_type(key.type, spelled)}, {sql_type(value.type, spelled)}"
+            return f"{spelled('map')}<{pair}>"
         case Primitive(name):
             return spelled(_NAMES.get(name, name))
         case _:

@@ -10,6 +10,7 @@ import pytest
 import lakeward as lw
 from lakeward.errors import InvalidInput
 from tests.behaviour.lakes import append, delete
+from tests.support.iceberg import stranger_arrow
 from tests.support.tables import table_of
 
 pytestmark = pytest.mark.apart
@@ -234,3 +235,8 @@ def test_partition_fields_change_for_new_files_alone(lake: lw.Lake, made: lw.Tab
     assert sorted(made.to_arrow(columns=["id"])["id"].to_pylist()) == [2, 5]
     with pytest.raises(InvalidInput, match="already"):
         made.alter().add_partition_field("bucket(4, id)").commit()
+    made.alter().drop_partition_field("bucket(4, id)").add_partition_field("bucket(8, id)").commit()
+    append(lake, made.name, [_row(6)])
+    assert made.partition_by == ["bucket(8, id)"]
+    assert sorted(made.to_arrow(columns=["id"])["id"].to_pylist()) == [2, 5, 6]
+    assert sorted(stranger_arrow(lake, made.name)["id"].to_pylist()) == [2, 5, 6]

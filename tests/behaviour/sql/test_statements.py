@@ -12,6 +12,7 @@ from lakeward.errors import (
     AlreadyExists,
     Conflict,
     InvalidInput,
+    PolicyViolation,
     SchemaMismatch,
     TableNotFound,
     UnsupportedFeature,
@@ -110,6 +111,80 @@ def test_tables_are_made_altered_and_dropped(shop: lw.Lake, table_format: str) -
     assert _items(shop) == []
 
 
+def test_a_table_is_replaced_and_keeps_its_older_versions(shop: lw.Lake) -> None:
+    table = shop.table("shop.items")
+    table.alter().add_constraint("positive", "n >= 0").commit()
+    before = table.version
+
+    with shop.transaction() as tx:
+        tx.sql(
+            "CREATE OR REPLACE TABLE shop.items COMMENT 'sums' AS"
+            " SELECT i.id, -n AS m, price FROM shop.items i JOIN prices p ON p.id = i.id"
+        )
+        tx.sql("INSERT INTO shop.items VALUES (7, 7, NULL)")
+
+    assert table.version == before + 1
+    assert _items(shop) == [(2, -2, Decimal(2)), (3, -3, Decimal(3)), (7, 7, None)]
+    assert (table.definition.comment, dict(table.definition.constraints)) == ("sums", {})
+    assert table.at(version=before).to_arrow().column_names == ["id", "Name", "n"]
+    assert table.at(version=before).to_arrow().num_rows == 4
+    with shop.transaction() as tx:
+        tx.sql(
+            "CREATE OR REPLACE TABLE shop.items"
+            " (m bigint NOT NULL COMMENT 'whole', price decimal(9,2) DEFAULT 5)"
+        )
+        tx.append("shop.items", {"m": [1]})
+    assert _items(shop) == [(1, Decimal(5))]
+    (m, price) = table.definition.schema
+    assert (m.nullable, m.comment, price.nullable) == (False, "whole", True)
+
+
+def test_a_replacement_that_is_refused_changes_nothing(shop: lw.Lake) -> None:
+    shop.set_policy("shop.*", {"allowed_evolutions": ["add_column"]})
+    try:
+        with pytest.raises(PolicyViolation), shop.transaction() as tx:
+            tx.sql("CREATE OR REPLACE TABLE shop.items (id bigint)")
+    finally:
+        shop.set_policy("shop.*", None)
+    with shop.transaction() as tx:
+        tx.sql("CREATE TABLE made (a bigint)")
+        tx.sql("CREATE OR REPLACE TABLE made (b bigint)")
+        other = "iceberg" if shop.table("prices").format == "delta" else "delta"
+        with pytest.raises(UnsupportedFeature, match="keeps"):
+            tx.sql(f"CREATE OR REPLACE TABLE prices (b bigint) USING {other}")
+    assert len(_items(shop)) == 4
+    assert shop.table("made").schema.names == ["b"]
+    assert shop.table("prices").version == 1
+
+
+def test_a_merge_with_schema_evolution_adds_the_columns_that_it_takes(shop: lw.Lake) -> None:
+    with shop.transaction() as tx:
+        tx.sql(
+            "MERGE WITH SCHEMA EVOLUTION INTO shop.items t"
+            " USING (SELECT 3 AS id, 'x' AS note, 1 AS unused) s ON t.id = s.id"
+            " WHEN MATCHED THEN UPDATE SET note = s.note"
+        )
+        tx.sql(
+            "MERGE WITH SCHEMA EVOLUTION INTO shop.items t"
+            " USING (SELECT id, price FROM prices WHERE id > 2) s ON t.id = s.id"
+            " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+    assert shop.table("shop.items").schema.names == ["id", "Name", "n", "note", "price"]
+    assert _items(shop)[3:] == [
+        (3, "n3", 3, "x", Decimal(3)),
+        (9, None, None, None, Decimal(9)),
+    ]
+    assert shop.table("shop.items").version == 2
+
+
+@pytest.mark.before_the_store
+def test_a_query_is_explained(shop: lw.Lake) -> None:
+    with shop.transaction() as tx:
+        plans = tx.sql("EXPLAIN SELECT count(*) FROM shop.items WHERE id > 1").to_pylist()
+    assert [p["plan_type"] for p in plans] == ["logical_plan", "physical_plan"]
+    assert shop.table("shop.items").version == 1
+
+
 @pytest.mark.before_the_store
 def test_mistakes_and_what_only_spark_can_are_told(shop: lw.Lake) -> None:
     for text, kind, said in (
@@ -127,6 +202,9 @@ def test_mistakes_and_what_only_spark_can_are_told(shop: lw.Lake) -> None:
         ("SELECT * FROM shop.items VERSION AS OF 0", UnsupportedFeature, "one version"),
         ("OPTIMIZE shop.items", UnsupportedFeature, "table.optimize"),
         ("COPY shop.items TO 'x'", UnsupportedFeature, "Spark"),
+        ("RESTORE TABLE shop.items TO VERSION AS OF 0", UnsupportedFeature, "restore"),
+        ("EXPLAIN DELETE FROM shop.items", UnsupportedFeature, "query"),
+        ("SET a = b", UnsupportedFeature, "spark=spark"),
         ("SELECT 1; SELECT 2", InvalidInput, "Only one"),
         ("DELETE FROM shop.items WHERE id = :x", InvalidInput, "no value for :x"),
     ):

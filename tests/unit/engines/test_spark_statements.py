@@ -160,8 +160,6 @@ def test_random_statements_name_the_tables_that_no_entry_of_with_hides() -> None
         "CONVERT TO DELTA parquet.`/x`",
         "COPY INTO t FROM '/x' FILEFORMAT = PARQUET",
         "CREATE EXTERNAL TABLE t (id INT)",
-        "CREATE OR REPLACE TABLE t (id INT)",
-        "CREATE OR REPLACE TABLE t AS SELECT 1",
         "CREATE TABLE t (id INT) CLUSTER BY (id)",
         "CREATE TABLE t (id INT) USING delta LOCATION '/x'",
         "CREATE TABLE t (id INT) USING delta OPTIONS (path '/x')",

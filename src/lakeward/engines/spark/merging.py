@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lakeward.model.quoting import identifier
 from lakeward.model.words import Words
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 _BEGUN: Final = re.compile(r"(\s*merge)(\s+with\s+schema\s+evolution)(?=\s+into\b)", re.IGNORECASE)
 _HINT: Final = "Write MERGE WITH SCHEMA EVOLUTION INTO … USING … ON … WHEN …"
@@ -42,9 +45,14 @@ def plain(text: str) -> str | None:
 def read_evolving(text: str) -> Evolving:
     """Return which columns a plain MERGE takes from its source."""
     import sqlglot
+
+    return evolving(sqlglot.parse_one(text, dialect="databricks"))
+
+
+def evolving(tree: exp.Expr) -> Evolving:
+    """Return which columns a parsed MERGE takes from its source."""
     from sqlglot import exp
 
-    tree = sqlglot.parse_one(text, dialect="databricks")
     assigned: set[str] = set()
     takes_all = False
     for when in tree.args["whens"].expressions:

@@ -37,14 +37,13 @@ _REASONS: Final = {
     "CALL": "A procedure may change tables outside the transaction.",
     "MultitableInserts": "Write one statement for each table.",
 }
-_REPLACES: Final = "Use tx.overwrite with schema_mode='overwrite', or DROP and CREATE TABLE."
 _WORDS: Final = {
     "CONVERT": "Take a table that lies elsewhere into the lake with lake.adopt.",
     "FSCK": "The lake's log says which files a table has; lakeward doctor looks after them.",
     "GENERATE": "It writes files that everybody sees at once.",
     "MSCK": "The lake's log says which files a table has; lakeward doctor looks after them.",
     "REORG": "Write OPTIMIZE, which is part of the transaction.",
-    "REPLACE": _REPLACES,
+    "REPLACE": "Write CREATE OR REPLACE TABLE.",
     "RESTORE": "Bring the older version back with lake.table(…).restore(…), or lake.restore.",
     "UNDROP": "A table that was dropped is taken in again with lake.adopt.",
 }
@@ -108,6 +107,7 @@ class Created:
     comment: str | None  # for people
     if_missing: bool  # whether one that is there already is left alone
     columns: str | None  # as they are declared, where there is no query
+    replaces: bool = False  # whether one that is there is replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def read_statement(text: str) -> Statement:
     plain = merging.plain(text)
     if plain is not None:
         return replace(read_statement(plain), evolves=True)
-    _check_words(text)
+    check_words(text)
     tree = _tree(text)
     name = type(tree).__name__
     if isinstance(tree, exp.Insert):
@@ -219,7 +219,7 @@ def _tree(text: str) -> exp.Expr:
     return found[0]
 
 
-def _check_words(text: str) -> None:
+def check_words(text: str) -> None:
     """Refuse what is known by its first words, which the parser may not understand."""
     word = text.split(maxsplit=1)[0].upper()
     if word in _WORDS:
@@ -274,8 +274,6 @@ def _create(text: str, tree: exp.Create) -> Statement:
         return _statement(text, tree, Kind.VIEW, tree.this)
     if tree.kind != "TABLE":
         raise _refused(text, "Only tables and temporary views can be made in a transaction.")
-    if tree.args.get("replace"):
-        raise _refused(text, _REPLACES)
     if tree.args.get("clone") or any(isinstance(p, exp.LikeProperty) for p in properties):
         raise _refused(text, "A copy of a table is made with CREATE TABLE … AS SELECT.")
     if any(isinstance(p, exp.LocationProperty) for p in properties):
@@ -301,6 +299,7 @@ def _create(text: str, tree: exp.Create) -> Statement:
         comment=None if comment is None else str(comment.this.name),
         if_missing=bool(tree.args.get("exists")),
         columns=", ".join(c.sql(dialect=DIALECT) for c in declared) if is_declared else None,
+        replaces=bool(tree.args.get("replace")),
     )
     return replace(_statement(text, tree, Kind.CREATE, target), created=created)
 

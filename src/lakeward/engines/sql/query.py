@@ -182,6 +182,13 @@ def parsed(text: str) -> exp.Expr:
     return trees[0]
 
 
+def is_query(text: str) -> bool:
+    """Return whether a statement only reads. Raises `InvalidInput`."""
+    from sqlglot import exp
+
+    return isinstance(parsed(text), exp.Query | exp.Values)
+
+
 @contextmanager
 def _quietly() -> Generator[None]:
     """Suppress the parser's log message for an unknown statement; an error reports it."""

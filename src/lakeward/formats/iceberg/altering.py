@@ -125,6 +125,9 @@ def _partitioned(definition: Definition, text: str) -> Definition:
         return replace(definition, partition_by=(*definition.partition_by, known))
     name = source.name + SUFFIXES[term.name]
     taken = {d.name.lower(): d.name for d in definition.derived.values()}
+    if term.width is not None and name.lower() in taken:
+        # A term of another width has or had the name: `id_bucket` and `id_bucket_8`.
+        name = f"{name}_{term.width}"
     check_partition_name(name, transform, source, schema, taken)
     own_id = min(definition.derived, default=1 - FIRST_PARTITION_ID) - 1
     # Older files have no value, which the index would take for null.

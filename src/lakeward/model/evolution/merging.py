@@ -51,17 +51,17 @@ def replacing(schema: Schema, given: pa.Schema, kept: frozenset[str]) -> Iterato
         if field.name in stays:
             continue
         if not field.nullable:
-            yield SetNullable(_quoted(field.name), nullable=True)
+            yield SetNullable(quoted(field.name), nullable=True)
     new = [f for f in given if f.name not in schema.by_name]
-    yield from (AddColumn(_quoted(f.name), f.type) for f in new)
+    yield from (AddColumn(quoted(f.name), f.type) for f in new)
     for field in schema.fields:
         if field.name in stays:
             continue
-        yield DropColumn(_quoted(field.name))
+        yield DropColumn(quoted(field.name))
         if field.name in wanted:
-            yield AddColumn(_quoted(field.name), wanted[field.name].type)
+            yield AddColumn(quoted(field.name), wanted[field.name].type)
     for before, name in zip([None, *given.names], given.names, strict=False):
-        yield MoveColumn(_quoted(name), after=before, first=before is None)
+        yield MoveColumn(quoted(name), after=before, first=before is None)
 
 
 def _merged(
@@ -69,7 +69,7 @@ def _merged(
 ) -> Iterator[Alteration]:
     known = {f.name: f for f in fields}
     for new in given:
-        path = f"{around}{_quoted(new.name)}"
+        path = f"{around}{quoted(new.name)}"
         field = known.get(new.name)
         if field is None:
             yield AddColumn(path, new.type)
@@ -96,5 +96,6 @@ def _same(field: Field, given: pa.Field | None) -> bool:
     return str(kind) == str(field.type)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a column's name as a path, in backticks if it needs them."""
     return f"`{name.replace('`', '``')}`" if "." in name or "`" in name else name

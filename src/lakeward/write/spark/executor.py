@@ -20,10 +20,9 @@ from lakeward.engines.spark.parameters import with_values
 from lakeward.engines.spark.statement import (
     Kind,
     Statement,
-    query_of,
     read_statement,
 )
-from lakeward.errors import AlreadyExists, LakewardError
+from lakeward.errors import LakewardError
 from lakeward.model.commands import Command, read_command
 from lakeward.model.evolution.alterations import Alteration
 from lakeward.model.expressions.render import render
@@ -33,18 +32,16 @@ from lakeward.model.names import TableName
 from lakeward.model.quoting import identifier
 from lakeward.model.steps import reach
 from lakeward.read.scan import check_columns
-from lakeward.write.commit.new_table import creation_parameters
 from lakeward.write.plan.change import Operation, RowChanges, merge_parameters
 from lakeward.write.spark.altering import evolved_merge, planned
 from lakeward.write.spark.commands import Commands
+from lakeward.write.spark.creating import Creation, later_step, unchanged
 from lakeward.write.spark.frames import frame_of, merge_sql, update_sql
-from lakeward.write.spark.sources import Found, Reader
-from lakeward.write.spark.sql import created_name, found_tables, rewritten
+from lakeward.write.spark.sources import Reader
+from lakeward.write.spark.sql import found_tables, rewritten
 from lakeward.write.spark.staged_changes import StagedChanges
 from lakeward.write.spark.tables import SparkTables
 from lakeward.write.spark.validate import refuse
-from lakeward.write.tables.create import define
-from lakeward.write.tables.own_policy import inherited
 from lakeward.write.transaction.executor import NothingDone
 from lakeward.write.transaction.member import Member
 from lakeward.write.transaction.transaction import Transaction
@@ -67,9 +64,9 @@ class SparkExecutor:
     engine: ClassVar[Engine] = SPARK
 
     def __init__(self, view: View, *, spark: SparkSession) -> None:
-        self._context = view.context
+        self.context = view.context
         self.tables = SparkTables(view, spark)
-        self._reader = Reader(self.tables)
+        self.reader = Reader(self.tables)
         self.changes = StagedChanges(view)
 
     @property
@@ -93,18 +90,18 @@ class SparkExecutor:
         if not isinstance(statement, Statement):
             return Commands(self).run(statement, args)
         # Looked up first, so that a statement that is refused has changed nothing.
-        with _unchanged():
-            found = found_tables(self._context, self.tables, statement)
+        with unchanged():
+            found = found_tables(self.context, self.tables, statement)
         if statement.kind is Kind.CREATE:
-            return self._make(statement, found, args)
-        with self._running(str(found.get(statement.target.start)) if statement.target else ""):
-            text = rewritten(self.tables, self._reader, statement, found)
+            return Creation(self).run(statement, found, args)
+        with self.running(str(found.get(statement.target.start)) if statement.target else ""):
+            text = rewritten(self.tables, self.reader, statement, found)
             if statement.evolves and statement.target is not None:
                 table = found[statement.target.start]
                 text = evolved_merge(self.tables, self.alter_all, statement, table, text, args)
-            done = self._do(text, args)
+            done = self.do(text, args)
             if statement.kind is Kind.VIEW:
-                self._reader.note_view(statement, found, args)
+                self.reader.note_view(statement, found, args)
             if statement.asks and _CHANGED in done.columns:
                 # It may have run as a MERGE, which counts more.
                 return done.select(_CHANGED)
@@ -118,15 +115,15 @@ class SparkExecutor:
         """Return the columns of a frame, or of rows in any other form."""
         if not hasattr(data, "_jdf"):
             return schema_of_rows(data, known)
-        with _unchanged():
+        with unchanged():
             return self.tables.workspace.columns(data), True
 
     def alter_all(self, table: TableName, asked: Sequence[Alteration]) -> None:
         """Make several alterations of a table's definition, or none of them."""
-        with self._running(str(table)):
+        with self.running(str(table)):
             forget = self.tables.savepoint()
             try:
-                found = planned(self._context, self.tables, table, asked)
+                found = planned(self.context, self.tables, table, asked)
             except LakewardError as error:
                 forget()
                 raise NothingDone(error) from error
@@ -139,20 +136,20 @@ class SparkExecutor:
 
     def explain(self, statement: Statement, mode: str, args: Any) -> DataFrame:
         """Return how a statement would run, without running it."""
-        with _unchanged():
-            found = found_tables(self._context, self.tables, statement)
-        with self._running(""):
+        with unchanged():
+            found = found_tables(self.context, self.tables, statement)
+        with self.running(""):
             forget = self.tables.savepoint()
-            text = rewritten(self.tables, self._reader, statement, found)
+            text = rewritten(self.tables, self.reader, statement, found)
             forget()
             return self.tables.workspace.frame(f"EXPLAIN {mode} {text}", args)
 
     def read(self, member: Member, columns: Sequence[str] | None, where: str | None) -> DataFrame:
         """The rows as the transaction sees them now, as a frame of its session."""
         table, definition = member.change.head.name, member.change.definition
-        with self._running(str(table)):
+        with self.running(str(table)):
             check_columns(columns, definition, str(table))
-            rows = self.tables.workspace.frame(f"SELECT * FROM {self._reader.frame_of(table)}")
+            rows = self.tables.workspace.frame(f"SELECT * FROM {self.reader.frame_of(table)}")
             if where is not None:
                 rows = rows.where(render(parse(where, definition.schema)))
             return rows if columns is None else rows.select(*map(identifier, columns))
@@ -160,15 +157,15 @@ class SparkExecutor:
     def append(self, member: Member, data: Any) -> RowChanges:
         """Add rows on the table's branch."""
         table = member.change.head.name
-        with self._running(str(table)):
+        with self.running(str(table)):
             target = self.tables.to_append(table, Operation("WRITE", {"mode": "Append"}))
-            self._insert(table, target, data)
+            self.insert(table, target, data)
         return _UNCOUNTED
 
     def overwrite(self, member: Member, data: Any, where: str | None) -> RowChanges:
         """Delete rows on the table's branch, and add new ones."""
         table, definition = member.change.head.name, member.change.definition
-        with self._running(str(table)):
+        with self.running(str(table)):
             rows = self._frame(table, data)
             parameters = {"mode": "Overwrite", **_predicate(where)}
             target = self.tables.to_write(table, Operation("WRITE", parameters), reads=True)
@@ -182,39 +179,39 @@ class SparkExecutor:
                 # `tx.read` and `tx.sql` keep them.
                 rows = rows.localCheckpoint()
             condition = "" if scope is None else f" WHERE {render(scope)}"
-            self._do(f"DELETE FROM {target}{condition}")
-            with _later_step():
-                self._insert(table, target, rows)
+            self.do(f"DELETE FROM {target}{condition}")
+            with later_step():
+                self.insert(table, target, rows)
         return _UNCOUNTED
 
     def delete(self, member: Member, where: str) -> RowChanges:
         """Delete rows on the table's branch."""
         table = member.change.head.name
-        with self._running(str(table)):
+        with self.running(str(table)):
             operation = Operation("DELETE", {"predicate": where})
             target = self.tables.to_write(table, operation, reads=True)
             scope = parse(where, member.change.definition.schema)
             self.tables.scope(table, scope)
-            done = _counted(self._do(f"DELETE FROM {target} WHERE {render(scope)}"))
+            done = _counted(self.do(f"DELETE FROM {target} WHERE {render(scope)}"))
         return RowChanges(0, 0, done.updated, None, None)
 
     def update(self, member: Member, values: Mapping[str, str], where: str | None) -> RowChanges:
         """Set columns of rows on the table's branch."""
         table, schema = member.change.head.name, member.change.definition.schema
-        with self._running(str(table)):
+        with self.running(str(table)):
             operation = Operation("UPDATE", _predicate(where))
             target = self.tables.to_write(table, operation, reads=True)
             scope = None if where is None else parse(where, schema)
             statement = update_sql(schema, values, target=target, table=str(table), where=scope)
             self.tables.scope(table, scope)
-            return _counted(self._do(statement))
+            return _counted(self.do(statement))
 
     def merge(
         self, member: Member, data: Any, on: str | Sequence[str], clauses: Clauses
     ) -> RowChanges:
         """Merge rows on the table's branch; Spark counts rows of Delta tables only, no files."""
         table = member.change.head.name
-        with self._running(str(table)):
+        with self.running(str(table)):
             rows = self._frame(table, data)
             operation = Operation("MERGE", merge_parameters(on, clauses))
             target = self.tables.to_write(table, operation, reads=True)
@@ -228,12 +225,12 @@ class SparkExecutor:
                 clauses=clauses,
             )
             self.tables.scope(table, None)
-            return _counted(self._do(statement))
+            return _counted(self.do(statement))
 
     def name(self, member: Member) -> str:
         """What a table is called in the session; what is done by it is about the whole table."""
         table = member.change.head.name
-        with self._running(str(table)):
+        with self.running(str(table)):
             known = self.tables.to_write(table, Operation("WRITE"), reads=True)
             self.tables.scope(table, None)
             return self.tables.workspace.share(known)
@@ -254,52 +251,12 @@ class SparkExecutor:
         else:
             self.tables.discard()
 
-    def _make(self, statement: Statement, found: Found, args: Any) -> DataFrame:
-        """Make a table, with the rows of a query where there is one."""
-        created, workspace = statement.created, self.tables.workspace
-        if created is None or statement.target is None:
-            message = "a statement that makes a table says which"
-            raise AssertionError(message)
-        with _unchanged():
-            name = created_name(statement.target)
-            if self.tables.knows(name):
-                if created.if_missing:
-                    return self.nothing()
-                what = f"The lake has a table {name} already."
-                raise AlreadyExists(what, hint="Choose another name.", table=str(name))
-        rows = None
-        if created.is_filled:
-            with self._running(str(name)):
-                query = rewritten(self.tables, self._reader, statement, found)
-                rows = self._do(query_of(query), args)
-        format_ = created.format or "delta"
-        with _unchanged():
-            declared = created.columns or ""
-            columns = workspace.declared(declared) if rows is None else workspace.columns(rows)
-            definition = define(
-                columns,
-                format_,
-                partition_by=created.partition_by,
-                properties={**inherited(self._context, format_, name), **created.properties},
-                constraints={},
-                comment=created.comment,
-                guard=True,
-            )
-        with self._running(str(name)):
-            word = "CREATE TABLE" if rows is None else "CREATE TABLE AS SELECT"
-            target = self.tables.make(
-                name, format_, definition, Operation(word, creation_parameters(definition))
-            )
-            if rows is not None:
-                with _later_step():
-                    self._insert(name, target, rows)
-            return self.nothing()
-
-    def _insert(self, table: TableName, target: str, data: Any) -> None:
+    def insert(self, table: TableName, target: str, data: Any) -> None:
+        """Add rows to a table by the name that it has in Spark."""
         rows = self._frame(table, data)
         columns = ", ".join(map(identifier, rows.columns))
         source = self._named(table, rows)
-        self._do(f"INSERT INTO {target} ({columns}) SELECT {columns} FROM {source}")
+        self.do(f"INSERT INTO {target} ({columns}) SELECT {columns} FROM {source}")
 
     def _named(self, table: TableName, rows: DataFrame) -> str:
         """What the rows of a frame are called in a statement that writes a table."""
@@ -309,13 +266,14 @@ class SparkExecutor:
     def _frame(self, table: TableName, data: Any) -> DataFrame:
         return frame_of(self.session, data, self.tables.definition(table), str(table))
 
-    def _do(self, sql: str, args: Any = None) -> DataFrame:
+    def do(self, sql: str, args: Any = None) -> DataFrame:
+        """Run a statement of Spark."""
         done = self.tables.workspace.frame(sql, args)
         reach("branch.worked")
         return done
 
     @contextmanager
-    def _running(self, table: str) -> Generator[None]:
+    def running(self, table: str) -> Generator[None]:
         """Run an operation, with errors of Spark as the lake's where it has one of its own.
 
         An operation that Spark refuses before it runs leaves the transaction as it was.
@@ -355,24 +313,6 @@ def changes_of(
     executor, table = cast(SparkExecutor, tx._executor), TableName.parse(name)
     until = executor.tables.snapshot(table)
     return executor.changes.frame(executor.session, until, since, key=key, skip=skip)
-
-
-@contextmanager
-def _unchanged() -> Generator[None]:
-    """Run what changes nothing: when it fails, the transaction goes on."""
-    try:
-        yield
-    except Exception as error:
-        raise NothingDone(error) from error
-
-
-@contextmanager
-def _later_step() -> Generator[None]:
-    """Run a step of an operation whose earlier steps have changed something."""
-    try:
-        yield
-    except NotRun as refused:
-        raise refused.error from None
 
 
 def _predicate(where: str | None) -> dict[str, str]:

@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from lakeward.engines.spark import merging
+from lakeward.engines.spark.statement import Kind, check_words, read_statement
 from lakeward.engines.sql import query as queries
-from lakeward.errors import InvalidInput, SchemaMismatch, TableNotFound, UnsupportedFeature
+from lakeward.errors import AlreadyExists, InvalidInput, TableNotFound, UnsupportedFeature
 from lakeward.model import parameters
 from lakeward.model.commands import (
     AlterTable,
     Command,
     DropTable,
+    Explain,
+    Setting,
     ShowTable,
     ShowTables,
     TruncateTable,
@@ -26,6 +30,7 @@ from lakeward.model.commands import (
 )
 from lakeward.model.described import listed, shown
 from lakeward.model.evolution.apply import is_needed
+from lakeward.model.evolution.merging import merging as merged
 from lakeward.model.expressions.when import Actions, When
 from lakeward.model.names import TableName
 from lakeward.model.parameters import Params
@@ -33,12 +38,18 @@ from lakeward.model.schema import Schema
 from lakeward.read.result import QueryResult, of_table
 from lakeward.write.plan.change import RowChanges
 from lakeward.write.transaction.seen import Seen
+from lakeward.write.transaction.sql_values import (
+    DIALECT,
+    fitted,
+    literal,
+    nullable,
+    parts_of,
+    spelled,
+)
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_DIALECT: Final = "databricks"
-"""How conditions and values are written for the transaction's own operations."""
 _MOST: Final = 10_000
 """Values of a subquery that a condition may be compared with."""
 
@@ -59,7 +70,9 @@ class EmbeddedSql:
             if command.changes and self._tx._is_replay():
                 return RowChanges()
             return self._command(command)
-        tree = self._tree(text, args)
+        check_words(text)
+        plain = merging.plain(text)
+        tree = self._tree(plain or text, args)
         if isinstance(tree, exp.Query | exp.Values):
             return self._seen.query(text, args)
         if self._tx._is_replay():
@@ -72,10 +85,10 @@ class EmbeddedSql:
             case exp.Delete():
                 return self._delete(tree)
             case exp.Merge():
-                return self._merge(tree)
+                return self._merge(tree, evolves=plain is not None)
             case exp.Create():
                 return self._create(text, tree)
-        kind = f"{tree.key.upper()} statements"
+        kind = f"{text.split(maxsplit=1)[0].upper()} statements"
         raise _unknown(kind)
 
     def _tree(self, text: str, args: Params | None) -> exp.Expr:
@@ -112,6 +125,14 @@ class EmbeddedSql:
                 return RowChanges()
             case TruncateTable(table=parts):
                 return self._tx.delete(str(self._seen.name(parts)), where="true")
+            case Explain(mode="", statement=text) if queries.is_query(text):
+                return self._seen.query(text, None, explain=True)
+            case Explain():
+                what = "Without Spark, EXPLAIN shows the plan of a query."
+                raise UnsupportedFeature(what, hint="Write EXPLAIN SELECT …, or use Spark.")
+            case Setting():
+                what = "SET and RESET are about settings of a Spark session."
+                raise UnsupportedFeature(what, hint="Use lake.transaction(spark=spark).")
             case ShowTables():
                 return of_table(listed(command, self._seen.names()))
             case ShowTable(table=parts):
@@ -121,26 +142,27 @@ class EmbeddedSql:
         raise _unknown(type(command).__name__)
 
     def _create(self, text: str, tree: exp.Expr) -> RowChanges:
-        from lakeward.engines.spark.statement import Kind, read_statement
-
         statement = read_statement(text)
         created = statement.created
         if statement.kind is not Kind.CREATE or created is None or statement.target is None:
             what = "Without Spark, CREATE makes tables."
             raise UnsupportedFeature(what, hint="Write CREATE TABLE name (columns) or AS SELECT.")
         name = TableName.parse(".".join(statement.target.parts))
-        if self._seen.knows(name):
+        exists = self._seen.knows(name)
+        if exists and not created.replaces:
             if created.if_missing:
                 return RowChanges()
-            from lakeward.errors import AlreadyExists
-
             what = f"The lake has a table {name} already."
             raise AlreadyExists(what, hint="Choose another name.", table=str(name))
         query = tree.args.get("expression")
         rows = None
         if query is not None:
             rows = self._seen.query(query.sql(dialect=queries.DIALECT), None).to_arrow()
-        schema: Any = created.columns or "" if rows is None else _nullable(rows.schema)
+        schema: Any = created.columns or "" if rows is None else nullable(rows.schema)
+        if exists and self._seen.replace(name, schema, created, rows):
+            return RowChanges() if rows is None else RowChanges(inserted=rows.num_rows)
+        if exists:
+            self._tx.drop(str(name))
         self._seen.make(name, schema, created)
         return RowChanges() if rows is None else self._tx.append(str(name), rows)
 
@@ -157,7 +179,7 @@ class EmbeddedSql:
             if tree.args.get(part):
                 what = f"INSERT with {part.upper()} is not understood without Spark."
                 raise UnsupportedFeature(what, hint="Write INSERT INTO table SELECT, or MERGE.")
-        name = self._seen.name(_parts(target))
+        name = self._seen.name(parts_of(target))
         source = tree.args.get("expression")
         if source is None:
             what = "INSERT needs VALUES or a query."
@@ -168,7 +190,7 @@ class EmbeddedSql:
         schema = self._seen.definition(name).schema
         if tree.args.get("by_name"):
             listed_names = list(rows.column_names)
-        data = _fitted(rows, schema, listed_names, str(name))
+        data = fitted(rows, schema, listed_names, str(name))
         if tree.args.get("overwrite"):
             return self._tx.overwrite(str(name), data)
         return self._tx.append(str(name), data)
@@ -189,7 +211,7 @@ class EmbeddedSql:
         name, known = self._target(tree.this)
         schema = self._seen.definition(name).schema
         values = {
-            _spelled(one.this.name, schema): self._text(one.expression, known)
+            spelled(one.this.name, schema): self._text(one.expression, known)
             for one in tree.expressions
         }
         return self._tx.update(str(name), set=values, where=self._where(tree, known))
@@ -201,7 +223,7 @@ class EmbeddedSql:
         name, known = self._target(tree.this)
         return self._tx.delete(str(name), where=self._where(tree, known) or "true")
 
-    def _merge(self, tree: exp.Merge) -> RowChanges:
+    def _merge(self, tree: exp.Merge, *, evolves: bool) -> RowChanges:
         from sqlglot import exp
 
         name, target = self._target(tree.this)
@@ -214,6 +236,8 @@ class EmbeddedSql:
             what = "MERGE needs ON and a condition."
             raise InvalidInput(what)
         known = {**dict.fromkeys(target, "target"), alias: "source"}
+        if evolves:
+            self._evolve(name, data.schema, merging.evolving(tree))
         schema = self._seen.definition(name).schema
         # A merge accepts no columns that it does not use.
         parts = (tree.args["on"], tree.args["whens"])
@@ -240,6 +264,13 @@ class EmbeddedSql:
             not_matched_by_source=clauses["by_source"],
         )
 
+    def _evolve(self, name: TableName, given: pa.Schema, takes: merging.Evolving) -> None:
+        """Give the target of a merge the columns and types that its actions take from the data."""
+        taken = [f for f in given if takes.takes_all or f.name.lower() in takes.assigned]
+        schema = self._seen.definition(name).schema
+        for change in merged(schema, nullable(pa.schema(taken)), typed=True):
+            self._tx.alter(str(name)).apply(change)
+
     def _action(
         self, then: exp.Expr, known: Mapping[str, str], schema: Schema
     ) -> str | dict[str, str]:
@@ -249,7 +280,7 @@ class EmbeddedSql:
             if any(isinstance(e, exp.Star) for e in then.expressions):
                 return "update"
             return {
-                _spelled(e.this.name, schema): self._text(e.expression, known)
+                spelled(e.this.name, schema): self._text(e.expression, known)
                 for e in then.expressions
             }
         if isinstance(then, exp.Insert):
@@ -263,7 +294,7 @@ class EmbeddedSql:
                 what = f"INSERT names {len(columns)} columns and has {len(values)} values."
                 raise InvalidInput(what)
             pairs = zip(columns, values, strict=True)
-            return {_spelled(c, schema): self._text(v, known) for c, v in pairs}
+            return {spelled(c, schema): self._text(v, known) for c, v in pairs}
         if str(then.name).lower() == "delete":
             return "delete"
         what = f"{then.sql()} is no action of MERGE that is understood."
@@ -273,8 +304,8 @@ class EmbeddedSql:
 
     def _target(self, node: exp.Expr) -> tuple[TableName, tuple[str, ...]]:
         """Return the table that a statement changes, and the possible qualifiers of its columns."""
-        name = self._seen.name(_parts(node))
-        known = [node.alias] if node.alias else [node.name, ".".join(_parts(node))]
+        name = self._seen.name(parts_of(node))
+        known = [node.alias] if node.alias else [node.name, ".".join(parts_of(node))]
         return name, tuple(k.lower() for k in known)
 
     def _where(self, tree: exp.Expr, known: Sequence[str]) -> str | None:
@@ -300,7 +331,7 @@ class EmbeddedSql:
             if before in becomes:
                 new = becomes[before]
                 column.replace(exp.column(column.this.copy(), table=new or None, quoted=True))
-        return str(holder.this.sql(dialect=_DIALECT))
+        return str(holder.this.sql(dialect=DIALECT))
 
     def _replace(self, query: exp.Expr, known: Mapping[str, str]) -> None:
         """Replace a subquery with its values."""
@@ -330,12 +361,12 @@ class EmbeddedSql:
                 parent.replace(exp.Boolean(this=False))
                 return
             parent.set("query", None)
-            parent.set("expressions", [_literal(v) for v in distinct])
+            parent.set("expressions", [literal(v) for v in distinct])
             return
         if len(values) > 1:
             what = f"A subquery must have one row here, and this one has {len(values)}."
             raise InvalidInput(what)
-        query.replace(_literal(values[0] if values else None))
+        query.replace(literal(values[0] if values else None))
 
 
 def _unknown(kind: str) -> UnsupportedFeature:
@@ -344,53 +375,3 @@ def _unknown(kind: str) -> UnsupportedFeature:
     )
     hint = "Spark runs more: lake.transaction(spark=spark). OPTIMIZE is table.optimize()."
     return UnsupportedFeature(what, hint=hint)
-
-
-def _literal(value: Any) -> exp.Expr:
-    import sqlglot
-
-    return sqlglot.parse_one(parameters.spark_literal(value), dialect=_DIALECT)
-
-
-def _parts(node: exp.Expr) -> tuple[str, ...]:
-    from sqlglot import exp
-
-    if not isinstance(node, exp.Table):
-        what = f"{node.sql()} is not the name of a table."
-        raise InvalidInput(what)
-    return tuple(str(p.name) for p in node.parts)
-
-
-def _spelled(name: str, schema: Schema) -> str:
-    """Return a column's name as the table spells it, if the table has it."""
-    return next((n for n in schema.names if n.lower() == name.lower()), name)
-
-
-def _nullable(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([pa.field(f.name, f.type) for f in schema])
-
-
-def _fitted(rows: pa.Table, schema: Schema, names: Sequence[str] | None, table: str) -> pa.Table:
-    """Map rows by position to columns of a table; columns that are not named are left out."""
-    wanted = list(schema.names if names is None else names)
-    if rows.num_columns != len(wanted):
-        what = f"{table} takes {len(wanted)} values a row here, and {rows.num_columns} are given."
-        hint = f"They are for {', '.join(wanted)}."
-        raise SchemaMismatch(what, hint=hint, table=table)
-    spelled = {n.lower(): n for n in schema.names}
-    unknown = [n for n in wanted if n.lower() not in spelled]
-    if unknown:
-        what = f"Table {table} has no column {unknown[0]!r}."
-        raise InvalidInput(what, hint=f"It has {', '.join(schema.names)}.", table=table)
-    types = {f.name: f.type for f in schema.to_arrow()}
-    columns = {}
-    for name, column in zip(wanted, rows.columns, strict=True):
-        own = spelled[name.lower()]
-        try:
-            columns[own] = column if column.type.equals(types[own]) else column.cast(types[own])
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            columns[own] = column  # an error is raised when it is written
-    for field in schema:
-        if field.name not in columns and field.nullable and field.default is None:
-            columns[field.name] = pa.nulls(rows.num_rows, types[field.name])
-    return pa.table(columns)

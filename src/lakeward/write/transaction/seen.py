@@ -6,13 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from lakeward.engines.sql.datafusion import DataFusionSession
 from lakeward.engines.sql.pruning import wanted
 from lakeward.engines.sql.query import quoted, read_query
-from lakeward.errors import TableNotFound, UnsupportedFeature
+from lakeward.errors import LakewardError, TableNotFound, UnsupportedFeature
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
+from lakeward.model.evolution.replacing import check_format, replacements
 from lakeward.model.names import TableName
 from lakeward.model.parameters import Params
 from lakeward.read.result import QueryResult, of_table
@@ -21,6 +24,7 @@ from lakeward.write.commit.new_table import new_head
 from lakeward.write.plan.change import Operation
 from lakeward.write.tables.create import define
 from lakeward.write.tables.own_policy import inherited
+from lakeward.write.transaction.executor import NothingDone
 from lakeward.write.transaction.lifecycle import Lifecycle, Operating
 from lakeward.write.transaction.member import Member
 
@@ -81,25 +85,52 @@ class Seen:
 
     def make(self, name: TableName, schema: Any, created: Any) -> None:
         """Create a table, which others see after the commit."""
-        format_ = created.format or "delta"
-        context = self._view.context
-        definition = define(
-            schema,
-            format_,
-            partition_by=created.partition_by,
-            properties={**inherited(context, format_, name), **created.properties},
-            constraints={},
-            comment=created.comment,
-            guard=True,
-        )
+        format_, context = created.format or "delta", self._view.context
+        definition = self._defined(name, format_, schema, created)
         with context.database.read() as session:
             head = new_head(context, session, name, format_, guard=True)
         self._view.register()
         member = self._view.make(head, replace(definition, created_ms=now_ms()))
         member.change.operations.append(Operation("CREATE TABLE", {}))
 
-    def query(self, text: str, params: Params | None) -> QueryResult:
-        """Run a query over the tables as the transaction sees them now."""
+    def replace(self, name: TableName, schema: Any, created: Any, rows: pa.Table | None) -> bool:
+        """Give a table other columns and other rows; return False if this transaction made it.
+
+        If an alteration is refused, the deletion of rows cannot stay, so the transaction ends.
+        """
+        with self._operation(str(name), reads=True) as member:
+            if member.change.is_new:
+                return False
+            format_ = created.format or member.change.head.format
+            try:
+                check_format(str(name), member.change.head.format, format_)
+                definition = self._defined(name, format_, schema, created)
+                asked = list(replacements(member.change.definition, definition, created.properties))
+            except LakewardError as error:
+                raise NothingDone(error) from error
+            executor = self._lifecycle.executor
+            executor.delete(member, "true")
+            try:
+                executor.alter(member, asked)
+                if rows is not None:
+                    executor.append(member, rows)
+            except NothingDone as refused:
+                raise refused.error from None
+        return True
+
+    def _defined(self, name: TableName, format_: str, schema: Any, created: Any) -> Definition:
+        return define(
+            schema,
+            format_,
+            partition_by=created.partition_by,
+            properties={**inherited(self._view.context, format_, name), **created.properties},
+            constraints={},
+            comment=created.comment,
+            guard=True,
+        )
+
+    def query(self, text: str, params: Params | None, *, explain: bool = False) -> QueryResult:
+        """Run a query over the tables as the transaction sees them now, or return its plan."""
         asked = read_query(text, params)
         session = DataFusionSession()
         try:
@@ -119,6 +150,8 @@ class Seen:
                 member.change.reads.append(need.where)
                 session.register(name_, source_of(member.seen(), need, member.planned))
             bound = asked.rewritten([quoted(n) for n in names], [s.names for s in schemas])
+            if explain:
+                bound = bound._replace(text=f"EXPLAIN {bound.text}")
             return of_table(session.run(bound).reader().read_all())
         finally:
             session.close()
