@@ -60,7 +60,7 @@ class PartitionChange(NamedTuple):
     rows_removed: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diff:
     """The difference between two versions, from the first to the second.
 
@@ -88,9 +88,21 @@ class Diff:
     before: Totals
     after: Totals
     changed: RowCounts | None
-    old: Definition = field(metadata=HIDDEN, repr=False)
-    new: Definition = field(metadata=HIDDEN, repr=False)
+    old: Definition = field(metadata=HIDDEN)
+    new: Definition = field(metadata=HIDDEN)
     rows: RowDiff | None = None
+
+    def __repr__(self) -> str:
+        shown = {
+            "changed": self.changed,
+            "files_added": len(self.added_files),
+            "files_removed": len(self.removed_files),
+            "schema_changes": self.schema_changes,
+            "properties": dict(self.properties),
+            "rows": self.rows,
+        }
+        facts = "".join(f", {name}={value!r}" for name, value in shown.items() if value)
+        return f"Diff({self.table!r}, {self.from_version} to {self.to_version}{facts})"
 
     @property
     @in_json

@@ -29,6 +29,10 @@ def test_what_is_shown_in_a_console(lake: lw.Lake, table_format: str) -> None:
         "ratified, isolation='snapshot', bases={'s.t': 1}, versions={'s.t': 2})"
     )
 
+    assert repr(table.diff(1, 2)) == (
+        "Diff('s.t', 1 to 2, changed=RowCounts(inserted=1, updated=0, deleted=0), files_added=1)"
+    )
+
     lake.drop("s.t")
     assert repr(table) == "Table('s.t', TableNotFound)"
 

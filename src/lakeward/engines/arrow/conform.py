@@ -131,6 +131,8 @@ def _check_names(given: pa.Schema, schema: Schema, table: str) -> None:
     )
     if near:
         hint = f"Did you mean {near[0]!r} by {extra[0]!r}? {hint}"
+    elif missing and not extra:
+        hint = f"{hint} Give each of them, with nulls where there are no values."
     what = f"The data for {table} {' and '.join(parts)}."
     raise SchemaMismatch(what, hint=hint, table=table, missing=missing, extra=extra)
 
