@@ -42,6 +42,13 @@ def test_what_is_imported_with_a_module_comes_with_the_core() -> None:
     assert early == set()
 
 
+def test_the_readme_names_every_extra() -> None:
+    table = (ROOT / "README.md").read_text().partition("| extra |")[2].partition("\n\n")[0]
+    named = {name for row in table.splitlines() for name in re.findall("`(\\w+)`", row[:40])}
+
+    assert named == set(PROJECT["optional-dependencies"])
+
+
 @cache
 def _imports() -> list[tuple[Path, str, bool]]:
     """Imports of other people's packages: file, top-level module, and whether at module level."""

@@ -113,8 +113,11 @@ def ingest(
         done = sink.consume(counted, epoch_rows=epoch_rows, epoch_seconds=epoch_seconds)
         version = lake.table(into).version
     rows, epochs = words.counted(done.rows, "row"), words.counted(done.epochs, "epoch")
+    told = f"{rows} in {epochs} into {into}, which is at version {version}."
+    if not done.rows:
+        told += " No row is new: each is taken once."
     cli.say(
-        f"{rows} in {epochs} into {into}, which is at version {version}.",
+        told,
         {"table": into, "version": version, "writer": writer, **to_json(done)},
     )
 

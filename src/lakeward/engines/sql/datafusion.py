@@ -46,7 +46,7 @@ def new_context(settings: Mapping[str, str] | None = None) -> Any:
         from datafusion import SessionConfig, SessionContext
     except ImportError as error:
         what = "lake.sql needs DataFusion."
-        hint = "Run: pip install 'lakeward[datafusion]', or give engine='duckdb'."
+        hint = "Run: pip install 'lakeward[datafusion]', or give engine='duckdb' (--engine duckdb)."
         raise MissingExtra(what, hint=hint) from error
     return SessionContext(SessionConfig({**_SETTINGS, **(settings or {})}))
 
