@@ -11,10 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
+from rich.progress import Progress
 
 import lakeward as lw
 from lakeward.cli.output.counted import Counted
 from lakeward.cli.output.progress import bar
+from lakeward.cli.output.text_form import TextOutput
+from lakeward.model.progress import counted
 from lakeward.stream.files import files_source
 from tests.cli.console import ask, program, tell
 from tests.support.pythons import ROOT
@@ -87,6 +90,22 @@ def test_the_bar_shows_rate_and_remaining_time() -> None:
     assert "2,000/100,000" in text.getvalue()
     assert "/s" in text.getvalue()
     assert "left" in text.getvalue()
+
+
+def test_the_bar_follows_loops_that_count_their_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    bars: list[Progress] = []
+
+    def kept(console: Console) -> Progress:
+        bars.append(bar(console))
+        return bars[-1]
+
+    monkeypatch.setattr("lakeward.cli.output.progress.bar", kept)
+    output = TextOutput()
+    output._err = Console(file=io.StringIO(), force_terminal=True)
+    with output.working("Deleting"):
+        assert list(counted("abc", 7)) == ["a", "b", "c"]
+    (task,) = bars[0].tasks
+    assert (task.completed, task.total) == (3, 7)
 
 
 def test_ingest_counts_rows_of_files(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from deltalake import write_deltalake
 
 import lakeward as lw
 from lakeward.log.statement import Statement
+from lakeward.model.progress import reported
 from tests.support.inside import context_of
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
@@ -130,3 +131,17 @@ def test_relocating_counts_files(lake: lw.Lake, tmp_path: Path) -> None:
     seen = _Seen()
     lw.relocate(tmp_path / "moved", progress=seen)
     seen.check(4)
+
+
+def test_a_delete_counts_files_and_a_comparison_rows(lake: lw.Lake) -> None:
+    deleting, comparing = _Seen(), _Seen()
+    with lake:
+        with reported(deleting), lake.transaction() as tx:
+            tx.delete("s.t", where="id = 1")
+        # Each of the four files is looked at, and then written again.
+        assert deleting.told[0] == (0, 4)
+        assert deleting.told[-1] == (8, 8)
+        with reported(comparing):
+            found = lake.table("s.t").diff(4, 5, rows=True).rows
+        assert found is not None
+        comparing.check(8 * ROWS.num_rows - found.deleted)

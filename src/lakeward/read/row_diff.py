@@ -18,6 +18,7 @@ from lakeward.engines.arrow.net_rows import NetRows, net_rows
 from lakeward.errors import InvalidInput, SchemaMismatch
 from lakeward.model import arguments
 from lakeward.model.file import LoggedFile
+from lakeward.model.progress import advance, expect
 from lakeward.model.row_counts import SAMPLE
 from lakeward.model.schema import Schema
 from lakeward.read.change_rows import ChangeReader
@@ -108,10 +109,11 @@ def version_rows(
     reader = ChangeReader(
         second.context, second.log_head, second.definition, columns=second.schema.names
     )
-    sides = reader.sides(gone, first.definition, came, second.definition)
+    before, after = reader.sides(gone, first.definition, came, second.definition)
+    expect(sum(f.file.logged_rows for f in (*gone, *came)))
     return _counted(
         _Names(f"{first.name} version {first.version}", f"{second.name} version {second.version}"),
-        sides,
+        (_advancing(before), _advancing(after)),
         optional(second.schema.to_arrow()),
         keys,
         only_left=[f.name for f in first.schema if f.id not in second.schema.by_id],
@@ -203,6 +205,13 @@ def _counted(
         deleted_sample=tuple(samples["deleted"]),
         changed_sample=tuple(samples["changed"]),
     )
+
+
+def _advancing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches, and count their rows as progress."""
+    for batch in batches:
+        yield batch
+        advance(batch.num_rows)
 
 
 def _take(held: list[Any], rows: pa.Table, most: int) -> None:

@@ -65,19 +65,28 @@ class TextOutput(Output):
 
     @contextmanager
     def working(self, what: str) -> Generator[Advance]:
-        """A bar on standard error, once a second has passed and only on a terminal."""
+        """A bar on standard error, once a second has passed and only on a terminal.
+
+        Loops in the block that count their work move it, without being handed anything.
+        """
         if not self._err.is_terminal:
             yield lambda _done, _total: None
             return
         from lakeward.cli.output.progress import bar
+        from lakeward.model.progress import reported
 
         progress = bar(self._err)
         task = progress.add_task(printable(what), total=None)
         patience = threading.Timer(PATIENCE_SECONDS, progress.start)
         patience.daemon = True
         patience.start()
+
+        def advance(done: int, total: int | None) -> None:
+            progress.update(task, completed=done, total=total)
+
         try:
-            yield lambda done, total: progress.update(task, completed=done, total=total)
+            with reported(advance):
+                yield advance
         finally:
             patience.cancel()
             # Wait for a start that is just under way: after `stop` nothing would end it.

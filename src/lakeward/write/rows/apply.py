@@ -24,6 +24,7 @@ import pyarrow as pa
 from lakeward.engines.arrow.keys import KeyIndex
 from lakeward.model.expressions.nodes import conjuncts
 from lakeward.model.file import DataFile, LoggedFile
+from lakeward.model.progress import counted
 from lakeward.model.steps import reach
 from lakeward.read.plan import file_may_match, to_prune_by
 from lakeward.write.plan.change import RowChanges, merge_metrics, update_metrics
@@ -231,7 +232,11 @@ def _marked(work: RowWork, files: Sequence[Touched]) -> Iterable[Replaced]:
 
 
 def _each(do: Callable[[T], R], items: Sequence[T]) -> Iterable[R]:
-    """Call a function for each item, in several threads; results in order."""
+    """Call a function for each item, in several threads; results in order, counted as progress."""
+    return counted(_results(do, items), len(items))
+
+
+def _results(do: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
     threads = min(len(items), os.cpu_count() or 1, _THREADS)
     if threads < 2:
         yield from map(do, items)
