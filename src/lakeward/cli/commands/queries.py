@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -64,7 +65,8 @@ def sql(
     with cli.lake() as lake:
 
         def run(text: str) -> None:
-            answer = _answer(lake, text, params, engine, message)
+            with cli.output.working("Running the statement"):
+                answer = _answer(lake, text, params, engine, message)
             _show(cli, answer, limit=limit, csv=csv, as_table=as_table)
 
         if statement is None and sys.stdin.isatty():
@@ -117,5 +119,8 @@ def _show(cli: Cli, answer: Any, *, limit: int | None, csv: bool, as_table: bool
         return
     from lakeward.cli.views import queries as text
 
-    for page in pages:
+    with cli.output.working("Running the query"):
+        # The first page needs the whole query, the others follow at once.
+        first = list(islice(pages, 1))
+    for page in chain(first, pages):
         cli.answer(page, text.page(page))

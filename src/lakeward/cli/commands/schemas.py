@@ -36,7 +36,8 @@ def alter(
         asked = lake.table(table).alter(message=message)
         for change in changes:
             asked.sql(change)
-        done = asked.commit()
+        with cli.output.working("Altering"):
+            done = asked.commit()
         version = done.versions.get(table)
     facts = {"table": table, "version": version, "transaction_id": done.transaction_id}
     if version is None:
