@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import lakeward as lw
 from lakeward.context import context_of
 from lakeward.errors import InvalidInput
+from lakeward.formats.delta import checkpoint
 from lakeward.log import retired
 from tests.support.iceberg import stranger_table
 from tests.support.invariants import rows_of, stranger_rows
@@ -147,3 +151,48 @@ def test_a_restore_of_a_version_that_is_vacuumed_meanwhile_is_refused(lake: lw.L
     assert table.to_arrow().to_pylist() == [{"n": 2}]
     with pytest.raises(lw.errors.VersionNotFound), lake.transaction() as tx:
         tx.restore("t", version=1)
+
+
+@pytest.mark.parametrize("damage", ["torn", "incomplete"])
+def test_commits_stay_when_the_checkpoint_that_replaces_them_is_damaged(
+    lake: lw.Lake, damage: str
+) -> None:
+    table = lake.create("t", {"n": "int64"}, format="delta")
+    for n in range(3):
+        table.append([{"n": n}])
+    table.checkpoint()
+    log = on_disk(table.location) / "_delta_log"
+    (path,) = log.glob("*.checkpoint.parquet")
+    if damage == "torn":
+        path.write_bytes(path.read_bytes()[:-20])
+    else:
+        found = pq.read_table(path)
+        pq.write_table(found.filter(pc.is_null(found["add"]).combine_chunks()), path)
+
+    assert table.expire(**NOW).state == "nothing"
+    table.checkpoint()
+    assert table.expire(**NOW).state == "done"
+    assert stranger_rows(table.location) == rows_of(table.to_arrow())
+
+
+def test_sidecars_of_deleted_checkpoints_go_and_young_ones_stay(
+    lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "IN_ONE_FILE", 1)
+    table = lake.create("t", "n int64", properties={"delta.checkpointPolicy": "v2"})
+    for n in range(4):
+        table.append([{"n": n}])
+        if n:
+            table.checkpoint()
+    made = names(lake, "_delta_log/_sidecars")
+    assert len(made) == 3
+    place = on_disk(table.location) / "_delta_log" / "_sidecars"
+    first = min(made, key=lambda name: (place / name).stat().st_mtime_ns)
+    long_ago = (place / first).stat().st_mtime - 7200
+    os.utime(place / first, (long_ago, long_ago))
+
+    table.expire(**NOW)
+
+    assert names(lake, "_delta_log/_sidecars") == sorted(set(made) - {first})
+    assert stranger_rows(table.location) == rows_of(table.to_arrow())
+    assert lake.doctor().healthy

@@ -30,11 +30,10 @@ from lakeward.formats.delta.defining import DeltaDefinitions
 from lakeward.formats.delta.light import LightDelta
 from lakeward.formats.delta.owed import DeltaOwed
 from lakeward.formats.delta.publication import LOG_DIRECTORY, commit_bytes, commit_path
-from lakeward.formats.delta.segment import old_files
 from lakeward.formats.delta.values import vector_id
 from lakeward.formats.delta.vectors import vector_path
 from lakeward.formats.properties import CHANGE_FEED, CHECKPOINT_INTERVAL
-from lakeward.log import commits, definitions, heads, transactions
+from lakeward.log import commits, definitions, files, heads, retired, transactions
 from lakeward.log.database import Session
 from lakeward.model import progress
 from lakeward.model.commit import Commit, Head
@@ -223,7 +222,16 @@ class DeltaFormat(LightDelta, DeltaOwed, DeltaDefinitions, DeltaAlterations, For
     ) -> tuple[list[str], int]:
         """Return commits and checkpoints before a checkpoint that replaces them."""
         oldest = commits.version_at(session, head.table_id, before_ms) or 0
-        return old_files(context.storage, head.location, min(oldest, head.published))
+
+        def count(version: int) -> int | None:
+            if retired.is_retired(session, head.table_id, version):
+                return None
+            return files.totals(session, head.table_id, version)[0]
+
+        # Loads Arrow.
+        from lakeward.formats.delta.cleaning import old_files
+
+        return old_files(context.storage, head.location, min(oldest, head.published), count)
 
     def has_moved(self, context: LakeContext, session: Session, head: Head) -> bool:
         """Look for the file of the next version."""

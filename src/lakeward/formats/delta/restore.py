@@ -59,12 +59,23 @@ def state_of(storage: Storage, location: str, checkpoint: Checkpoint) -> State:
     out = State()
     for path in checkpoint.paths:
         _read(out, storage.read(path), path, location, checkpoint.version)
-    for sidecar in out.actions.sidecars:
-        with understanding(location, checkpoint.version):
-            name = str(sidecar["path"]).rpartition("/")[2]
-            path = sidecar_path(location, name)
+    for name in _sidecar_names(out, location, checkpoint):
+        path = sidecar_path(location, name)
         _read(out, storage.read(path), path, location, checkpoint.version)
     return out
+
+
+def sidecars_of(storage: Storage, location: str, checkpoint: Checkpoint) -> list[str]:
+    """Return the names of the sidecars of a checkpoint. Raises `CorruptTable`, `FileMissing`."""
+    out = State()
+    for path in checkpoint.paths:
+        _read(out, storage.read(path), path, location, checkpoint.version)
+    return _sidecar_names(out, location, checkpoint)
+
+
+def _sidecar_names(state: State, location: str, checkpoint: Checkpoint) -> list[str]:
+    with understanding(location, checkpoint.version):
+        return [str(sidecar["path"]).rpartition("/")[2] for sidecar in state.actions.sidecars]
 
 
 def _read(out: State, data: bytes, path: str, location: str, version: int) -> None:

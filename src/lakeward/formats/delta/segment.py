@@ -17,10 +17,6 @@ from lakeward.formats.delta.publication import LOG_DIRECTORY
 from lakeward.model.file import LIVE
 from lakeward.storage.base import Storage
 
-_NUMBERED: Final = re.compile(
-    r"(\d{20})(?:\.(\d{20})\.compacted)?\.(?:json|crc|checkpoint\.[\w.-]*(?:parquet|json))$"
-)
-"""Commits, compacted commits, checksums and checkpoints."""
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(
     r"(?P<version>\d{20})\.checkpoint"
@@ -104,25 +100,6 @@ def segment_of(storage: Storage, location: str) -> Segment:
         raise TableNotFound(what, hint=hint, table=location, location=location)
     checkpoints.sort(key=lambda c: (c.version, len(c.paths), c.paths))
     return Segment(location, commits, checkpoints)
-
-
-def old_files(storage: Storage, location: str, oldest: int) -> tuple[list[str], int]:
-    """Return log files, below the table's directory, that no version from `oldest` on needs.
-
-    Also returns the version of the checkpoint that replaces them, or 0.
-    """
-    found = segment_of(storage, location)
-    known = [c.version for c in found.checkpoints if c.version <= oldest]
-    if not known:
-        return [], 0
-    start = known[-1]
-    names = []
-    for entry in storage.listing(f"{location}/{LOG_DIRECTORY}"):
-        name = entry.path.rpartition("/")[2]
-        numbered = _NUMBERED.match(name)
-        if numbered is not None and int(numbered[2] or numbered[1]) < start:
-            names.append(f"{LOG_DIRECTORY}/{name}")
-    return sorted(names), start
 
 
 def _version(location: str, digits: str) -> int:
