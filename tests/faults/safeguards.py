@@ -671,6 +671,71 @@ SAFEGUARDS: Final = (
         "tags_and_branches",
     ),
     Safeguard(
+        "R10: a version that was the newest is not read after it was vacuumed",
+        (
+            Edit(
+                "read/snapshot.py",
+                "        if retired.is_retired(session, self.log_head.table_id, self.version):\n",
+                "        if self.version < 0:\n",
+            ),
+        ),
+        "../maintain/test_vacuum_hostile.py",
+        "looked_up_before",
+    ),
+    Safeguard(
+        "R10: a table does not come back after its versions were retired",
+        (
+            Edit(
+                "write/tables/undrop.py",
+                "        if retired.is_retired(session, head.table_id, head.version):\n",
+                "        if head.version < 0:\n",
+            ),
+        ),
+        "../maintain/test_vacuum_hostile.py",
+        "cannot_come_back_while",
+    ),
+    Safeguard(
+        "R10: a file that is added by its path and was vacuumed is a conflict",
+        (Edit("write/commit/ratify.py", "            if change.claims:\n", "            if 0:\n"),),
+        "../maintain/test_vacuum_hostile.py",
+        "added_by_its_path",
+    ),
+    Safeguard(
+        "R10: a dropped table stays while a transaction may read it",
+        (
+            Edit(
+                "maintain/vacuum/plan.py",
+                "if not known or may_be_read(session, dropped_ms):",
+                "if not known:",
+            ),
+            Edit(
+                "maintain/vacuum/run.py",
+                "if dropped_ms is not None and may_be_read(session, dropped_ms):",
+                "if dropped_ms == -1:",
+            ),
+        ),
+        "../maintain/test_vacuum_hostile.py",
+        "stays_while_a_transaction",
+    ),
+    Safeguard(
+        "R10: commits are given up only for a checkpoint that was read",
+        (
+            Edit(
+                "formats/delta/cleaning.py",
+                "(c for c in known if _is_sound",
+                "(c for c in known if c or _is_sound",
+            ),
+        ),
+        "../maintain/test_expire.py",
+        "is_damaged",
+    ),
+    Safeguard(
+        "R10: manifests that a restored version uses again are kept",
+        (Edit("formats/iceberg/forgotten.py", "*held, *returned}", "*held}"),),
+        "../maintain/test_expire.py",
+        "uses_again",
+    ),
+    Safeguard(
         "R10: a vacuum looks again at the refs of other engines",
         (
             Edit(

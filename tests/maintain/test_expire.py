@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ import orjson
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+import time_machine
 
 import lakeward as lw
 from lakeward.context import context_of
 from lakeward.errors import InvalidInput
 from lakeward.formats.delta import checkpoint
 from lakeward.log import retired
+from tests.support.delete_files import data_files, delete_in_place
 from tests.support.iceberg import stranger_table
 from tests.support.invariants import rows_of, stranger_rows
 from tests.support.s3 import on_disk
@@ -196,3 +199,32 @@ def test_sidecars_of_deleted_checkpoints_go_and_young_ones_stay(
     assert names(lake, "_delta_log/_sidecars") == sorted(set(made) - {first})
     assert stranger_rows(table.location) == rows_of(table.to_arrow())
     assert lake.doctor().healthy
+
+
+def test_manifests_that_a_restored_version_uses_again_stay(lake: lw.Lake) -> None:
+    """A restore beside delete files takes over manifests of versions that are vacuumed later."""
+    long_ago = datetime.now(UTC) - timedelta(hours=3)
+    with time_machine.travel(long_ago):
+        table = lake.create(
+            "t", {"n": "int64"}, format="iceberg", properties={"lakeward.snapshots": "2"}
+        )
+        table.append([{"n": 77}])
+        table.overwrite([{"n": n} for n in range(5)])
+        theirs = stranger_table(lake, "t")
+        delete_in_place(theirs, {data_files(theirs)[0].file_path: [3]})
+        table.overwrite([{"n": 99}])
+    for path in on_disk(table.location).glob("*.parquet"):
+        os.utime(path, (long_ago.timestamp(), long_ago.timestamp()))
+    table.restore(version=3)
+    restored = rows_of(table.to_arrow())
+    for n in range(5):
+        table.overwrite([{"n": n}])
+    table.vacuum(retention="1h", force=True)
+    with pytest.raises(lw.errors.VersionNotFound):
+        table.at(version=3).to_arrow()
+    table.expire(**NOW)
+
+    table.restore(version=5)
+
+    assert rows_of(table.to_arrow()) == restored
+    assert rows_of(stranger_table(lake, "t").scan().to_arrow()) == restored

@@ -21,8 +21,9 @@ from lakeward.formats.iceberg.metadata import document_of, reader
 from lakeward.formats.iceberg.summary import SNAPSHOT_ID
 from lakeward.log import branches, commits, retired, tags, transactions
 from lakeward.log.database import Session
-from lakeward.model.commit import Head, TransactionState
+from lakeward.model.commit import CommitInfo, Head, TransactionState
 
+_RETURNING: Final = ("RESTORE", "UNDO")
 _LIST: Final = re.compile(r"snap-\d+-([A-Za-z0-9_-]+)\.avro")
 _MANIFEST: Final = re.compile(r"([A-Za-z0-9_-]+?)-[0-9a-f]{4}-m\d+\.avro")
 
@@ -80,15 +81,30 @@ class _Looking:
 
 
 def _kept_lists(context: LakeContext, session: Session, head: Head) -> Iterator[str]:
-    """Yield the manifest lists of the first version that is kept, and of versions that are held."""
+    """Yield the manifest lists of kept versions that may name manifests of retired ones.
+
+    These are the first version that is kept, versions that are held, and readable versions that
+    brought back an older one, because a restore may use its manifests again.
+    """
     table_id, root = head.table_id, context.storage.uri(head.location)
     held = tags.held_versions(session, table_id) | branches.held_versions(session, table_id)
-    for version in sorted({retired.kept_from(session, table_id), *held}):
+    returned = {
+        c.version
+        for operation in (*_RETURNING, "TRANSACTION")
+        for c in commits.newest_of(session, table_id, operation, limit=head.version + 1)
+        if _brings_back(c.info) and not retired.is_retired(session, table_id, c.version)
+    }
+    for version in sorted({retired.kept_from(session, table_id), *held, *returned}):
         found = commits.newest_commit_with(session, table_id, version, SNAPSHOT_ID)
         if found is not None and found.info.extra and found.info.extra[SNAPSHOT_ID] is not None:
             place = list_name(root, found.info.extra[SNAPSHOT_ID], found.info.transaction_id)
             if context.storage.exists(context.storage.path_of(place)):
                 yield place
+
+
+def _brings_back(info: CommitInfo) -> bool:
+    done = (info.operation, *info.parameters.get("operations", "").split(", "))
+    return not set(_RETURNING).isdisjoint(done)
 
 
 def _manifests(place: str, read: Any) -> list[Any]:

@@ -208,9 +208,26 @@ class _Writing:
             full_path(f.file, self._place.location): sequences.get(f.added)
             for f in self._commit.removed
         }
+        out = self._without(manifests, gone, likely=True)
+        if gone:
+            # A restore beside delete files uses manifests again that are older than its version.
+            out = self._without(out, gone, likely=False)
+        if gone:
+            message = f"no manifest lists {next(iter(gone))}"
+            raise AssertionError(message)
+        return out
+
+    def _without(
+        self, manifests: Sequence[Any], gone: dict[str, int | None], *, likely: bool
+    ) -> list[Any]:
+        """Return manifests without removed files, and take those that were found out of `gone`.
+
+        With `likely`, manifests are not read whose sequence numbers exclude the files.
+        """
         out: list[Any] = []
         for manifest in manifests:
-            if not gone or not is_data(manifest) or not _may_hold(manifest, gone.values()):
+            is_excluded = likely and not _may_hold(manifest, gone.values())
+            if not gone or not is_data(manifest) or is_excluded:
                 out.append(manifest)
                 continue
             entries = api.inherit_row_ids(manifest, self._place.entries(manifest))
@@ -222,9 +239,6 @@ class _Writing:
             out.append(self._put_manifest(manifest, existing=stay, deleted=ended))
             for entry in ended:
                 gone.pop(entry.data_file.file_path, None)
-        if gone:
-            message = f"no manifest lists {next(iter(gone))}"
-            raise AssertionError(message)
         return out
 
     def _merged(self, manifests: list[Any]) -> list[Any]:
