@@ -1,32 +1,24 @@
-"""How long a table's versions can be read, and exports of its rows."""
+"""How long a table's versions can be read, and where its rows come from."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments
 from lakeward.model.commit import Head
-from lakeward.read.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
     from lakeward.model.lineage.graph import Lineage
-    from lakeward.read.export import Exported
     from lakeward.read.retention import Retention
 
 
 class Past:
-    """Exports a table, and returns which of its versions can be read."""
+    """Returns which versions of a table can be read, and where its rows come from."""
 
     _context: LakeContext
-
-    @abstractmethod
-    def at(self) -> TableSnapshot:
-        """Return the table at its newest version."""
 
     @abstractmethod
     def _head(self) -> Head: ...
@@ -66,49 +58,6 @@ class Past:
             depth=None if depth is None else arguments.whole(depth, "depth"),
             column=arguments.optional_text(column, "column"),
             version=None if version is None else arguments.whole(version, "version"),
-        )
-
-    def export(
-        self,
-        path: str | Path,
-        *,
-        format: str = "parquet",  # noqa: A002  the name users know
-        partition_by: Sequence[str] = (),
-        max_rows_per_file: int | None = None,
-        columns: Sequence[str] | None = None,
-        where: str | None = None,
-        storage_options: Mapping[str, str] | None = None,
-        progress: Callable[[int, int | None], None] | None = None,
-    ) -> Exported:
-        """Export the current rows as files that need no lake, with a manifest.
-
-        Rows are streamed. The directory appears when it is complete; on an object store the
-        manifest, `manifest.json`, is written last. It has the version, the columns, and the rows,
-        bytes and SHA-256 of each file.
-
-        Args:
-            path: A directory that does not exist yet, or a location in an object store (`s3://…`).
-            format: `parquet`, `csv`, `jsonl` or `arrow`.
-            partition_by: Columns whose values name directories, `day=2026-11-15/`.
-            max_rows_per_file: Begin another file after so many rows.
-            columns: Names, in the order wanted; all when None.
-            where: A SQL boolean expression; rows for which it is true are exported.
-            storage_options: Access to the object store; the environment supplies missing options.
-            progress: Called with the number of rows done, and of all rows.
-
-        Raises:
-            AlreadyExists: There is something at the path.
-            InvalidInput: The path is in the lake, or the format cannot hold a column.
-        """
-        return self.at().export(
-            path,
-            format=format,
-            partition_by=partition_by,
-            max_rows_per_file=max_rows_per_file,
-            columns=columns,
-            where=where,
-            storage_options=storage_options,
-            progress=progress,
         )
 
     def retention(self) -> Retention:

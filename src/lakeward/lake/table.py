@@ -31,6 +31,7 @@ from lakeward.model.parameters import Params
 from lakeward.model.schema import Schema
 from lakeward.read import moments
 from lakeward.read.describe import Totals, columns_line
+from lakeward.read.exportable import Exportable
 from lakeward.read.history import Entry, Version, entries, version_of
 from lakeward.read.readable import Readable
 from lakeward.read.schemas import SchemaVersion, schemas_of
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from lakeward.lake.altering import TableAlter
 
 
-class Table(Past, Readable, Frames, Writable, Changed, Optimizable, TableMaintenance):
+class Table(Past, Readable, Exportable, Frames, Writable, Changed, Optimizable, TableMaintenance):
     """A named table. Each access to a property reads the table's current state."""
 
     def __init__(self, context: LakeContext, name: TableName, transactions: Transactions) -> None:
@@ -271,6 +272,9 @@ class Table(Past, Readable, Frames, Writable, Changed, Optimizable, TableMainten
     def age_seconds(self) -> float:
         """How long ago the newest version was committed."""
         return max(0.0, (now_ms() - self._head().timestamp_ms) / 1000)
+
+    def _snapshot(self) -> TableSnapshot:
+        return self.at()
 
     def _head(self) -> Head:
         return current(self._context, self._name)

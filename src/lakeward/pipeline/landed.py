@@ -8,14 +8,14 @@ column of two types that do not fit is an error that names the files.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from lakeward.errors import InvalidInput, SchemaMismatch
-from lakeward.pipeline.landed_text import landed_text
+from lakeward.pipeline.landed_text import column_notices, landed_text
 from lakeward.pipeline.plan import NewFiles
-from lakeward.pipeline.results import SAMPLE, Notice, counted, named
+from lakeward.pipeline.results import Notice
 from lakeward.write.transaction.transaction import Transaction
 
 _WIDER: Final = ("tinyint", "smallint", "int", "bigint")
@@ -105,7 +105,7 @@ def _together(found: NewFiles, table: str, kinds: Sequence[_Alike]) -> dict[str,
 
 def _compared(
     found: NewFiles, table: str, wanted: Sequence[Any], kinds: Sequence[_Alike]
-) -> Iterator[Notice]:
+) -> list[Notice]:
     """Notices of columns that files have and that are not read, and of columns that they lack."""
     declared = {f.name.lower(): f for f in wanted}
     extra: dict[str, None] = {}
@@ -125,17 +125,7 @@ def _compared(
         if missing:
             lacking.update(dict.fromkeys(missing))
             files += kind.paths
-    if extra:
-        what = f"Columns of {found.directory} that schema= does not name are not read:"
-        message = f"{what} {named(list(extra))}."
-        yield Notice("columns_not_read", table, message, len(extra), tuple(extra)[:SAMPLE])
-    if lacking:
-        who = counted(len(files), "new file")
-        message = (
-            f"{who} of {found.directory} without {named(list(lacking))}, which is null there:"
-            f" {named(files)}."
-        )
-        yield Notice("columns_missing", table, message, len(files), tuple(files)[:SAMPLE])
+    return list(column_notices(found, table, list(extra), list(lacking), files))
 
 
 def _spelled(field: Any) -> str:

@@ -36,7 +36,7 @@ def landed_text(tx: Transaction, found: NewFiles, table: str) -> tuple[Any, list
     rows = read(tx, found, table, wanted)
     columns = [identifier(f.name) for f in wanted]
     kept = rows.filter(f"{_REASON} IS NULL").select(*columns)
-    notices = list(_names(found, table, [f.name for f in wanted]))
+    notices = _names(found, table, [f.name for f in wanted])
     rejected = rows.filter(f"{_REASON} IS NOT NULL").selectExpr(
         f"{_RECORD} AS _record",
         f"{_REASON} AS _reason",
@@ -137,7 +137,28 @@ def _json(tx: Transaction, found: NewFiles, table: str, wanted: Sequence[Any]) -
     )
 
 
-def _names(found: NewFiles, table: str, wanted: Sequence[str]) -> Iterator[Notice]:
+def column_notices(
+    found: NewFiles,
+    table: str,
+    extra: Sequence[str],
+    lacking: Sequence[str],
+    files: Sequence[str],
+) -> Iterator[Notice]:
+    """Notices of columns that are not declared, and of columns that some files lack."""
+    if extra:
+        what = f"Columns of {found.directory} that schema= does not name are not read:"
+        message = f"{what} {named(extra)}."
+        yield Notice("columns_not_read", table, message, len(extra), tuple(extra)[:SAMPLE])
+    if files:
+        who = counted(len(files), "new file")
+        message = (
+            f"{who} of {found.directory} without {named(lacking)}, which is null there:"
+            f" {named(files)}."
+        )
+        yield Notice("columns_missing", table, message, len(files), tuple(files)[:SAMPLE])
+
+
+def _names(found: NewFiles, table: str, wanted: Sequence[str]) -> list[Notice]:
     """Notices of columns that files have and that are not declared, and of those they lack."""
     declared = {n.lower() for n in wanted}
     extra: dict[str, None] = {}
@@ -152,14 +173,4 @@ def _names(found: NewFiles, table: str, wanted: Sequence[str]) -> Iterator[Notic
         if names and missing and found.kind.format is FileFormat.CSV:
             lacking.update(dict.fromkeys(missing))
             files.append(file.path)
-    if extra:
-        what = f"Columns of {found.directory} that schema= does not name are not read:"
-        message = f"{what} {named(list(extra))}."
-        yield Notice("columns_not_read", table, message, len(extra), tuple(extra)[:SAMPLE])
-    if files:
-        who = counted(len(files), "new file")
-        message = (
-            f"{who} of {found.directory} without {named(list(lacking))}, which is null there:"
-            f" {named(files)}."
-        )
-        yield Notice("columns_missing", table, message, len(files), tuple(files)[:SAMPLE])
+    return list(column_notices(found, table, list(extra), list(lacking), files))

@@ -94,8 +94,28 @@ class PageColumn(NamedTuple):
     nullable: bool
 
 
+class PageRows:
+    """The rows of a page in several forms."""
+
+    data: pa.Table
+
+    @property
+    @in_json
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows as dicts by column name."""
+        from lakeward.engines.arrow.values import python_rows
+
+        return python_rows(self.data)
+
+    def columns(self) -> list[list[Any]]:
+        """The values of each column, as Python objects."""
+        from lakeward.engines.arrow.values import python_values
+
+        return [python_values(column) for column in self.data.columns]
+
+
 @dataclass(frozen=True)
-class Page:
+class Page(PageRows):
     """Some rows of a version.
 
     Attributes:
@@ -111,20 +131,6 @@ class Page:
     offset: int
     data: pa.Table = field(metadata=HIDDEN)
     more: bool
-
-    @property
-    @in_json
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows as dicts by the names of the columns."""
-        from lakeward.engines.arrow.values import python_rows
-
-        return python_rows(self.data)
-
-    def columns(self) -> list[list[Any]]:
-        """The values of each column, as Python has them."""
-        from lakeward.engines.arrow.values import python_values
-
-        return [python_values(column) for column in self.data.columns]
 
 
 def page_of(reader: pa.RecordBatchReader, offset: int, limit: int) -> tuple[pa.Table, bool]:

@@ -10,9 +10,9 @@ from typing import Any, Final, Protocol, Self
 
 import pyarrow as pa
 
-from lakeward.model.records import HIDDEN, in_json
+from lakeward.model.records import HIDDEN
 from lakeward.model.shown import Shown, html_table
-from lakeward.read.describe import PageColumn, pages_of
+from lakeward.read.describe import PageColumn, PageRows, pages_of
 
 _SHOWN: Final = 20
 _CELL: Final = 80
@@ -26,7 +26,7 @@ class Running(Protocol):
 
 
 @dataclass(frozen=True)
-class QueryPage:
+class QueryPage(PageRows):
     """A page of the rows of a query.
 
     Attributes:
@@ -39,20 +39,6 @@ class QueryPage:
     offset: int
     data: pa.Table = field(metadata=HIDDEN)
     more: bool
-
-    @property
-    @in_json
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows as dicts by column name."""
-        from lakeward.engines.arrow.values import python_rows
-
-        return python_rows(self.data)
-
-    def columns(self) -> list[list[Any]]:
-        """The values of each column, as Python objects."""
-        from lakeward.engines.arrow.values import python_values
-
-        return [python_values(column) for column in self.data.columns]
 
 
 class QueryResult(Shown):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
@@ -34,19 +33,19 @@ from lakeward.read.describe import (
     pages_of,
     rows_line,
 )
+from lakeward.read.exportable import Exportable
 from lakeward.read.lazy import Lazy
 from lakeward.read.readable import Readable
 
 if TYPE_CHECKING:
     from lakeward.model.expressions.nodes import Expression
     from lakeward.model.policy.rules import EffectivePolicy
-    from lakeward.read.export import Exported
 
 _PAGE_ROWS: Final = 10_000
 
 
 @dataclass(frozen=True, repr=False)
-class TableSnapshot(Lazy, Readable):
+class TableSnapshot(Lazy, Readable, Exportable):
     """A table at one version; it never changes."""
 
     _internal: ClassVar = frozenset({"context", "log_head", "parsed", "plan", "timestamp_ms"})
@@ -215,42 +214,8 @@ class TableSnapshot(Lazy, Readable):
         with self.context.database.read() as session:
             return at_version(session, self.log_head, self.version)
 
-    def export(
-        self,
-        path: str | Path,
-        *,
-        format: str = "parquet",  # noqa: A002  the name users know
-        partition_by: Sequence[str] = (),
-        max_rows_per_file: int | None = None,
-        columns: Sequence[str] | None = None,
-        where: str | None = None,
-        storage_options: Mapping[str, str] | None = None,
-        progress: Callable[[int, int | None], None] | None = None,
-    ) -> Exported:
-        """Export the rows as files that need no lake, with a manifest.
-
-        Rows are streamed. The directory appears when it is complete; on an object store the
-        manifest, `manifest.json`, is written last. It has the version, the columns, and the rows,
-        bytes and SHA-256 of each file.
-
-        Args:
-            path: A directory that does not exist yet, or a location in an object store (`s3://…`).
-            format: `parquet`, `csv`, `jsonl` or `arrow`.
-            partition_by: Columns whose values name directories, `day=2026-11-15/`.
-            max_rows_per_file: Begin another file after so many rows.
-            columns: Names, in the order wanted; all when None.
-            where: A SQL boolean expression; rows for which it is true are exported.
-            storage_options: Access to the object store; the environment supplies missing options.
-            progress: Called with the number of rows done, and of all rows.
-
-        Raises:
-            AlreadyExists: There is something at the path.
-            InvalidInput: The path is in the lake, or the format cannot hold a column.
-        """
-        from lakeward.read.export import export, options_of
-
-        options = options_of(format, partition_by, max_rows_per_file, columns, where, progress)
-        return export(self, path, options, storage_options)
+    def _snapshot(self) -> TableSnapshot:
+        return self
 
     def info(self) -> TableInfo:
         """The version in a line: format, size, location."""

@@ -7,13 +7,14 @@ values and derived values need no translation. In the mode `id` columns are foun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from lakeward.errors import CorruptTable
 from lakeward.formats.delta.schema import physical_name
 from lakeward.model.definition import Definition, known
+from lakeward.model.evolution.paths import with_parts
 from lakeward.model.expressions.nodes import Column, Expression, with_columns
 from lakeward.model.schema import Schema
 from lakeward.model.types import FILE_ID, Field, ListOf, MapOf, Struct, Type
@@ -66,7 +67,7 @@ def _field(field: Field) -> Field:
     number = field.metadata.get(MAPPED_ID)
     # Elements, keys and values have no id in files: Delta maps named fields alone.
     own = {**field.metadata, FILE_ID: None if number is None else int(number)}
-    kind = _type(field.type, _field)
+    kind = with_parts(field.type, _field)
     return replace(field, name=physical_name(field), type=kind, metadata=own)
 
 
@@ -94,20 +95,7 @@ def _named(kind: Type) -> tuple[Field, ...]:
 
 def _unmapped(field: Field) -> Field:
     kept = {k: v for k, v in field.metadata.items() if not k.startswith(SETTINGS)}
-    return replace(field, metadata=kept, type=_type(field.type, _unmapped))
-
-
-def _type(kind: Type, change: Callable[[Field], Field]) -> Type:
-    """The type with changed fields."""
-    match kind:
-        case Struct(fields):
-            return Struct(tuple(change(field) for field in fields))
-        case ListOf(element):
-            return ListOf(change(element))
-        case MapOf(key, value):
-            return MapOf(change(key), change(value))
-        case _:
-            return kind
+    return replace(field, metadata=kept, type=with_parts(field.type, _unmapped))
 
 
 def _column(column: Column, schema: Schema) -> Column:

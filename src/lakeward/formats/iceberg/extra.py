@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -9,6 +10,7 @@ from types import ModuleType
 from lakeward.errors import MissingExtra
 
 
+@cache
 def pyiceberg(module: str) -> ModuleType:
     """One of pyiceberg's modules. Raises `MissingExtra`."""
     try:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from lakeward.errors import InvalidInput, LakewardError, MissingExtra, NotFound
+from lakeward.errors import InvalidInput, LakewardError, NotFound
 from lakeward.integrations.datasets.dataset import Dataset
 from lakeward.integrations.datasets.location import DatasetLocation, known
 from lakeward.integrations.writing import WriteOptions
 from lakeward.lake.lake import Lake
 from lakeward.model import arguments
+from lakeward.model.config_files import read_entries
 from lakeward.model.policy.policy import Policy
 from lakeward.write.plan.retry import Retry
 
@@ -48,11 +47,7 @@ class Datasets(Mapping[str, Dataset]):
         except OSError as error:
             what = f"The file of datasets cannot be read: {error}."
             raise InvalidInput(what, hint="Give the path of a TOML or YAML file.") from error
-        body = _yaml(text) if file.suffix in (".yaml", ".yml") else _toml(text)
-        if not isinstance(body, Mapping) or list(body) != ["datasets"]:
-            what = f"{file.name} must have one table, `datasets`, with an entry for each dataset."
-            raise InvalidInput(what, hint="Write [datasets.orders], then a field on each line.")
-        return cls(lake, body["datasets"] or {})
+        return cls(lake, read_entries(text, file.suffix, "datasets", "orders"))
 
     def add(self, name: str, entry: Mapping[str, Any]) -> Dataset:
         """Add a dataset, or replace the one of its name.
@@ -145,24 +140,3 @@ def _shown(found: Dataset) -> dict[str, Any]:
         except LakewardError as error:
             out["error"] = error.what
     return out
-
-
-def _toml(text: str) -> Any:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        what = f"The file of datasets is no TOML: {error}."
-        raise InvalidInput(what) from error
-
-
-def _yaml(text: str) -> Any:
-    try:
-        yaml = import_module("yaml")
-    except ImportError as error:
-        what = "YAML needs the library PyYAML."
-        raise MissingExtra(what, hint="pip install pyyaml, or write the file as TOML.") from error
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        what = f"The file of datasets is no YAML: {error}."
-        raise InvalidInput(what) from error

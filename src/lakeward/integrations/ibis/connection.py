@@ -12,24 +12,20 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Self
 
-from lakeward.engines.sql.pruning import Wanted
 from lakeward.engines.sql.query import quoted, read_query
 from lakeward.engines.sql.source import Source
 from lakeward.errors import Conflict, InvalidInput, TransactionClosed, UnsupportedFeature
 from lakeward.integrations.ibis.engines import engine_of, library
+from lakeward.integrations.ibis.registered import Registered, Rows
 from lakeward.lake.lake import Lake
 from lakeward.lake.querying import found_table
 from lakeward.lake.snapshot import LakeSnapshot
 from lakeward.model.parameters import Params
 from lakeward.read.changes_dataset import changes_dataset
-from lakeward.read.snapshot import TableSnapshot
-from lakeward.read.sources import source_of
 from lakeward.write.transaction.lifecycle import CommitResult
 from lakeward.write.transaction.transaction import Transaction
-
-_UNSAFE: Final = re.compile(r"[^a-z0-9_]")
 
 
 def connect(
@@ -63,8 +59,7 @@ class LakeIbis:
         self._lake = lake
         self._engine = engine_of(engine)
         self.backend = self._engine.backend
-        self._names: dict[tuple[object, ...], str] = {}
-        self._read_at: dict[str, tuple[str, int]] = {}  # tables of a cut, by the engine's names
+        self._registered = Registered(self._engine)
         self._transaction: Transaction | None = None
         self._cut = self._pinned(at)
 
@@ -123,7 +118,7 @@ class LakeIbis:
         else:
             place: dict[str, Any] = {"version": version, "timestamp": timestamp, "tag": tag}
             found, of_cut = self._lake.table(full).at(**place), False
-        return self.backend.table(self._registered(found, of_cut=of_cut))
+        return self.backend.table(self._registered.table(found, of_cut=of_cut))
 
     def changes(
         self,
@@ -148,15 +143,15 @@ class LakeIbis:
         last = found.version if until is None else until
         table = self._lake.table(found.name)
         place = ("changes", found.log_head.table_id, since, last, str(key))
-        if place not in self._names:
+
+        def source() -> Source:
             dataset = changes_dataset(
                 lambda columns: table.changes(since=since, until=last, columns=columns, key=key),
                 label=f"changes of {name}",
             )
-            called = self._new_name(found.name, "changes")
-            self._engine.register(called, Source(dataset.schema, lambda: dataset))
-            self._names[place] = called
-        return self.backend.table(self._names[place])
+            return Source(dataset.schema, lambda: dataset)
+
+        return self.backend.table(self._registered.name_of(place, f"{found.name}_changes", source))
 
     def sql(self, query: str, params: Params | None = None) -> Any:
         """A query as an expression; tables of the cut are known by their names.
@@ -175,7 +170,7 @@ class LakeIbis:
         if any(ref.travel is not None for ref in asked.tables):
             what = "Older versions are not read by SQL here."
             raise UnsupportedFeature(what, hint="Use con.table(name, version=…), or lake.sql.")
-        names = [quoted(self._registered(t, of_cut=True)) for t in found]
+        names = [quoted(self._registered.table(t, of_cut=True)) for t in found]
         text = asked.rewritten(names, [t.schema.names for t in found]).text
         columns = library().Schema.from_pyarrow(self._engine.columns(text))
         return self.backend.sql(text, schema=columns)
@@ -243,7 +238,7 @@ class LakeIbis:
             AlreadyExists: The lake has a table of this name.
             InvalidInput: Neither `obj` nor `schema` is given, or an argument is wrong.
         """
-        rows = self._rows(obj)
+        rows = self._registered.rows(obj)
         columns = schema.to_pyarrow() if hasattr(schema, "to_pyarrow") else schema
 
         def make(tx: Transaction) -> None:
@@ -282,7 +277,7 @@ class LakeIbis:
             Conflict: The expression reads the table, which has changed since the connection's cut.
                 Call `refresh`, and make the expression again.
         """
-        rows = self._rows(obj)
+        rows = self._registered.rows(obj)
 
         def add(tx: Transaction) -> None:
             change = tx.overwrite if overwrite else tx.append
@@ -314,7 +309,7 @@ class LakeIbis:
             Conflict: The expression reads the table, which has changed since the connection's cut.
                 Call `refresh`, and make the expression again.
         """
-        rows = self._rows(obj)
+        rows = self._registered.rows(obj)
 
         def merge(tx: Transaction) -> None:
             tx.merge(name, rows.data, on=on)
@@ -347,39 +342,7 @@ class LakeIbis:
     def _pinned(self, at: datetime | str | int | None) -> LakeSnapshot:
         return self._lake.snapshot(at=at).__enter__()
 
-    def _registered(self, table: TableSnapshot, *, of_cut: bool) -> str:
-        """What the engine calls a table at a version."""
-        place = (table.log_head.table_id, table.version, of_cut)
-        if place not in self._names:
-            called = self._new_name(table.name, f"v{table.version}")
-            self._engine.register(called, source_of(table, Wanted()))
-            self._names[place] = called
-            if of_cut:
-                self._read_at[called] = (table.name, table.version)
-        return self._names[place]
-
-    def _new_name(self, table: str, version: str) -> str:
-        called = f"{_UNSAFE.sub('_', table.lower())}_{version}"
-        taken = sum(n == called or n.startswith(f"{called}_n") for n in self._names.values())
-        return f"{called}_n{taken}" if taken else called
-
-    def _rows(self, given: Any) -> _Rows:
-        """Data for a transaction; of an expression a stream, which the engine computes."""
-        ibis = library()
-        if not isinstance(given, ibis.expr.types.Expr):
-            return _Rows(given, frozenset())
-        if not isinstance(given, ibis.expr.types.Table):
-            what = "A single value or column is not a table of rows."
-            raise InvalidInput(what, hint="Give a table expression: .as_table() makes one.")
-        import ibis.expr.operations as ops
-
-        named = {op.name for op in given.op().find(ops.DatabaseTable) if op.source is self.backend}
-        found, _ = given._find_backends()
-        backend = found[0] if found else self.backend
-        reads = frozenset(self._read_at[n] for n in named if n in self._read_at)
-        return _Rows(backend.to_pyarrow_batches(given), reads)
-
-    def _check_newest(self, tx: Transaction, name: str, rows: _Rows) -> None:
+    def _check_newest(self, tx: Transaction, name: str, rows: Rows) -> None:
         base = tx.bases.get(name)
         for table, version in rows.reads:
             if table == name and base is not None and base != version:
@@ -402,10 +365,3 @@ class LakeIbis:
             raise TransactionClosed(what, transaction_id=tx.transaction_id)
         self.refresh()
         return tx.result
-
-
-class _Rows(NamedTuple):
-    """Rows to write, and the tables and versions of a cut that they are computed from."""
-
-    data: Any
-    reads: frozenset[tuple[str, int]]

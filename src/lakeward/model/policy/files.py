@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Final
 
-from lakeward.errors import InvalidInput, MissingExtra
+from lakeward.errors import InvalidInput
+from lakeward.model.config_files import read_entries
 from lakeward.model.policy.patterns import Pattern
 from lakeward.model.policy.policy import Policy
 
@@ -43,14 +42,7 @@ class PolicyChange:
 
 def read_policies(text: str, suffix: str) -> dict[str, Policy]:
     """Return the policies of a file by pattern; raise `InvalidInput` for invalid content."""
-    body = _yaml(text) if suffix in (".yaml", ".yml") else _toml(text)
-    if not isinstance(body, Mapping) or list(body) != ["policies"]:
-        what = "A file of policies has one table, `policies`, with an entry for each pattern."
-        raise InvalidInput(what, hint='Write [policies."gold.*"], then a field on each line.')
-    entries = body["policies"] or {}
-    if not isinstance(entries, Mapping):
-        what = "`policies` must have an entry for each pattern."
-        raise InvalidInput(what, hint='Write [policies."gold.*"].')
+    entries = read_entries(text, suffix, "policies", '"gold.*"')
     found: dict[str, Policy] = {}
     for pattern, fields in entries.items():
         try:
@@ -88,27 +80,6 @@ def planned(
         action = "set" if old is None else "change" if new is not None else "remove"
         out.append(PolicyChange(pattern, action, before, after))
     return out
-
-
-def _toml(text: str) -> Any:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        what = f"The file of policies is no TOML: {error}."
-        raise InvalidInput(what) from error
-
-
-def _yaml(text: str) -> Any:
-    try:
-        yaml = import_module("yaml")
-    except ImportError as error:
-        what = "YAML needs the library PyYAML."
-        raise MissingExtra(what, hint="pip install pyyaml, or write the file as TOML.") from error
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        what = f"The file of policies is no YAML: {error}."
-        raise InvalidInput(what) from error
 
 
 def _key(text: str) -> str:
