@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakeward.read.export import Exported
-    from lakeward.read.snapshot import TableSnapshot
+    from lakeward.read.export import Exported, Source
 
 
 class Exportable:
@@ -18,7 +17,7 @@ class Exportable:
     __slots__ = ()
 
     @abstractmethod
-    def _snapshot(self) -> TableSnapshot:
+    def _snapshot(self) -> Source:
         """Return the version to export."""
 
     def export(
