@@ -30,6 +30,7 @@ OF_OTHER_ENGINES = (
     "engines/datafusion.py",
     "model/described.py",
     "model/evolution/clauses.py",
+    "model/lineage/texts.py",
     "engines/sql/",
     "pipeline/",
     "read/lineage.py",

@@ -1,7 +1,8 @@
 """What the exit codes mean.
 
 Every error of the library brings its own code (`LakewardError.exit_code`); the command line adds
-those for wrong usage, for a doctor that found something, for a demo that failed, and for Ctrl-C.
+those for wrong usage, for a doctor that found something, for expectations that are not met, for a
+demo that failed, and for Ctrl-C.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ EXITS: Final = {
     9: "a published file is not what the log says",
     10: "a table's own metadata cannot be understood",
     11: "an optional library is not installed",
-    UNHEALTHY: "doctor found an error",
+    UNHEALTHY: "doctor found an error, or an expectation is not met",
     DEMO_FAILED: "a check of the demo failed",
     14: "a commit hook refused",
     15: "another transaction holds the table: try again later",

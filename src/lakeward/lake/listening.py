@@ -49,7 +49,8 @@ class Listening:
                 `failed`: an error ended a transaction (`FailedEvent`);
                 `violation`: rows violated a constraint (`ViolationEvent`);
                 `maintenance`: a run of maintenance ended (`JobRecord`);
-                `pipeline`: a run of a pipeline ended (`PipelineEvent`).
+                `pipeline`: a run of a pipeline ended (`PipelineEvent`);
+                `quality`: an expectation was measured and is not met (`QualityEvent`).
             fn: Called with the event; what it returns is ignored.
             name: For `commit` only: the name under which the log keeps the position. A new name
                 begins after the newest commit.

@@ -1,8 +1,8 @@
-"""The metrics of a lake, and its lineage."""
+"""The metrics of a lake, its lineage, and the quality of its tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +12,7 @@ from lakeward.model import arguments
 if TYPE_CHECKING:
     from lakeward.model.lineage.graph import Lineage
     from lakeward.model.metrics import LakeMetrics
+    from lakeward.model.quality.report import Quality
 
 _TABLES: Final = 100
 
@@ -26,6 +27,27 @@ class Measuring:
         from lakeward.read.lineage import lake_lineage
 
         return lake_lineage(self._context)
+
+    def quality(
+        self, *, tables: Sequence[str] | None = None, measure: bool = True
+    ) -> list[Quality]:
+        """Measure the expectations of tables, and return the quality of each table that has some.
+
+        Args:
+            tables: Only these; all tables unless given.
+            measure: False to return what was measured before.
+
+        Raises:
+            TableNotFound: The lake has no such table.
+        """
+        every: Callable[[], list[Any]] = self.tables  # type: ignore[attr-defined]
+        if tables is None:
+            found = every()
+        else:
+            names = arguments.texts(tables, "tables")
+            found = [self.table(name) for name in names]  # type: ignore[attr-defined]
+        chosen = [t for t in found if t.at().policy.policy.expectations]
+        return [t.quality(measure=measure) for t in chosen]
 
     def metrics(
         self, *, tables: int = _TABLES, health: bool = False, process: bool = True

@@ -25,6 +25,7 @@ from lakeward.model.events import ConflictEvent as ConflictEvent
 from lakeward.model.events import FailedEvent as FailedEvent
 from lakeward.model.events import PipelineEvent as PipelineEvent
 from lakeward.model.events import PublishedEvent as PublishedEvent
+from lakeward.model.events import QualityEvent as QualityEvent
 from lakeward.model.events import ViolationEvent as ViolationEvent
 from lakeward.model.health import Health as Health
 from lakeward.model.health import PartitionHealth as PartitionHealth
@@ -39,6 +40,8 @@ from lakeward.model.metrics import LakeMetrics as LakeMetrics
 from lakeward.model.migration import Migration as Migration
 from lakeward.model.policy.files import PolicyChange as PolicyChange
 from lakeward.model.policy.rules import EffectivePolicy as EffectivePolicy
+from lakeward.model.quality.report import Measurement as Measurement
+from lakeward.model.quality.report import Quality as Quality
 from lakeward.model.row_counts import RowCounts as RowCounts
 from lakeward.read.describe import Page as Page
 from lakeward.read.describe import TableDetails as TableDetails

@@ -15,6 +15,7 @@ from lakeward.lake.frames import Frames
 from lakeward.lake.maintenance import TableMaintenance
 from lakeward.lake.optimizing import Optimizable
 from lakeward.lake.past import Past
+from lakeward.lake.quality import Measured
 from lakeward.lake.transactions import Transactions
 from lakeward.lake.writable import Writable
 from lakeward.log import audit, commits, heads
@@ -42,7 +43,17 @@ if TYPE_CHECKING:
     from lakeward.lake.altering import TableAlter
 
 
-class Table(Past, Readable, Exportable, Frames, Writable, Changed, Optimizable, TableMaintenance):
+class Table(
+    Past,
+    Readable,
+    Exportable,
+    Frames,
+    Writable,
+    Changed,
+    Optimizable,
+    TableMaintenance,
+    Measured,
+):
     """A named table. Each access to a property reads the table's current state."""
 
     def __init__(self, context: LakeContext, name: TableName, transactions: Transactions) -> None:

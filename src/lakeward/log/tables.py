@@ -131,6 +131,7 @@ token = _table(
 )
 claim = _table("lakeward_claim", "name:text transaction_id:text")
 lineage = _table("lakeward_lineage", "transaction_id:text body:text")
+quality = _table("lakeward_quality", "table_id name:text version measured_ms body:text")
 iceberg_table = _table(
     "iceberg_tables",
     "catalog_name:text table_namespace:text table_name:text metadata_location:text"

@@ -19,7 +19,10 @@ FAILED: Final = "failed"
 VIOLATION: Final = "violation"
 MAINTENANCE: Final = "maintenance"
 PIPELINE: Final = "pipeline"
-NAMES: Final = (COMMIT, RATIFIED, PUBLISHED, CONFLICTED, FAILED, VIOLATION, MAINTENANCE, PIPELINE)
+QUALITY: Final = "quality"
+NAMES: Final = (
+    *(COMMIT, RATIFIED, PUBLISHED, CONFLICTED, FAILED, VIOLATION, MAINTENANCE, PIPELINE, QUALITY),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,4 +151,25 @@ class PipelineEvent:
     versions: Mapping[str, int]
     seconds: float
     error: str | None
+    timestamp: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class QualityEvent:
+    """An expectation of a table that is not met.
+
+    Attributes:
+        table: The table.
+        version: The version that was measured.
+        expectation: Its name.
+        wanted: What is expected, in words.
+        value: What was measured.
+        timestamp: When.
+    """
+
+    table: str
+    version: int
+    expectation: str
+    wanted: str
+    value: float | None
     timestamp: datetime

@@ -22,6 +22,7 @@ from lakeward.model.file import LIVE
 from lakeward.model.lineage.graph import EdgeKind, Lineage, LineageEdge, LineageNode, NodeKind
 from lakeward.model.lineage.query import ROWS_OF
 from lakeward.model.lineage.statement import StatementLineage, statement_lineage
+from lakeward.model.lineage.texts import DIALECT, delete_text
 from lakeward.model.schema import Schema
 
 UPSTREAM: Final = "upstream"
@@ -158,10 +159,9 @@ def _deletion(commit: SourcedCommit, name: str) -> list[dict[str, Any]]:
     condition = commit.info.parameters.get("predicate")
     if commit.info.operation != "DELETE" or not condition:
         return []
-    quoted = ".".join(f"`{part}`" for part in name.split("."))
-    text = f"DELETE FROM {quoted} WHERE {condition}"  # noqa: S608  is only parsed
+    text = delete_text(name, condition)
     tables = {name: (commit.table_id, commit.version - 1)}
-    return [{"by": "sql", "text": text, "dialect": "databricks", "tables": tables}]
+    return [{"by": "sql", "text": text, "dialect": DIALECT, "tables": tables}]
 
 
 class _Reading:

@@ -152,36 +152,14 @@ class TableSnapshot(Lazy, Readable, Exportable):
             where: A SQL boolean expression; rows for which it is true are counted.
             params: Values for `:name`, by name, or for `?`, in order.
         """
-        from lakeward.model.expressions.nodes import columns as columns_in
-        from lakeward.read.plan import file_always_matches
-        from lakeward.read.scan import read_files
+        from lakeward.read.counting import count_rows
 
         if where is None:
             known = self.totals().rows
             if known is not None:
                 return known
-
-        condition, counted = self.parsed(where, params), 0
-        unsure: list[LoggedFile] = []
-        for file in self.plan(condition):
-            rows = file.file.live_rows
-            if rows is None or not (condition is None or file_always_matches(condition, file.file)):
-                unsure.append(file)
-            else:
-                counted += rows
-        if not unsure:
-            return counted
-        used = set() if condition is None else columns_in(condition)
-        column = next((f.name for f in self.schema.fields if f.id in used), self.schema.names[0])
-        with read_files(
-            self.context.storage,
-            self.log_head,
-            self.definition,
-            unsure,
-            columns=[column],
-            where=condition,
-        ) as reader:
-            return counted + sum(batch.num_rows for batch in reader)
+        condition = self.parsed(where, params)
+        return count_rows(self, condition, self.plan(condition))[0]
 
     def plan(self, where: Expression | None = None) -> list[LoggedFile]:
         """The files to read for an expression bound to this snapshot's schema, oldest first."""

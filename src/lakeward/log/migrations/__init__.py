@@ -32,6 +32,7 @@ from lakeward.log.migrations import (
     m0018_policies,
     m0019_lineage,
     m0020_tokens,
+    m0021_quality,
 )
 
 MIGRATIONS: Final[tuple[ModuleType, ...]] = (
@@ -55,6 +56,7 @@ MIGRATIONS: Final[tuple[ModuleType, ...]] = (
     m0018_policies,
     m0019_lineage,
     m0020_tokens,
+    m0021_quality,
 )
 CURRENT: Final = len(MIGRATIONS)
 

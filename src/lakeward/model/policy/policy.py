@@ -16,6 +16,7 @@ from lakeward.errors import InvalidInput
 from lakeward.model import arguments
 from lakeward.model.constraint_kinds import Check, Constraint, ForeignKey, Unique
 from lakeward.model.policy.quantities import duration, duration_text, size
+from lakeward.model.quality.expectation import Expectation
 
 EVOLUTIONS: Final = (
     *("add_column", "drop_column", "rename_column", "move_column", "change_type"),
@@ -73,7 +74,8 @@ class Policy:
         lock_timeout_seconds: How long `tx.lock` waits.
         bloom_filters: Columns for which data files should have a bloom filter; no effect yet.
         auto_compaction: Whether small files should be compacted; no effect yet.
-        expectations: By name, conditions that data should satisfy; no effect yet.
+        expectations: By name, what data should be like: a condition as text, or a mapping with
+            `measure`. They are measured by `t.quality()` and refuse nothing.
         audit_reads: Whether reads should be recorded; no effect yet.
     """
 
@@ -99,7 +101,7 @@ class Policy:
     lock_timeout_seconds: float | None = None
     bloom_filters: tuple[str, ...] | None = None
     auto_compaction: bool | None = None
-    expectations: Mapping[str, str] | None = None
+    expectations: Mapping[str, Any] | None = None
     audit_reads: bool | None = None
 
     def __post_init__(self) -> None:
@@ -200,7 +202,9 @@ def _checked(name: str, value: Any) -> Any:
         return _constraints(arguments.mapping(value, name))
     if name == "expectations":
         given = arguments.mapping(value, name)
-        return {key: arguments.text(text, name) for key, text in given.items()}
+        for key, one in given.items():
+            Expectation.of(key, one)
+        return given
     return _names(name, value)
 
 

@@ -12,14 +12,13 @@ from typing import Any, Final
 
 from lakeward.log import lineage
 from lakeward.log.database import Session
+from lakeward.model.lineage.texts import DIALECT, update_text
 from lakeward.model.names import TableName
 from lakeward.write.commit.ratify import OnRatify
 from lakeward.write.transaction.member import Member
 
 _LONGEST: Final = 100_000
 """Longer statements are recorded by their tables alone."""
-_DIALECT: Final = "databricks"
-"""Of the expressions that operations of a transaction take."""
 
 
 class Flows:
@@ -62,10 +61,7 @@ class Flows:
     def update(self, member: Member, values: Mapping[str, str], where: str | None) -> None:
         """Record the columns that an update computes from others of the same row."""
         name = member.change.head.name
-        written = ", ".join(f"`{column}` = {value}" for column, value in values.items())
-        condition = f" WHERE {where}" if where else ""
-        text = f"UPDATE {_quoted(name)} SET {written}{condition}"  # noqa: S608  is only parsed
-        self.statement(text, _DIALECT, {name: member})
+        self.statement(update_text(str(name), values, where), DIALECT, {name: member})
 
     def data(self, target: str, data: Any) -> None:
         """Record the files that an operation was given, if it was given files."""
@@ -124,10 +120,6 @@ def without_texts(text: str, dialect: str) -> str:
             at = token.end + 1
         before = token.token_type
     return "".join([*out, text[at:]])
-
-
-def _quoted(name: TableName) -> str:
-    return ".".join(f"`{part}`" for part in str(name).split("."))
 
 
 def _versions(members: Mapping[TableName, Member]) -> dict[str, tuple[int, int]]:

@@ -1,0 +1,73 @@
+"""The quality of tables: each expectation with its value, its verdict and its history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from lakeward.cli.output import words
+from lakeward.lake.records import Measurement, Quality
+
+_BARS: Final = "▁▂▃▄▅▆▇█"
+_WIDTH: Final = 20
+
+
+def quality(found: Sequence[Quality]) -> Iterator[RenderableType]:
+    """A table of expectations to each table, and a verdict."""
+    if not found:
+        yield Text("No table has expectations.")
+        return
+    for one in found:
+        yield words.heading(f"{one.table}, version {one.version}")
+        yield words.grid(
+            ["", "expectation", "wanted", "measured", "from", "history"],
+            (
+                (
+                    _mark(m.passed),
+                    words.printable(m.name),
+                    words.printable(m.wanted),
+                    words.printable(m.reason) if m.value is None else value(m.value),
+                    m.origin,
+                    plot([p.value for p in one.series[m.name]]),
+                )
+                for m in one.measurements
+            ),
+            right=("measured",),
+        )
+    yield _verdict([m for one in found for m in one.measurements])
+
+
+def value(number: float) -> str:
+    """A number as people read it."""
+    return f"{number:,.0f}" if number == int(number) else f"{number:.4g}"
+
+
+def plot(values: Sequence[float | None]) -> str:
+    """Values as bars, oldest first; a dot where nothing was measured."""
+    shown = list(values)[-_WIDTH:]
+    known = [v for v in shown if v is not None]
+    if not known:
+        return ""
+    low, high = min(known), max(known)
+    step = (high - low) / (len(_BARS) - 1)
+    return "".join(
+        "·" if v is None else _BARS[0 if not step else round((v - low) / step)] for v in shown
+    )
+
+
+def _mark(passed: bool | None) -> Text:
+    if passed is None:
+        return Text("?", style=words.WARNING)
+    return Text("✓", style="green") if passed else Text("✗", style="bold red")
+
+
+def _verdict(measured: Sequence[Measurement]) -> Text:
+    failed = sum(m.passed is False for m in measured)
+    unknown = sum(m.passed is None for m in measured)
+    said = f", {unknown} not known" if unknown else ""
+    if failed:
+        return Text.assemble((f"✗ {failed} of {len(measured)} not met", "bold red"), said)
+    return Text.assemble(("✓ all expectations are met", "bold green"), said)

@@ -1,0 +1,52 @@
+"""What was measured of the expectations of tables: one row for each expectation and version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lakeward.log.codec import dumps, loads
+from lakeward.log.database import Session
+from lakeward.log.statement import Statement, insertion
+from lakeward.log.tables import quality
+
+_PUT = insertion(
+    quality,
+    "ON CONFLICT (table_id, name, version)"
+    " DO UPDATE SET measured_ms = excluded.measured_ms, body = excluded.body",
+)
+_SERIES = Statement(
+    """SELECT version, measured_ms, body FROM lakeward_quality
+    WHERE table_id = :table_id AND name = :name AND version <= :until
+    ORDER BY version DESC LIMIT :limit"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QualityRow:
+    """A measurement as the log has it; `body` has the value and what later ones need of it."""
+
+    version: int
+    measured_ms: int
+    body: dict[str, Any]
+
+
+def put(session: Session, table_id: int, name: str, row: QualityRow) -> None:
+    """Record a measurement, in the place of an earlier one of the same version."""
+    session.run(
+        _PUT,
+        {
+            "table_id": table_id,
+            "name": name,
+            "version": row.version,
+            "measured_ms": row.measured_ms,
+            "body": dumps(row.body),
+        },
+    )
+
+
+def series(session: Session, table_id: int, name: str, until: int, limit: int) -> list[QualityRow]:
+    """The newest measurements of an expectation up to a version, oldest first."""
+    params = {"table_id": table_id, "name": name, "until": until, "limit": limit}
+    rows = [QualityRow(int(v), int(at), loads(b)) for v, at, b in session.rows(_SERIES, params)]
+    return rows[::-1]

@@ -1,0 +1,281 @@
+"""Measures the expectations of a table, and keeps what was measured with each version.
+
+The log's statistics are used where they suffice. A condition is counted only in files that were
+added since it was measured last, if none was removed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.context import LakeContext
+from lakeward.engines.arrow.distribution import distance, distribution
+from lakeward.errors import InvalidInput, LakewardError
+from lakeward.log import commits, definitions, files, quality
+from lakeward.log.quality import QualityRow
+from lakeward.model import events
+from lakeward.model.clock import now_ms, to_datetime
+from lakeward.model.events import QualityEvent
+from lakeward.model.expressions.nodes import Expression
+from lakeward.model.file import LoggedFile
+from lakeward.model.quality.expectation import Expectation, Measure
+from lakeward.model.quality.report import Measurement, Quality
+from lakeward.model.quoting import identifier
+from lakeward.read.counting import count_rows
+from lakeward.read.query import query_version
+from lakeward.read.snapshot import TableSnapshot
+
+_LOG: Final = "log"
+_FILES: Final = "files"
+_QUERY: Final = "query"
+_PAGE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A measured value, where it comes from, and what a later measurement needs."""
+
+    value: float | None
+    origin: str = _LOG
+    reason: str | None = None
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+
+def measure_table(
+    context: LakeContext, snapshot: TableSnapshot, given: Mapping[str, Any], *, points: int
+) -> Quality:
+    """Measure the expectations of a version's policy and those given, and record the values.
+
+    A read-only lake is measured, too, and nothing is recorded.
+    """
+    every = {**(snapshot.policy.policy.expectations or {}), **given}
+    rows: dict[str, QualityRow] = {}
+    for name, value in every.items():
+        expected = Expectation.of(name, value)
+        row = _measured_now(context, snapshot, expected)
+        rows[name] = row
+        if context.database.read_only is None:
+            with context.database.write(durable=False) as session:
+                quality.put(session, snapshot.log_head.table_id, name, row)
+        if row.body["passed"] is False and context.events.wants(events.QUALITY):
+            event = QualityEvent(
+                table=str(snapshot.log_head.name),
+                version=row.version,
+                expectation=name,
+                wanted=expected.wanted(),
+                value=row.body["value"],
+                timestamp=to_datetime(row.measured_ms),
+            )
+            context.events.deliver(events.QUALITY, event)
+    return _report(context, snapshot, rows, points)
+
+
+def recorded(context: LakeContext, snapshot: TableSnapshot, *, points: int) -> Quality:
+    """Return what was measured of a version's expectations, without measuring anything."""
+    names = snapshot.policy.policy.expectations or {}
+    return _report(context, snapshot, dict.fromkeys(names), points)
+
+
+def _report(
+    context: LakeContext,
+    snapshot: TableSnapshot,
+    rows: Mapping[str, QualityRow | None],
+    points: int,
+) -> Quality:
+    own = snapshot.version
+    series: dict[str, tuple[Measurement, ...]] = {}
+    with context.database.read() as session:
+        for name, new in rows.items():
+            known = quality.series(session, snapshot.log_head.table_id, name, own, points)
+            if new is not None:
+                known = [*(row for row in known if row.version != own), new]
+            series[name] = tuple(_measurement(name, row) for row in known)
+    now = tuple(one[-1] for one in series.values() if one and one[-1].version == own)
+    return Quality(str(snapshot.log_head.name), own, now, series)
+
+
+def _measurement(name: str, row: QualityRow) -> Measurement:
+    body = row.body
+    return Measurement(
+        name,
+        body["measure"],
+        body["wanted"],
+        row.version,
+        body["value"],
+        body["passed"],
+        body["origin"],
+        to_datetime(row.measured_ms),
+        body.get("reason"),
+    )
+
+
+def _measured_now(
+    context: LakeContext, snapshot: TableSnapshot, expected: Expectation
+) -> QualityRow:
+    with context.database.read() as session:
+        earlier = quality.series(
+            session, snapshot.log_head.table_id, expected.name, snapshot.version - 1, 1
+        )
+    before = earlier[0] if earlier and earlier[0].body["wanted"] == expected.wanted() else None
+    try:
+        found = _Measuring(context, snapshot, expected, before).found()
+    except LakewardError as error:
+        found = _Found(None, _LOG, error.what)
+    body = {
+        "measure": str(expected.measure),
+        "wanted": expected.wanted(),
+        "value": found.value,
+        "passed": expected.passes(found.value),
+        "origin": found.origin,
+        **found.kept,
+    }
+    if found.reason is not None:
+        body["reason"] = found.reason
+    return QualityRow(snapshot.version, now_ms(), body)
+
+
+class _Measuring:
+    """Measures one expectation of one version."""
+
+    def __init__(
+        self,
+        context: LakeContext,
+        snapshot: TableSnapshot,
+        expected: Expectation,
+        before: QualityRow | None,
+    ) -> None:
+        self._context = context
+        self._snapshot = snapshot
+        self._expected = expected
+        self._before = before
+
+    def found(self) -> _Found:
+        """Measure it by its kind; `InvalidInput` if the table lacks a column of it."""
+        for name in self._expected.columns:
+            if name not in self._snapshot.schema.by_name:
+                what = f"the table has no column {name!r}"
+                raise InvalidInput(what)
+        match self._expected.measure:
+            case Measure.ROWS:
+                return _Found(self._snapshot.count())
+            case Measure.FRESHNESS:
+                return self._freshness()
+            case Measure.NULL_SHARE:
+                return self._null_share()
+            case Measure.DISTINCT:
+                values = self._column()
+                return _Found(pc.count_distinct(values, mode="only_valid").as_py(), _FILES)
+            case Measure.DUPLICATES:
+                names = list(self._expected.columns)
+                rows = self._snapshot.to_arrow(columns=names)
+                return _Found(rows.num_rows - rows.group_by(names).aggregate([]).num_rows, _FILES)
+            case Measure.RANGE:
+                return self._outside()
+            case Measure.CONDITION:
+                return self._counted(f"NOT ({self._expected.text})", {})
+            case Measure.DRIFT:
+                return self._drift()
+            case Measure.SQL:
+                return self._query()
+
+    def _freshness(self) -> _Found:
+        if not self._expected.columns:
+            at = self._changed_ms()
+            return _Found((now_ms() - at) / 1000)
+        newest = pc.max(self._column().cast(pa.timestamp("us", "UTC"))).cast(pa.int64()).as_py()
+        if newest is None:
+            return _Found(None, _FILES, "the column has no value")
+        return _Found((now_ms() * 1000 - newest) / 1_000_000, _FILES)
+
+    def _changed_ms(self) -> int:
+        """When data was changed last; a compaction changes none."""
+        head, high = self._snapshot.log_head, self._snapshot.version
+        with self._context.database.read() as session:
+            while True:
+                page = commits.history(session, head.table_id, low=0, high=high, limit=_PAGE)
+                for commit in page:
+                    if commit.info.data_change:
+                        return commit.timestamp_ms
+                if len(page) < _PAGE:
+                    return page[-1].timestamp_ms if page else self._created_ms()
+                high = page[-1].version - 1
+
+    def _created_ms(self) -> int:
+        return int(self._snapshot.timestamp.timestamp() * 1000)
+
+    def _null_share(self) -> _Found:
+        column = self._expected.columns[0]
+        field_id = self._snapshot.schema.field(column).id
+        rows, nulls = 0, 0
+        for file in (one.file for one in self._snapshot.plan()):
+            known = None if file.stats is None else file.stats.nulls.get(field_id)
+            if field_id in file.partition:
+                known = file.rows if file.partition[field_id] is None else 0
+            if known is None or file.rows is None or file.deletion_vector is not None:
+                total = self._snapshot.count()
+                found = self._snapshot.count(f"{identifier(column)} IS NULL")
+                return _Found(found / total if total else 0.0, _FILES)
+            rows, nulls = rows + file.rows, nulls + known
+        return _Found(nulls / rows if rows else 0.0)
+
+    def _outside(self) -> _Found:
+        name, terms, params = identifier(self._expected.columns[0]), [], {}
+        for key, sign, limit in (
+            ("least", "<", self._expected.least),
+            ("most", ">", self._expected.most),
+        ):
+            if limit is not None:
+                terms.append(f"{name} {sign} :{key}")
+                params[key] = limit
+        return self._counted(" OR ".join(terms), params)
+
+    def _counted(self, where: str, params: Mapping[str, Any]) -> _Found:
+        """Count rows by a condition, in the files that are new since it was counted last."""
+        condition = self._snapshot.parsed(where, params or None)
+        before = self._before
+        if before is not None and before.body["value"] is not None:
+            new = self._new_files(before.version, condition)
+            if new is not None:
+                count, read = count_rows(self._snapshot, condition, new)
+                return _Found(before.body["value"] + count, _FILES if read else _LOG)
+        count, read = count_rows(self._snapshot, condition, self._snapshot.plan(condition))
+        return _Found(count, _FILES if read else _LOG)
+
+    def _new_files(self, since: int, condition: Expression | None) -> list[LoggedFile] | None:
+        """The files added since a version; None if others went, or the definition changed."""
+        table_id, own = self._snapshot.log_head.table_id, self._snapshot.version
+        with self._context.database.read() as session:
+            if files.removed_since(session, table_id, since, own):
+                return None
+            definition, _ = definitions.at(session, table_id, own)
+            if definition != definitions.at(session, table_id, since)[0]:
+                return None
+        return [f for f in self._snapshot.plan(condition) if f.added > since]
+
+    def _drift(self) -> _Found:
+        last = None if self._before is None else self._before.body.get("distribution")
+        edges = None if last is None else last["edges"]
+        now = distribution(self._column(), edges)
+        if last is None:
+            reason = "there is no earlier version to compare with"
+            return _Found(None, _FILES, reason, {"distribution": now})
+        return _Found(distance(last, now), _FILES, None, {"distribution": now})
+
+    def _query(self) -> _Found:
+        rows = query_version(self._context, self._snapshot, str(self._expected.text))
+        if rows.num_rows != 1 or rows.num_columns != 1:
+            shape = f"{rows.num_rows} rows of {rows.num_columns} columns"
+            return _Found(None, _QUERY, f"the query returns {shape}, and not one number")
+        value = rows.column(0)[0].as_py()
+        if value is None:
+            return _Found(None, _QUERY, "the query returns null")
+        return _Found(float(value), _QUERY)
+
+    def _column(self) -> pa.ChunkedArray:
+        name = self._expected.columns[0]
+        return self._snapshot.to_arrow(columns=[name]).column(0)

@@ -1,0 +1,1 @@
+"""Expectations of a table's data, and what was measured of them."""

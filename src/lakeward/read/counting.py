@@ -1,0 +1,44 @@
+"""Counts rows by the log where it can, and reads only files without sufficient statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lakeward.model.file import LoggedFile
+
+if TYPE_CHECKING:
+    from lakeward.model.expressions.nodes import Expression
+    from lakeward.read.snapshot import TableSnapshot
+
+
+def count_rows(
+    snapshot: TableSnapshot, condition: Expression | None, files: Sequence[LoggedFile]
+) -> tuple[int, int]:
+    """Count the rows of files that satisfy a condition; return how many files were read, too."""
+    from lakeward.model.expressions.nodes import columns as columns_in
+    from lakeward.read.plan import file_always_matches
+    from lakeward.read.scan import read_files
+
+    counted = 0
+    unsure: list[LoggedFile] = []
+    for file in files:
+        rows = file.file.live_rows
+        if rows is None or not (condition is None or file_always_matches(condition, file.file)):
+            unsure.append(file)
+        else:
+            counted += rows
+    if not unsure:
+        return counted, 0
+    used = set() if condition is None else columns_in(condition)
+    schema = snapshot.schema
+    column = next((f.name for f in schema.fields if f.id in used), schema.names[0])
+    with read_files(
+        snapshot.context.storage,
+        snapshot.log_head,
+        snapshot.definition,
+        unsure,
+        columns=[column],
+        where=condition,
+    ) as reader:
+        return counted + sum(batch.num_rows for batch in reader), len(unsure)
