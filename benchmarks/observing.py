@@ -101,6 +101,6 @@ def _timed(action: Any, lake: lw.Lake) -> float:
 def _unobserved(action: Any, lake: lw.Lake) -> float:
     with (
         patch.object(Flows, "recording", lambda *_: []),
-        patch.object(Flows, "statement", lambda *_: None),
+        patch.object(Flows, "statement", lambda *_, **__: None),
     ):
         return _timed(action, lake)
