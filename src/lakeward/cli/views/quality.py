@@ -29,7 +29,7 @@ def quality(found: Sequence[Quality]) -> Iterator[RenderableType]:
                     _mark(m.passed),
                     words.printable(m.name),
                     words.printable(m.wanted),
-                    words.printable(m.reason) if m.value is None else value(m.value),
+                    words.printable(m.reason or "") if m.value is None else value(m.value),
                     m.origin,
                     plot([p.value for p in one.series[m.name]]),
                 )
