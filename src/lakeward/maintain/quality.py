@@ -241,10 +241,16 @@ class _Measuring:
         if before is not None and before.body["value"] is not None:
             new = self._new_files(before.version, condition)
             if new is not None:
-                count, read = count_rows(self._snapshot, condition, new)
-                return _Found(before.body["value"] + count, _FILES if read else _LOG)
-        count, read = count_rows(self._snapshot, condition, self._snapshot.plan(condition))
-        return _Found(count, _FILES if read else _LOG)
+                return self._count_in(condition, new, before.body["value"])
+        return self._count_in(condition, self._snapshot.plan(condition), 0)
+
+    def _count_in(
+        self, condition: Expression | None, chosen: list[LoggedFile], before: float
+    ) -> _Found:
+        own = self._snapshot
+        storage = self._context.storage
+        count, read = count_rows(storage, own.log_head, own.definition, condition, chosen)
+        return _Found(before + count, _FILES if read else _LOG)
 
     def _new_files(self, since: int, condition: Expression | None) -> list[LoggedFile] | None:
         """The files added since a version; None if others went, or the definition changed."""

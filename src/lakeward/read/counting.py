@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lakeward.model.commit import Head
+from lakeward.model.definition import Definition
 from lakeward.model.file import LoggedFile
+from lakeward.storage.base import Storage
 
 if TYPE_CHECKING:
     from lakeward.model.expressions.nodes import Expression
-    from lakeward.read.snapshot import TableSnapshot
 
 
 def count_rows(
-    snapshot: TableSnapshot, condition: Expression | None, files: Sequence[LoggedFile]
+    storage: Storage,
+    head: Head,
+    definition: Definition,
+    condition: Expression | None,
+    files: Sequence[LoggedFile],
 ) -> tuple[int, int]:
     """Count the rows of files that satisfy a condition; return how many files were read, too."""
     from lakeward.model.expressions.nodes import columns as columns_in
@@ -31,14 +37,7 @@ def count_rows(
     if not unsure:
         return counted, 0
     used = set() if condition is None else columns_in(condition)
-    schema = snapshot.schema
+    schema = definition.schema
     column = next((f.name for f in schema.fields if f.id in used), schema.names[0])
-    with read_files(
-        snapshot.context.storage,
-        snapshot.log_head,
-        snapshot.definition,
-        unsure,
-        columns=[column],
-        where=condition,
-    ) as reader:
+    with read_files(storage, head, definition, unsure, columns=[column], where=condition) as reader:
         return counted + sum(batch.num_rows for batch in reader), len(unsure)

@@ -159,7 +159,8 @@ class TableSnapshot(Lazy, Readable, Exportable):
             if known is not None:
                 return known
         condition = self.parsed(where, params)
-        return count_rows(self, condition, self.plan(condition))[0]
+        head, storage = self.log_head, self.context.storage
+        return count_rows(storage, head, self.definition, condition, self.plan(condition))[0]
 
     def plan(self, where: Expression | None = None) -> list[LoggedFile]:
         """The files to read for an expression bound to this snapshot's schema, oldest first."""
