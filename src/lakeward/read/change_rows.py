@@ -139,15 +139,11 @@ class ChangeReader:
             for batch in self._read(came, found.definition, names):
                 yield INSERTED, _table(batch)
             return
-        if found.whole:
-            names = self._shown.schema.names
-            old = self._read(gone, found.before, names)
-            yield from self._net(old, self._read(came, found.definition, names), cancel=True)
-            return
-        before, after = self.sides(gone, found.before, came, found.definition)
+        before, after = self.sides(gone, found.before, came, found.definition, whole=found.whole)
         # Readers of a feed take added and removed rows as they are; but a row that is unchanged
-        # under its key is not an update.
-        cancel = bool(self._key) or not self._format.has_change_feed(found.definition)
+        # under its key is not an update, nor one that a commit with all files has twice.
+        has_feed = self._format.has_change_feed(found.definition)
+        cancel = bool(self._key) or found.whole or not has_feed
         yield from self._net(before, after, cancel=cancel)
 
     def sides(
@@ -156,12 +152,14 @@ class ChangeReader:
         old: Definition,
         came: Sequence[LoggedFile],
         new: Definition,
+        *,
+        whole: bool = False,
     ) -> tuple[Iterator[pa.RecordBatch], Iterator[pa.RecordBatch]]:
         """Return all rows of removed files and of added files, each read by its own definition.
 
-        For a file that only got another deletion vector: the rows that one of the two has.
+        For a file that only got another deletion vector, unless `whole`: the rows that one has.
         """
-        kept = {f.path: f for f in came}
+        kept = {} if whole else {f.path: f for f in came}
         again = [(f, kept[f.path]) for f in gone if f.path in kept]
         again = [pair for pair in again if not any(map(self._has_equality_deletes, pair))]
         paths = {f.path for f, _ in again}

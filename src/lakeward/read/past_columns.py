@@ -28,6 +28,11 @@ def missing_ids(shown: Schema, past: Schema, *, has_defaults: bool) -> AbstractS
     }
 
 
+def has_returned(before: Schema, after: Schema) -> bool:
+    """Return whether `after` has a field that was dropped before `before`, so that rows differ."""
+    return any(i <= before.last_id for i in after.by_id if i not in before.by_id)
+
+
 def names_read_by(where: Expression, missing: AbstractSet[int]) -> list[str]:
     """Return the columns that a condition reads, if one of them is missing or lacks a part."""
     found = {c.field.name: c.field for c in columns_in(where)}

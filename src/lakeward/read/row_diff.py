@@ -16,13 +16,14 @@ import pyarrow.compute as pc
 
 from lakeward.engines.arrow.net_rows import NetRows, net_rows
 from lakeward.errors import InvalidInput, SchemaMismatch
+from lakeward.log import files
 from lakeward.model import arguments
 from lakeward.model.file import LoggedFile
 from lakeward.model.progress import advance, expect
 from lakeward.model.row_counts import SAMPLE
 from lakeward.model.schema import Schema
 from lakeward.read.change_rows import ChangeReader
-from lakeward.read.past_columns import optional
+from lakeward.read.past_columns import has_returned, optional
 from lakeward.read.scan import check_columns
 from lakeward.read.snapshot import TableSnapshot
 
@@ -102,14 +103,18 @@ def version_rows(
 ) -> RowDiff:
     """Compare two versions of a table by the files that only one of them has.
 
-    Columns are those of the second version, matched by field id.
+    Columns are those of the second version, matched by field id. If the first version lacks a
+    column that was dropped and returned, all files of both are compared.
     """
     keys = _keys(key)
     check_columns(keys, second.definition, second.name)
     reader = ChangeReader(
         second.context, second.log_head, second.definition, columns=second.schema.names
     )
-    before, after = reader.sides(gone, first.definition, came, second.definition)
+    whole = has_returned(first.schema, second.schema)
+    if whole:
+        gone, came = (_all_files(snapshot) for snapshot in (first, second))
+    before, after = reader.sides(gone, first.definition, came, second.definition, whole=whole)
     expect(sum(f.file.logged_rows for f in (*gone, *came)))
     return _counted(
         _Names(f"{first.name} version {first.version}", f"{second.name} version {second.version}"),
@@ -205,6 +210,11 @@ def _counted(
         deleted_sample=tuple(samples["deleted"]),
         changed_sample=tuple(samples["changed"]),
     )
+
+
+def _all_files(snapshot: TableSnapshot) -> Sequence[LoggedFile]:
+    with snapshot.context.database.read() as session:
+        return list(files.at(session, snapshot.log_head.table_id, snapshot.version))
 
 
 def _advancing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -26,6 +26,10 @@ def test_changes_tell_that_values_go_and_come_with_their_column(
         "{'_change_type': 'delete', 'id': 3, 'v': None}",
         "{'_change_type': 'insert', 'id': 1, 'v': 10}",
     ]
+    difference = table.diff(2, 4, rows=True, key="id").rows
+    assert difference is not None
+    assert (difference.inserted, difference.deleted, difference.changed) == (0, 0, 1)
+    assert difference.changed_sample[0].new == {"id": 1, "v": 10}
     for since in range(table.version):
         changes = table.changes(since=since + 1, until=table.version).read_all()
         before = rows_in(table, since, table.version)
