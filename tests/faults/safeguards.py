@@ -16,35 +16,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import lakeward
+from tests.faults.safeguard import Edit, Safeguard
+from tests.faults.service_safeguards import SERVICE_SAFEGUARDS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCE: Final = Path(lakeward.__file__).parent
 _RED: Final = re.compile(r"^(?:FAILED|ERROR) \S+?::(\w+)(\[.*?\])?(?: - (.*))?$", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Edit:
-    """A change of the source."""
-
-    file: str
-    old: str
-    new: str
-
-
-@dataclass(frozen=True)
-class Safeguard:
-    """Something that keeps a promise, how to remove it, and the tests that must notice."""
-
-    what: str
-    edits: tuple[Edit, ...]
-    tests: str
-    only: str = ""
-    size: str = "not full"
 
 
 _UNLOCKED = Edit(
@@ -934,6 +915,7 @@ SAFEGUARDS: Final = (
         "../objects/test_probe.py",
         "overwrites",
     ),
+    *SERVICE_SAFEGUARDS,
 )
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.safeguards import SAFEGUARDS, SOURCE, Safeguard, apply
+from tests.faults.safeguard import Safeguard
+from tests.faults.safeguards import SAFEGUARDS, SOURCE, apply
 
 _safeguards = pytest.mark.parametrize("safeguard", SAFEGUARDS, ids=lambda s: s.what)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import httpx
 import pyarrow as pa
@@ -13,7 +15,8 @@ import uvicorn
 
 import lakeward as lw
 from lakeward.model.roles import Role
-from lakeward.web.app import application
+from lakeward.web.access import Need, need_of
+from lakeward.web.app import application, routes
 from lakeward.web.serving import _options
 from lakeward.web.settings import Settings
 
@@ -59,7 +62,9 @@ class Service:
 
     def client(self, secret: str | None = None, **options: Any) -> httpx.Client:
         """A client that shows a token, or none."""
-        headers = {} if secret is None else {"authorization": f"Bearer {secret}"}
+        headers = dict(options.pop("headers", {}))
+        if secret is not None:
+            headers["authorization"] = f"Bearer {secret}"
         client = httpx.Client(base_url=self.url, headers=headers, timeout=60, **options)
         self._clients.append(client)
         return client
@@ -102,3 +107,36 @@ def stream(rows: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)
     return bytes(sink.getvalue().to_pybytes())
+
+
+_VALUES: Final = {
+    "table": "sales.orders",
+    "transaction_id": "none-such",
+    "name": "none-such",
+    "namespace": "sales",
+    "iceberg_table": "totals",
+}
+
+
+def every_route(source: Any) -> Iterator[tuple[str, str, Any]]:
+    """The method, path and endpoint of every route, of included routers too."""
+    for route in source.routes:
+        below = getattr(route, "original_router", None)
+        if below is not None:
+            yield from every_route(below)
+        elif hasattr(route, "endpoint") and hasattr(route, "methods"):
+            for method in sorted(route.methods):
+                yield method, route.path, route.endpoint
+        else:
+            message = f"a route of a kind that this test does not know: {route!r}"
+            raise AssertionError(message)
+
+
+def listed(service: Service) -> list[tuple[str, str, Need | None]]:
+    app = routes(service.lake, "lake", service.settings)
+    return [(method, path, need_of(endpoint)) for method, path, endpoint in every_route(app)]
+
+
+def asked(client: httpx.Client, method: str, path: str) -> httpx.Response:
+    filled = re.sub(r"\{(\w+)(:\w+)?\}", lambda m: _VALUES.get(m[1], "none"), path)
+    return client.request(method, filled, json=None if method in ("GET", "HEAD") else {})

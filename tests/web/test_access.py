@@ -2,56 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 from fastapi import APIRouter
 
 import lakeward as lw
 from lakeward.errors import InvalidInput
 from lakeward.model.roles import Role
-from lakeward.web.access import Need, need_of
 from lakeward.web.app import routes
 from lakeward.web.settings import Settings, check_binding
-from tests.support.service import Service, orders, stream
+from tests.support.service import Service, asked, listed, orders, stream
 
 PUBLIC = {"/healthz", "/readyz", "/login", "/logout", "/static/{name}"}
 """Routes that are open to everybody; each of them is here on purpose."""
-VALUES = {
-    "table": "sales.orders",
-    "transaction_id": "none-such",
-    "name": "none-such",
-    "namespace": "sales",
-    "iceberg_table": "totals",
-}
-
-
-def every_route(source: Any) -> Iterator[tuple[str, str, Any]]:
-    """The method, path and endpoint of every route, of included routers too."""
-    for route in source.routes:
-        below = getattr(route, "original_router", None)
-        if below is not None:
-            yield from every_route(below)
-        elif hasattr(route, "endpoint") and hasattr(route, "methods"):
-            for method in sorted(route.methods):
-                yield method, route.path, route.endpoint
-        else:
-            message = f"a route of a kind that this test does not know: {route!r}"
-            raise AssertionError(message)
-
-
-def listed(service: Service) -> list[tuple[str, str, Need | None]]:
-    app = routes(service.lake, "lake", service.settings)
-    return [(method, path, need_of(endpoint)) for method, path, endpoint in every_route(app)]
-
-
-def asked(client: httpx.Client, method: str, path: str) -> httpx.Response:
-    filled = re.sub(r"\{(\w+)(:\w+)?\}", lambda m: VALUES.get(m[1], "none"), path)
-    return client.request(method, filled, json=None if method in ("GET", "HEAD") else {})
 
 
 def test_every_route_says_who_may_use_it(shared: Service) -> None:
@@ -65,9 +30,30 @@ def test_every_route_says_who_may_use_it(shared: Service) -> None:
     assert [(m, p) for m, p, n in changing if n is not None and n.role is Role.READER] == []
 
 
-@pytest.mark.parametrize("secret", [None, "x", "nonsense", "lkw_0123456789ab_" + "A" * 43])
-def test_no_route_answers_without_a_valid_token(shared: Service, secret: str | None) -> None:
-    client = shared.client(secret)
+def revoked(lake: lw.Lake) -> str:
+    token = lake.create_token(role="admin")
+    lake.revoke_token(token.token_id)
+    return token.secret
+
+
+def forged(lake: lw.Lake) -> str:
+    """The id of a token that there is, with a secret of the forger's own."""
+    return f"lkw_{lake.create_token(role='admin').token_id}_{'A' * 43}"
+
+
+SECRETS: dict[str, Callable[[lw.Lake], str | None]] = {
+    "none": lambda _: None,
+    "nonsense": lambda _: "nonsense",
+    "unknown": lambda _: "lkw_0123456789ab_" + "A" * 43,
+    "forged": forged,
+    "expired": lambda lake: lake.create_token(role="admin", expires="0s").secret,
+    "revoked": revoked,
+}
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+def test_no_route_answers_without_a_valid_token(shared: Service, kind: str) -> None:
+    client = shared.client(SECRETS[kind](shared.lake))
     every = [(m, p) for m, p, need in listed(shared) if need is None or need.role is not None]
 
     answers = {(m, p): asked(client, m, p).status_code for m, p in every}
@@ -213,3 +199,62 @@ def test_an_endpoint_that_says_nothing_is_closed(shared: Service) -> None:
     }
     with pytest.raises(Forbidden):
         authorize(Request(scope))
+
+
+def test_names_in_bodies_are_checked_like_names_in_addresses(own: Service) -> None:
+    """A token for some tables neither reads nor changes others by naming them in a body."""
+    lake = own.lake
+    lake.create("gold.keyed", "id int64", constraints={"one": lw.Unique("id")})
+    lake.tag("month-end", tables=["gold.secret_plans"])
+    client = own.as_("admin", tables="sales.*")
+    key = "ADD CONSTRAINT f FOREIGN KEY (id) REFERENCES gold.keyed (id)"
+    commit = {
+        "identifier": {"namespace": ["gold"], "name": "iced"},
+        "requirements": [],
+        "updates": [{"action": "remove-properties", "removals": ["x"]}],
+    }
+    created = {"name": "t", "schema": {"type": "struct", "fields": []}}
+    asked = {
+        "/api/v1/tables": {"name": "gold.new", "schema": "id int64"},
+        "/api/v1/tables/sales.orders/alter": {"changes": [key]},
+        "/api/v1/tags": {"name": "mine", "tables": ["sales.orders", "gold.secret_plans"]},
+        "/api/v1/restore": {"at": "month-end", "tables": ["gold.secret_plans"]},
+        "/iceberg/v1/transactions/commit": {"table-changes": [commit]},
+        "/iceberg/v1/namespaces": {"namespace": ["gold"]},
+        "/iceberg/v1/namespaces/gold/tables": created,
+    }
+    lake.create("gold.iced", "id int64", format="iceberg")
+
+    answers = {path: client.post(path, json=body) for path, body in asked.items()}
+
+    assert {path: a.status_code for path, a in answers.items() if a.status_code != 404} == {}
+    # A tag keeps versions of its tables, so it is moved only by those who see them.
+    moved = {"name": "month-end", "tables": ["sales.orders"], "replace": True}
+    assert client.post("/api/v1/tags", json=moved).status_code == 404
+    assert dict(lake.tags()[0].versions) == {"gold.secret_plans": 0}
+    assert [t.name for t in lake.tables() if t.name == "gold.new"] == []
+
+
+@pytest.mark.parametrize("name", ["x-forwarded-for", "forwarded", "x-real-ip", "via"])
+def test_a_proxy_brings_nobody_in_without_a_token(
+    serve: Callable[..., Service], shared: Service, name: str
+) -> None:
+    client = serve(shared.lake, anonymous=Role.ADMIN).client()
+
+    assert client.get("/api/v1").status_code == 200
+    assert client.get("/api/v1", headers={name: "203.0.113.7"}).status_code == 401
+
+
+def test_behind_a_proxy_everybody_needs_a_token(
+    serve: Callable[..., Service], shared: Service
+) -> None:
+    with pytest.raises(InvalidInput, match="without a token"):
+        check_binding(shared.lake, Settings(public_name="lake.example.org"))
+    token = shared.lake.create_token()
+    behind = serve(shared.lake, anonymous=None, public_name="lake.example.org")
+    client = behind.client(headers={"host": "lake.example.org"}, follow_redirects=False)
+
+    signed = client.post("/login", data={"token": token.secret})
+
+    assert "secure" in signed.headers["set-cookie"].lower()
+    assert client.get("/healthz", headers={"host": "evil.example"}).status_code == 421

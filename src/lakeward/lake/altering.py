@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments
+from lakeward.model.constraint_kinds import ForeignKey
+from lakeward.model.evolution.alterations import AddRule
 from lakeward.write.alter.builder import Alter
 
 if TYPE_CHECKING:
@@ -25,6 +27,12 @@ class TableAlter(Alter):
         self._transactions = transactions
         self._name = str(name)
         self._message = arguments.optional_text(message, "message")
+
+    @property
+    def references(self) -> list[str]:
+        """The other tables that new foreign keys refer to."""
+        rules = [change.rule for change in self._changes if isinstance(change, AddRule)]
+        return [rule.references for rule in rules if isinstance(rule, ForeignKey)]
 
     def commit(self) -> CommitResult:
         """Make all changes at once; run them again if another commit was in the way.

@@ -128,7 +128,11 @@ class RestCatalog:
             isolation="snapshot", message=None, transaction_id=transaction_id
         )
         if begun._is_replay():
-            return begun.commit()
+            done = begun.commit()
+            if not set(done.versions) <= {str(name) for name, _ in wanted}:
+                what = "The idempotency key was used for a commit of other tables."
+                raise InvalidInput(what, hint="Choose a new key for each commit.")
+            return done
         with begun as tx:
             for name, commit in wanted:
                 remote.stage(self._context, tx, self._head(name), commit)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lakeward.lake.tokens import Token
 
 COOKIE: Final = "lakeward_token"
+_FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -159,7 +160,9 @@ def _caller(request: Request) -> Caller:
             return Caller("nobody", None, lake, ())
         patterns = tuple(Pattern.parse(text) for text in token.tables)
         return Caller(token.name, token.role, lake.acting_as(token.name), patterns)
-    anonymous: Role | None = state.settings.anonymous
+    # A proxy on this machine makes requests of others look like its own.
+    is_own = not any(name in request.headers for name in _FORWARDED)
+    anonymous: Role | None = state.settings.anonymous if is_own else None
     return Caller("anonymous", anonymous, lake.acting_as("anonymous"), (Pattern(EVERY),))
 
 

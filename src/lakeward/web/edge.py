@@ -16,7 +16,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from lakeward.web.answers import encoded
-from lakeward.web.settings import Settings, is_loopback
+from lakeward.web.rates import Rates
+from lakeward.web.settings import Settings
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -59,6 +60,7 @@ class Edge:
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
         self._settings = settings
+        self._rates = Rates(settings.rate, settings.burst)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -89,12 +91,19 @@ class Edge:
 
         try:
             self._check(scope, headers)
+            if not self._rates.takes(_caller(scope, headers)):
+                raise _Refused(429, "You make too many requests. Send them more slowly.")
             body.check_length()
             await self._app(scope, body.receive, answer_unless_refused)
             if body.refusal is not None and not status:
                 raise body.refusal
         except _Refused as refused:
             await _refuse(answer, scope, refused, request_id)
+        except Exception:  # noqa: BLE001  whatever it is, it was logged and ends here
+            # The application has logged it without secrets; the server would print all of it.
+            if not status:
+                failed = _Refused(500, "The service made a mistake.")
+                await _refuse(answer, scope, failed, request_id)
         finally:
             spent = (time.monotonic() - began) * 1000
             path = scope["path"].encode("ascii", "backslashreplace").decode()
@@ -102,7 +111,7 @@ class Edge:
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         host = headers.get(b"host", b"").decode("latin-1")
-        if self._settings.is_loopback and not is_loopback(_without_port(host)):
+        if not self._settings.answers_to(_without_port(host)):
             raise _Refused(421, "The service listens on this machine only, by its own names.")
         if scope["method"] in _SAFE:
             return
@@ -153,6 +162,12 @@ class _Body:
         return _Refused(413, f"The body of the request may have {self._most:,} bytes.")
 
 
+def _caller(scope: Scope, headers: dict[bytes, bytes]) -> bytes:
+    """By what a caller is known before the token is looked up: the token, or else the address."""
+    shown = headers.get(b"authorization") or headers.get(b"cookie")
+    return shown or str((scope.get("client") or ("",))[0]).encode()
+
+
 def _request_id(headers: dict[bytes, bytes]) -> str:
     given = headers.get(b"x-request-id", b"")
     return given.decode() if _ID.fullmatch(given) else secrets.token_hex(8)
@@ -174,5 +189,7 @@ async def _refuse(send: Send, scope: Scope, refused: _Refused, request_id: str) 
         }
     )
     headers = [(b"content-type", b"application/problem+json"), (b"connection", b"close")]
+    if refused.status == 429:
+        headers.append((b"retry-after", b"1"))
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

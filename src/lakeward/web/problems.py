@@ -7,6 +7,7 @@ request's id is answered, by which the log has the rest.
 from __future__ import annotations
 
 import logging
+import traceback
 from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
@@ -162,7 +163,8 @@ def install(app: FastAPI) -> None:
     def _unexpected(request: Request, error: Exception) -> Response:
         hide = hiding_of(request)
         request_id = request.scope.get("request_id")
-        _LOG.error("%s %s: %s", request_id, type(error).__name__, hide.text(str(error)))
+        text = "".join(traceback.format_exception(error))
+        _LOG.error("%s %s", request_id, hide.text(text))
         detail = "The service made a mistake. Its log has more under the id of this request."
         return problem(request, 500, "Unexpected", "Unexpected error", detail)
 

@@ -88,7 +88,12 @@ def serve_by_workers(target: str, warehouse: str | None, settings: Settings, wor
     handed = {
         "target": target,
         "warehouse": warehouse,
-        "settings": {"host": settings.host, "port": settings.port, "anonymous": anonymous},
+        "settings": {
+            "host": settings.host,
+            "port": settings.port,
+            "anonymous": anonymous,
+            "public_name": settings.public_name,
+        },
     }
     os.environ[HANDED_OVER] = orjson.dumps(handed).decode()
     import uvicorn
@@ -120,6 +125,8 @@ def from_environment() -> ASGIApp:
 
 
 def _options() -> dict[str, Any]:
+    from lakeward.web.protocol import TimedProtocol
+
     return {
         # The edge of the service logs each request, under its id.
         "access_log": False,
@@ -130,7 +137,7 @@ def _options() -> dict[str, Any]:
         "timeout_keep_alive": 15,
         "timeout_graceful_shutdown": _SHUTDOWN_SECONDS,
         "h11_max_incomplete_event_size": 32 << 10,
-        "http": "h11",
+        "http": TimedProtocol,
         "ws": "none",
         "lifespan": "off",
         "proxy_headers": False,

@@ -7,7 +7,7 @@ nothing open. What cannot be read is refused before a transaction begins.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Annotated, Any, Final
 
@@ -27,9 +27,10 @@ _IN_MEMORY: Final = 8 << 20
 class Upload:
     """The body of a request, whole, as rows."""
 
-    def __init__(self, kind: str, body: IO[bytes]) -> None:
+    def __init__(self, kind: str, body: IO[bytes], most: int) -> None:
         self._kind = kind
         self._body = body
+        self._most = most
 
     @contextmanager
     def reader(self) -> Generator[pa.RecordBatchReader]:
@@ -42,7 +43,7 @@ class Upload:
 
         self._body.seek(0)
         try:
-            with _opened(self._kind, self._body) as reader:
+            with _opened(self._kind, self._body, self._most) as reader:
                 yield reader
         except (pa.ArrowException, OSError, EOFError) as error:
             what = f"The body cannot be read as {self._kind}. Nothing was written."
@@ -51,21 +52,27 @@ class Upload:
             ) from error
 
 
-def _opened(kind: str, body: IO[bytes]) -> Any:
+def _opened(kind: str, body: IO[bytes], most: int) -> Any:
     import pyarrow as pa
     from pyarrow import parquet
 
     if kind == STREAM:
         reader = pa.ipc.open_stream(body)
-        return pa.RecordBatchReader.from_batches(reader.schema, _checked(reader))
+        return pa.RecordBatchReader.from_batches(reader.schema, _checked(reader, most))
     file = parquet.ParquetFile(body)
-    return pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
+    batches = _checked(file.iter_batches(), most)
+    return pa.RecordBatchReader.from_batches(file.schema_arrow, batches)
 
 
-def _checked(reader: Any) -> Any:
+def _checked(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
     """Batches whose buffers were compared with their lengths: offsets of a stranger may lie."""
-    for batch in reader:
+    size = 0
+    for batch in batches:
         batch.validate(full=True)
+        size += batch.nbytes
+        if size > most:
+            what = f"The rows have more than {most:,} bytes in memory. Nothing was written."
+            raise InvalidInput(what, hint="Send them in several requests.")
         yield batch
 
 
@@ -77,7 +84,7 @@ async def _uploaded(request: Request) -> AsyncIterator[Upload]:
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as body:
         async for part in request.stream():
             await run_in_threadpool(body.write, part)
-        yield Upload(kind, body)
+        yield Upload(kind, body, request.app.state.settings.max_rows)
 
 
 Uploaded = Annotated[Upload, Depends(_uploaded)]

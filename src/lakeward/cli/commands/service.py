@@ -41,6 +41,16 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    public_name: Annotated[
+        str | None,
+        typer.Option(
+            "--public-name",
+            metavar="NAME",
+            help="The host name by which a proxy on this machine serves it; everybody needs a "
+            "token then.",
+            show_default=False,
+        ),
+    ] = None,
     workers: Annotated[
         int, typer.Option("--workers", min=1, help="Processes; several need PostgreSQL.")
     ] = 1,
@@ -59,7 +69,8 @@ def serve(
     from lakeward.web.settings import Settings, is_loopback
 
     check_installed()
-    settings = Settings(host, port, _anonymous(anonymous, is_loopback=is_loopback(host)))
+    is_own = is_loopback(host) and public_name is None
+    settings = Settings(host, port, _anonymous(anonymous, is_loopback=is_own), public_name)
     if log:
         _log_requests()
     if workers > 1:

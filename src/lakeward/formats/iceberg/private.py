@@ -199,7 +199,7 @@ def _input_class() -> Any:
         def __enter__(self) -> Any:
             with self.input_file.open() as stream:
                 self.decoder = avro.new_decoder(stream.read())
-            self.header = _header_reader().read(self.decoder)
+            self.header = header_reader().read(self.decoder)
             self.reader = _record_reader(self.header.meta["avro.schema"], self._kind)
             return self
 
@@ -237,7 +237,8 @@ def _record_reader(schema: str, kind: str) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _header_reader() -> Any:
+def header_reader() -> Any:
+    """The reader of the header of an Avro file."""
     avro = pyiceberg("avro.file")
     return pyiceberg("avro.resolver").construct_reader(avro.META_SCHEMA, {-1: avro.AvroFileHeader})
 

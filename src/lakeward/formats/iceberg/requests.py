@@ -15,6 +15,8 @@ _ROWS_ONLY: Final = frozenset(
     {"add-snapshot", "set-snapshot-ref", "remove-snapshot-ref", "assign-uuid"}
 )
 _MAIN: Final = "main"
+_UUID: Final = "assert-table-uuid"
+_OWN: Final = "lakeward."
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,11 @@ class TableCommit:
         """Whether it moves the branch main to a new snapshot, and does nothing else."""
         actions = {update.action for update in self.updates}
         return actions <= _ROWS_ONLY and "add-snapshot" in actions
+
+    @property
+    def requires_base(self) -> bool:
+        """Whether what it requires can be broken by any other commit."""
+        return any(r.type != _UUID for r in self.requirements)
 
     @property
     def changes_rows(self) -> bool:
@@ -66,6 +73,13 @@ def parse_commit(body: Any, identifier: tuple[tuple[str, ...], str] | None = Non
         if update.action.endswith("-snapshot-ref") and update.ref_name != _MAIN:
             what = f"The commit changes the ref {update.ref_name!r}; the lake keeps main only."
             raise UnsupportedFeature(what, hint="Use tags and branches of the lake.")
+        named = update.updates if update.action == "set-properties" else ()
+        named = update.removals if update.action == "remove-properties" else named
+        kept = next((key for key in named if key.startswith(_OWN)), None)
+        if kept is not None:
+            # Constraints and settings of the lake are kept in these.
+            what = f"Property {kept} is changed by the lake only."
+            raise InvalidInput(what, hint="Use `lakeward alter`.", property=kept)
     return commit
 
 

@@ -20,7 +20,7 @@ from lakeward.web.answers import answer
 from lakeward.web.uploads import Uploaded
 
 router = APIRouter(prefix="/api/v1", tags=["changes"])
-_KEY: Final = re.compile(r"[A-Za-z0-9._:-]{8,128}")
+_KEY: Final = re.compile(r"[A-Za-z0-9_-]{8,128}")
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=128)]
 Message = Annotated[str | None, Field(max_length=10_000)]
 
@@ -101,6 +101,8 @@ def alter(request: Request, by: By, table: str, body: Changes) -> Response:
     asked = by.table(table).alter(message=body.message)
     for change in body.changes:
         asked.sql(change)
+    # A foreign key tells which keys the other table has.
+    by.check_all(asked.references)
     return answer(request, asked.commit())
 
 
@@ -132,10 +134,16 @@ def append(
 @needs(Role.WRITER)
 def tag(request: Request, by: By, body: NewTag) -> Response:
     """Give a name to one consistent cut over all tables, or over some."""
+    tables = by.check_all(body.tables)
+    if body.replace and not by.sees_everything:
+        # A tag keeps versions from being vacuumed, so it is moved by those who see its tables.
+        for known in by.lake.tags():
+            if known.name == body.name:
+                by.check_all(known.versions)
     made = by.lake.tag(
         body.name,
         at=body.at,
-        tables=by.check_all(body.tables),
+        tables=tables,
         message=body.message,
         replace=body.replace,
     )
@@ -171,7 +179,7 @@ def _committed(lake: Any, key: str | None) -> CommitResult | None:
         return None
     if not _KEY.fullmatch(key):
         what = "The Idempotency-Key has not the form of one."
-        raise InvalidInput(what, hint="Use 8 to 128 letters, digits, '.', '_', ':' and '-'.")
+        raise InvalidInput(what, hint="Use 8 to 128 letters, digits, '_' and '-'.")
     try:
         outcome = lake.outcome(key)
     except TransactionNotFound:

@@ -49,7 +49,7 @@ async def login(request: Request) -> Response:
         max_age=_SECONDS,
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https",
+        secure=request.app.state.settings.public_name is not None,
     )
     return answer
 

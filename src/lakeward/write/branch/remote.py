@@ -7,14 +7,23 @@ as for a branch, and become a change that is checked and ratified like every oth
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakeward.context import LakeContext
-from lakeward.errors import Conflict, InvalidInput, UnsupportedFeature
+from lakeward.errors import (
+    Conflict,
+    CorruptTable,
+    InvalidInput,
+    LakewardError,
+    UnsupportedFeature,
+)
 from lakeward.formats.iceberg import metadata
+from lakeward.formats.iceberg.deletes import DELETE_FILES
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document
+from lakeward.formats.iceberg.foreign_avro import check_avro
 from lakeward.formats.iceberg.listing import ManifestReader
 from lakeward.formats.iceberg.publication import metadata_name
 from lakeward.formats.iceberg.requests import TableCommit, applied
@@ -41,13 +50,14 @@ class RemoteChange(IcebergBranch):
         """The files that come and go by the client's snapshot."""
         assert self.newest is not None  # noqa: S101  as it is made
         base = metadata.document_of(self.context, self.head)
-        try:
-            net = self._between(base, self.newest, _inside(self.context, self.head, base))
-        except AssertionError as error:
-            what = f"The commit removes files that table {self.head.name} does not have."
-            raise InvalidInput(what, table=str(self.head.name)) from error
+        read = _inside(self.context, self.head, base)
+        # Everything that the lake has itself is read here, so what fails below is the client's.
+        with _blaming_client(self.head):
+            net = self._between(base, self.newest, read)
         for file in net.added:
-            if is_full(file.path) or ".." in file.path.split("/"):
+            deletes = (file.deletion_vector or {}).get(DELETE_FILES, ())
+            paths = [file.path, *(d["path"] for d in deletes)]
+            if any(is_full(path) or ".." in path.split("/") for path in paths):
                 what = f"The commit adds a file outside of the directory of {self.head.name}."
                 raise InvalidInput(what, table=str(self.head.name))
         return net
@@ -70,6 +80,8 @@ def stage(context: LakeContext, tx: Transaction, head: Head, commit: TableCommit
     if net.is_empty:
         return
     change = tx._begin_at(head, definition)
+    # What a client compared its commit with is this version, and no later one.
+    change.exact = commit.requires_base
     operations = [Operation(_operation(newest), {"client": "Iceberg REST"})]
     change_of.fill(change, net, operations)
     check_rows(context.storage, change, [f for f in net.added if f.deletion_vector is None])
@@ -130,11 +142,31 @@ def _check_files(context: LakeContext, head: Head, base: Document, newest: Docum
     for number, snapshot in newest.all_snapshots().items():
         if number in before:
             continue
-        for place, manifest in source.manifests(snapshot).items():
-            files = [] if place in known else source.entries(manifest)
-            if any(not path(entry.data_file.file_path).startswith(root) for entry in files):
-                what = f"The commit adds a file outside of the directory of {head.name}."
-                raise InvalidInput(what, table=str(head.name))
+        with _blaming_client(head):
+            listed = source.manifests(snapshot)
+            new = [e for p, m in listed.items() if p not in known for e in source.entries(m)]
+            is_inside = all(path(e.data_file.file_path).startswith(root) for e in new)
+        if not is_inside:
+            what = f"The commit adds a file outside of the directory of {head.name}."
+            raise InvalidInput(what, table=str(head.name))
+
+
+@contextmanager
+def _blaming_client(head: Head) -> Generator[None]:
+    """Raise `InvalidInput` where manifests of a client are missing, or are none.
+
+    Decoders raise errors of many kinds for bytes that are no Avro.
+    """
+    try:
+        yield
+    except CorruptTable as error:
+        what = f"The commit's metadata of table {head.name} cannot be read: {error.what}"
+        raise InvalidInput(what, table=str(head.name)) from error
+    except LakewardError:
+        raise
+    except Exception as error:
+        what = f"The commit's metadata does not fit table {head.name}, or is no Iceberg metadata."
+        raise InvalidInput(what, table=str(head.name)) from error
 
 
 def _inside(context: LakeContext, head: Head, base: Document) -> Callable[[str], bytes]:
@@ -149,7 +181,10 @@ def _inside(context: LakeContext, head: Head, base: Document) -> Callable[[str],
         if name not in known and not path(name).startswith(root):
             what = f"The commit names metadata outside of the directory of {head.name}."
             raise InvalidInput(what, table=str(head.name))
-        return read(name)
+        data = read(name)
+        if name not in known:
+            check_avro(data)
+        return data
 
     return checked
 

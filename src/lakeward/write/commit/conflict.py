@@ -51,6 +51,9 @@ def check(session: Session, change: Change, current: Head, isolation: Isolation)
         check_policy(session, change, current)
     if current.version == base.version:
         return
+    if change.exact:
+        why = "committed, and this commit requires the version before"
+        raise conflict(session, change, current, Kind.VERSION, why)
     if current.definition_id != base.definition_id:
         _check_definition(session, change, current)
     for path in change.claims:

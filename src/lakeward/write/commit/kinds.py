@@ -18,3 +18,4 @@ class Kind(StrEnum):
     READ = "read"
     MOVED = "moved"
     VACUUMED = "vacuumed"
+    VERSION = "version"

@@ -45,6 +45,7 @@ class Change:
         steps: What was done to rows, in order, so that it can be done again on a newer version.
         fixed: Files were added or removed outside of the steps: removed by their paths, or taken
             from a branch. Such a change fits its base version alone.
+        exact: It may be committed on top of its base version only.
         moves: What a compaction did, part by part; a part whose files others changed is left out.
         operations: What was asked for, in order.
         returns: Where files come from that were in the table before.
@@ -67,6 +68,7 @@ class Change:
     domains: dict[str, str | None] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     fixed: bool = False
+    exact: bool = False
     moves: list[Move] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
     returns: Return | None = None

@@ -1,0 +1,54 @@
+"""HTTP/1.1 with a limit of the time in which the head of a request arrives.
+
+Uvicorn limits how long a connection is idle between requests, but waits without end for the first
+one and for the rest of a head. Connections that send nothing would use up all that there may be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+HEAD_SECONDS: Final = 20.0
+
+
+class TimedProtocol(H11Protocol):
+    """A connection that is closed when the head of a request does not arrive in time."""
+
+    head_seconds = HEAD_SECONDS
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what arrived; wait on if it is not the whole head of a request."""
+        super().data_received(data)
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None or cycle.response_complete:
+            self._wait()
+        else:
+            self._cancel()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._cancel()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(self.head_seconds, self._give_up)
+
+    def _cancel(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        self._deadline = None
+        if not self.transport.is_closing():
+            self.transport.close()

@@ -1,0 +1,37 @@
+"""Commits of an Iceberg REST client, written out and not sent yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.table import CommitTableRequest, Namespace, TableIdentifier, Transaction
+
+from tests.support.service import Service
+
+
+def catalog_of(service: Service, role: str = "admin", tables: str = "*") -> RestCatalog:
+    """pyiceberg's client with a token of a role."""
+    token = service.lake.create_token("engine", role=role, tables=tables)
+    return RestCatalog("lake", uri=f"{service.url}/iceberg", token=token.secret)
+
+
+def totals(*amounts: float) -> pa.Table:
+    """Rows for `sales.totals`."""
+    return pa.table({"region": ["x"] * len(amounts), "amount": list(amounts)})
+
+
+def staged(table: Any, rows: pa.Table) -> dict[str, Any]:
+    """The commit that appends rows to a table."""
+    tx = Transaction(table)
+    tx.append(rows)
+    name = table.name()
+    request = CommitTableRequest(
+        identifier=TableIdentifier(namespace=Namespace(list(name[:-1])), name=name[-1]),
+        requirements=tx._requirements,
+        updates=tx._updates,
+    )
+    found: dict[str, Any] = orjson.loads(request.model_dump_json())
+    return found

@@ -1,0 +1,122 @@
+"""Broken bodies and files are refused with a 4xx, nothing is written, and the service lives on."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.rest import catalog_of, staged, totals
+from tests.support.service import ARROW, PARQUET, Service, orders, stream
+from tests.support.sizes import sizes
+
+ROWS = "/api/v1/tables/sales.orders/rows"
+COMMIT = "/iceberg/v1/namespaces/sales/tables/totals"
+REFUSED = {400, 404, 406, 409, 413, 422}
+
+
+def broken(good: bytes, chance: random.Random, count: int) -> Iterator[bytes]:
+    """Bytes cut off, doubled, overwritten and inserted at random places."""
+    whole = (b"", good[:-1], good + good, b"\xff" * 64)
+    yield from chance.sample(whole, 2)
+    for _ in range(count - 2):
+        at, length = chance.randrange(len(good)), chance.choice((1, 1, 2, 4, 8, 64))
+        new = chance.choice((chance.randbytes(length), b"\xff" * length, b"\0" * length))
+        match chance.randrange(4):
+            case 0:
+                yield good[:at]
+            case 1:
+                yield good[:at] + new + good[at:]
+            case 2:
+                yield good[:at] + good[at + length :]
+            case _:
+                yield good[:at] + new + good[at + length :]
+
+
+def checked(answer: httpx.Response, hidden: Path) -> int:
+    """The status of an answer, which is no 5xx and names no path of the server."""
+    assert answer.status_code == 200 or answer.status_code in REFUSED, answer.text
+    assert str(hidden) not in answer.text or answer.status_code == 200
+    return answer.status_code
+
+
+@pytest.mark.parametrize("kind", [ARROW, PARQUET])
+@sizes("count", short=100, full=10_000)
+def test_rows_that_cannot_be_read_are_refused(
+    own: Service, kind: str, tmp_path: Path, count: int
+) -> None:
+    client, table = own.as_("writer"), own.lake.table("sales.orders")
+    sink, rows = pa.BufferOutputStream(), orders(*range(1, 50))
+    pq.write_table(rows, sink)
+    good = stream(rows) if kind == ARROW else sink.getvalue().to_pybytes()
+    before, found = table.version, Counter[int]()
+
+    for body in broken(good, random.Random(1), count):
+        answer = client.post(ROWS, content=body, headers={"content-type": kind})
+        found[checked(answer, tmp_path)] += 1
+        # Some changes leave a body that says something else, and can be read.
+        assert table.version == before + found[200]
+
+    print(f"{kind}: {dict(found)}")
+    assert found[400] > count / 10
+    assert own.lake.doctor().healthy
+
+
+@sizes("count", short=100, full=10_000)
+def test_commits_that_are_none_are_refused(own: Service, tmp_path: Path, count: int) -> None:
+    client = own.as_("writer")
+    table = catalog_of(own).load_table("sales.totals")
+    good = orjson.dumps(staged(table, totals(1.0)))
+    before, found = own.lake.table("sales.totals").version, Counter[int]()
+    path = "/iceberg/v1/transactions/commit"
+
+    for body in broken(b'{"table-changes":[' + good + b"]}", random.Random(2), count):
+        answer = client.post(path, content=body)
+        if answer.status_code == 204:
+            before += 1
+            continue
+        found[checked(answer, tmp_path)] += 1
+        assert own.lake.table("sales.totals").version == before
+
+    print(f"commits: {dict(found)}")
+    assert found[400] > count / 10
+    assert own.lake.doctor().healthy
+
+
+@sizes("count", short=100, full=10_000)
+def test_manifests_that_are_none_are_refused(own: Service, tmp_path: Path, count: int) -> None:
+    """The lists and manifests that a commit names are Avro, written by the client."""
+    client, chance = own.as_("writer"), random.Random(3)
+    table = own.lake.table("sales.totals")
+    before, found = table.version, Counter[int]()
+    client_table = catalog_of(own).load_table("sales.totals")
+    for number in range(count // 10):
+        # Some changes can be read: then the next ones begin from what was committed.
+        client_table.refresh()
+        change = staged(client_table, totals(1.0))
+        place = Path(_snapshot(change)["manifest-list"].removeprefix("file://"))
+        # Named `snap-<snapshot>-<attempt>-<commit>.avro` and `<commit>-m<number>.avro`.
+        manifest = place.with_name(f"{place.stem.split('-', 3)[3]}-m0.avro")
+        target = place if number % 2 else manifest
+        for body in broken(target.read_bytes(), chance, 10):
+            target.write_bytes(body)
+            answer = client.post(COMMIT, json=change)
+            found[checked(answer, tmp_path)] += 1
+            assert table.version == before + found[200]
+
+    print(f"manifests: {dict(found)}")
+    assert found[400] > count / 2
+
+
+def _snapshot(change: dict[str, Any]) -> dict[str, Any]:
+    (added,) = [u for u in change["updates"] if u["action"] == "add-snapshot"]
+    found: dict[str, Any] = added["snapshot"]
+    return found
