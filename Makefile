@@ -15,7 +15,8 @@ PINS_ARGS ?=
 BIN := .venv/bin
 READY := .venv/.ready
 PEERS_READY := .venv-peers/.ready
-PIN_GROUPS := uv build core dev peers
+BROWSER_READY := .venv-browser/.ready
+PIN_GROUPS := uv build core dev peers browser
 FAST := "not (postgres or crash or slow or full or bench or peers or s3 or spark)"
 
 ##@ Start here
@@ -31,7 +32,7 @@ demo: setup peers jars ## Run a pipeline on Spark end to end, each step checked
 	@LAKEWARD_CACHE="$(CURDIR)/.jars" $(BIN)/lakeward demo $(DEMO_ARGS)
 
 .PHONY: test
-test: setup peers jars ## Run everything: lint, types, layers, all tests
+test: setup peers browser jars ## Run everything: lint, types, layers, all tests
 	@$(MAKE) --no-print-directory check
 	$(BIN)/pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
@@ -41,6 +42,10 @@ setup: $(READY) ## Create .venv from the pins
 
 .PHONY: peers
 peers: $(PEERS_READY) ## Create .venv-peers: the readers that are not ours
+	@:
+
+.PHONY: browser
+browser: $(BROWSER_READY) ## Create .venv-browser: what looks at the service from outside
 	@:
 
 .PHONY: jars
@@ -136,6 +141,10 @@ clean: ## Remove environments, tools, caches and builds
 
 $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml scripts/bootstrap
 	@PYTHON="$(PYTHON)" scripts/bootstrap .venv requirements/dev.txt --editable
+	@touch $@
+
+$(BROWSER_READY): requirements/uv.txt requirements/browser.txt scripts/bootstrap
+	@PYTHON="$(PYTHON)" scripts/bootstrap .venv-browser requirements/browser.txt
 	@touch $@
 
 $(PEERS_READY): requirements/uv.txt requirements/peers.txt scripts/bootstrap

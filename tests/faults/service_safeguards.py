@@ -277,9 +277,83 @@ SERVICE_SAFEGUARDS: Final = (
     _service(
         "a commit adds files in its table's directory only",
         "write/branch/remote.py",
-        '            if any(is_full(path) or ".." in path.split("/") for path in paths):',
-        "            if not paths:",
+        '            if is_full(file.path) or ".." in file.path.split("/"):',
+        "            if not file.path:",
         _CATALOG,
         "data_file_of_another_table",
+    ),
+    Safeguard(
+        "R1: a REST commit is ratified on the version that it requires",
+        (Edit("write/branch/remote.py", "    change.exact = commit.requires_base\n", ""),),
+        _CATALOG,
+        "holds_when_it_is_ratified",
+    ),
+    Safeguard(
+        "R1: delete files of other engines are kept",
+        (
+            Edit(
+                "lake/rest_catalog.py",
+                "if commit.changes_rows_only and not remote.adds_delete_files(",
+                "if commit.changes_rows_only or not remote.adds_delete_files(",
+            ),
+            Edit(
+                "write/branch/iceberg.py",
+                "if any(file.deletion_vector is not None for file in added):",
+                "if any(file.path is None for file in added):",
+            ),
+        ),
+        "../web/test_rest_engines.py",
+        "duckdb",
+    ),
+    Safeguard(
+        "R1: a REST commit with a key is made once",
+        (
+            Edit(
+                "web/iceberg/routes.py",
+                "lake_catalog.commit(asked, transaction_id=key)",
+                "lake_catalog.commit(asked)",
+            ),
+        ),
+        "test_rest_kills.py",
+        "at_once",
+    ),
+    Safeguard(
+        "R1: a REST commit over several tables is one transaction",
+        (
+            Edit(
+                "lake/rest_catalog.py",
+                "        with begun as tx:\n            for name, commit in wanted:\n",
+                "        for name, commit in wanted:\n"
+                "            with self._transactions.begin(\n"
+                '                isolation="snapshot", message=None\n'
+                "            ) as tx:\n",
+            ),
+        ),
+        _CATALOG,
+        "several_tables or keeps_all_back",
+    ),
+    _service(
+        "a key of other tables acknowledges nothing",
+        "lake/rest_catalog.py",
+        "            if not set(done.versions) <= {str(name) for name, _ in wanted}:",
+        "            if not wanted:",
+        _CATALOG,
+        "acknowledges_nothing",
+    ),
+    _service(
+        "settings of the lake are no properties for engines",
+        "formats/iceberg/requests.py",
+        "        if kept is not None:",
+        "        if kept is not None and not kept:",
+        _CATALOG,
+        "settings_of_the_lake",
+    ),
+    _service(
+        "a staged table is created at its own place",
+        "write/branch/remote_creation.py",
+        "    if not re.fullmatch(",
+        '    if re.fullmatch(r"\\0", location) and not re.fullmatch(',
+        _CATALOG,
+        "own_place_only",
     ),
 )

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import httpx
+import orjson
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import (
     BadRequestError,
     CommitFailedException,
     ForbiddenError,
     NoSuchTableError,
+    TableAlreadyExistsError,
 )
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableRequest, Namespace, TableIdentifier, Transaction
+from pyiceberg.table.update import AssertCreate
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.types import DoubleType, LongType, NestedField, StringType
 
+from lakeward.model import steps
 from tests.support.rest import catalog_of, staged, totals
 from tests.support.service import Service
 
@@ -121,6 +127,110 @@ def test_a_commit_with_a_key_is_made_once(own: Service) -> None:
 
     assert [a.status_code for a in answers] == [200, 200], answers[-1].text
     assert own.lake.table("sales.totals").count() == 2
+
+
+def test_a_key_that_was_used_for_other_tables_acknowledges_nothing(own: Service) -> None:
+    own.lake.create("sales.more", "region string, amount float64", format="iceberg")
+    catalog, client = catalog_of(own, "writer"), own.as_("writer")
+    headers = {"idempotency-key": "engine-commit-2"}
+    codes = []
+    for name in ("totals", "more"):
+        change = staged(catalog.load_table(f"sales.{name}"), totals(1.0))
+        body = {"table-changes": [change]}
+        answer = client.post("/iceberg/v1/transactions/commit", json=body, headers=headers)
+        codes.append(answer.status_code)
+
+    assert codes == [204, 400]
+    assert own.lake.table("sales.more").count() == 0
+
+
+def test_what_a_commit_requires_holds_when_it_is_ratified(own: Service) -> None:
+    """Not only before: somebody commits while the rows are checked."""
+    change = staged(catalog_of(own, "writer").load_table("sales.totals"), totals(1.0))
+
+    def commit_between(step: str) -> None:
+        if step == "validate.done":
+            steps.observe(None)
+            own.lake.table("sales.totals").append(totals(2.0))
+
+    steps.observe(commit_between)
+    try:
+        answer = own.as_("writer").post(
+            "/iceberg/v1/transactions/commit", json={"table-changes": [change]}
+        )
+    finally:
+        steps.observe(None)
+
+    assert answer.status_code == 409, answer.text
+    assert answer.json()["error"]["type"] == "CommitFailedException"
+    assert sorted(own.lake.table("sales.totals").to_arrow()["amount"].to_pylist()) == [2.0, 6.0]
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_pyiceberg_creates_a_table_together_with_its_rows(own: Service, rows: int) -> None:
+    catalog = catalog_of(own)
+    schema = Schema(NestedField(1, "region", StringType()), NestedField(2, "amount", DoubleType()))
+    with catalog.create_table_transaction("sales.staged", schema) as tx:
+        if rows:
+            tx.append(totals(*map(float, range(rows))))
+        assert not catalog.table_exists("sales.staged")
+
+    assert catalog.load_table("sales.staged").scan().to_arrow().num_rows == rows
+    assert own.lake.table("sales.staged").count() == rows
+    with pytest.raises(TableAlreadyExistsError):
+        catalog.create_table_transaction("sales.staged", schema)
+    catalog.load_table("sales.staged").append(totals(9.0))
+    assert own.lake.table("sales.staged").count() == rows + 1
+    assert own.lake.doctor().healthy
+
+
+def test_a_staged_table_is_created_at_its_own_place_only(own: Service) -> None:
+    """Otherwise a writer would take over the directory of another table."""
+    catalog = catalog_of(own)
+    schema = Schema(NestedField(1, "region", StringType()), NestedField(2, "amount", DoubleType()))
+    tx = catalog.create_table_transaction("sales.staged", schema)
+    tx.append(totals(1.0))
+    request = CommitTableRequest(
+        identifier=TableIdentifier(namespace=Namespace(["sales"]), name="staged"),
+        requirements=(AssertCreate(),),
+        updates=tx._updates,
+    )
+    body = orjson.loads(request.model_dump_json())
+    (placed,) = [u for u in body["updates"] if u["action"] == "set-location"]
+    for place in (f"{own.lake.warehouse}/sales/totals", "/etc", f"{placed['location']}/../x"):
+        placed["location"] = place
+        answer = own.as_("writer").post("/iceberg/v1/namespaces/sales/tables/staged", json=body)
+        assert answer.status_code in (400, 406), answer.text
+    assert not catalog.table_exists("sales.staged")
+
+
+def test_a_table_is_registered_by_those_who_see_everything(own: Service, tmp_path: Path) -> None:
+    other = SqlCatalog("o", uri=f"sqlite:///{tmp_path}/o.db", warehouse=f"file://{tmp_path}/o")
+    other.create_namespace("x")
+    made = other.create_table("x.there", totals(1.0).schema)
+    made.append(totals(1.0, 2.0))
+    body = {"name": "taken", "metadata-location": made.metadata_location}
+    path = "/iceberg/v1/namespaces/sales/register"
+
+    assert own.as_("admin", tables="sales.*").post(path, json=body).status_code == 403
+    table = catalog_of(own).register_table("sales.taken", made.metadata_location)
+
+    assert table.scan().to_arrow().num_rows == own.lake.table("sales.taken").count() == 2
+
+
+def test_settings_of_the_lake_are_not_properties_for_engines(own: Service) -> None:
+    table = catalog_of(own, "writer").load_table("sales.totals")
+
+    with pytest.raises(BadRequestError, match=r"lakeward\.constraint"), table.transaction() as tx:
+        tx.set_properties({"lakeward.constraint.mine": "amount > 0"})
+    with pytest.raises(BadRequestError, match=r"lakeward\.transaction"):
+        # As if another transaction, of another actor, had made the snapshot.
+        table.append(totals(1.0), snapshot_properties={"lakeward.transaction-id": "x"})
+    with table.transaction() as tx:
+        tx.set_properties({"owner": "engine"})
+
+    assert own.lake.table("sales.totals").properties["owner"] == "engine"
+    assert own.lake.table("sales.totals").history(limit=1)[0].actor == "engine"
 
 
 def test_constraints_hold_for_other_engines(own: Service) -> None:

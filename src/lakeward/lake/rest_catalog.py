@@ -14,6 +14,7 @@ import orjson
 from lakeward.context import LakeContext
 from lakeward.errors import AlreadyExists, InvalidInput, TableNotFound, UnsupportedFeature
 from lakeward.formats.iceberg.requests import TableCommit
+from lakeward.formats.iceberg.requests import is_staged as is_staged
 from lakeward.formats.iceberg.requests import parse_commit as parse_commit
 from lakeward.lake.transactions import Transactions
 from lakeward.log import catalog, heads
@@ -87,6 +88,25 @@ class RestCatalog:
             "metadata": orjson.Fragment(document.encode()),
         }
 
+    def stage(self, namespace: str, body: Any) -> dict[str, Any]:
+        """The metadata of a table that a client will create by a commit; nothing is kept of it."""
+        from lakeward.formats.iceberg.requests import staged_document
+        from lakeward.write.branch.remote_creation import new_place
+
+        name = TableName.parse(f"{namespace}.{body.get('name')}")
+        self._check_absent(name)
+        place = self._context.storage.uri(new_place(name))
+        return {"metadata": orjson.Fragment(staged_document(body, place))}
+
+    def register(self, namespace: str, body: Any, adopt: Callable[..., object]) -> TableName:
+        """Take a table into the lake that exists as a metadata file; its name."""
+        name = TableName.parse(f"{namespace}.{body.get('name')}")
+        place = body.get("metadata-location")
+        if not isinstance(place, str) or not place.endswith(".metadata.json"):
+            raise InvalidInput("The request names no metadata file.")  # noqa: EM101
+        adopt(str(name), place, format="iceberg")
+        return name
+
     def create(self, namespace: str, body: Any) -> TableName:
         """Create an empty table as a client asks for it; its name."""
         from lakeward.formats.iceberg.requests import table_to_create
@@ -116,14 +136,6 @@ class RestCatalog:
         wanted = [(self.name_of(c.namespace, c.name), c) for c in commits]
         if len({name for name, _ in wanted}) != len(wanted):
             raise InvalidInput("A table is named twice in one commit.")  # noqa: EM101
-        if not all(commit.changes_rows_only for _, commit in wanted):
-            if len(wanted) > 1:
-                what = "A commit of several tables changes the definition of one of them."
-                hint = "Commit changes of columns and properties table by table."
-                raise UnsupportedFeature(what, hint=hint)
-            ((name, commit),) = wanted
-            remote.swap(self._context, self._head(name), commit)
-            return None
         begun = self._transactions.begin(
             isolation="snapshot", message=None, transaction_id=transaction_id
         )
@@ -133,10 +145,42 @@ class RestCatalog:
                 what = "The idempotency key was used for a commit of other tables."
                 raise InvalidInput(what, hint="Choose a new key for each commit.")
             return done
+        if len(wanted) == 1 and self._commit_as_written(*wanted[0]):
+            return None
+        if not all(commit.changes_rows_only for _, commit in wanted):
+            what = "A commit of several tables changes the definition of one of them."
+            hint = "Commit changes of columns and properties table by table."
+            raise UnsupportedFeature(what, hint=hint)
         with begun as tx:
             for name, commit in wanted:
                 remote.stage(self._context, tx, self._head(name), commit)
         return tx.commit()
+
+    def _commit_as_written(self, name: TableName, commit: TableCommit) -> bool:
+        """Commit what cannot be a change of a transaction; False if it can."""
+        from lakeward.write.branch import remote
+
+        if commit.creates:
+            self._create_staged(name, commit)
+            return True
+        head = self._head(name)
+        if commit.changes_rows_only and not remote.adds_delete_files(self._context, head, commit):
+            return False
+        remote.swap(self._context, head, commit)
+        return True
+
+    def _create_staged(self, name: TableName, commit: TableCommit) -> None:
+        from lakeward.formats.iceberg.requests import created
+        from lakeward.write.branch.remote_creation import create_staged
+
+        self._check_absent(name)
+        create_staged(self._context, name, created(commit, str(name)))
+
+    def _check_absent(self, name: TableName) -> None:
+        with self._context.database.read() as session:
+            if heads.find(session, name) is not None:
+                what = f"The lake has a table {name} already."
+                raise AlreadyExists(what, table=str(name))
 
     def _head(self, name: TableName) -> Head:
         head = current(self._context, name)

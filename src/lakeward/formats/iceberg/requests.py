@@ -16,6 +16,7 @@ _ROWS_ONLY: Final = frozenset(
 )
 _MAIN: Final = "main"
 _UUID: Final = "assert-table-uuid"
+_CREATE: Final = "assert-create"
 _OWN: Final = "lakeward."
 
 
@@ -33,6 +34,11 @@ class TableCommit:
         """Whether it moves the branch main to a new snapshot, and does nothing else."""
         actions = {update.action for update in self.updates}
         return actions <= _ROWS_ONLY and "add-snapshot" in actions
+
+    @property
+    def creates(self) -> bool:
+        """Whether it creates the table, which a client has staged before."""
+        return any(r.type == _CREATE for r in self.requirements)
 
     @property
     def requires_base(self) -> bool:
@@ -73,14 +79,25 @@ def parse_commit(body: Any, identifier: tuple[tuple[str, ...], str] | None = Non
         if update.action.endswith("-snapshot-ref") and update.ref_name != _MAIN:
             what = f"The commit changes the ref {update.ref_name!r}; the lake keeps main only."
             raise UnsupportedFeature(what, hint="Use tags and branches of the lake.")
-        named = update.updates if update.action == "set-properties" else ()
-        named = update.removals if update.action == "remove-properties" else named
-        kept = next((key for key in named if key.startswith(_OWN)), None)
+        kept = next((key for key in _named_keys(update) if key.startswith(_OWN)), None)
         if kept is not None:
-            # Constraints and settings of the lake are kept in these.
+            # The lake keeps constraints and settings in these, and by whom a snapshot was made.
             what = f"Property {kept} is changed by the lake only."
             raise InvalidInput(what, hint="Use `lakeward alter`.", property=kept)
     return commit
+
+
+def _named_keys(update: Any) -> list[str]:
+    """The keys of properties, or of a snapshot's summary, that an update sets or removes."""
+    match update.action:
+        case "set-properties":
+            return list(update.updates)
+        case "remove-properties":
+            return list(update.removals)
+        case "add-snapshot" if update.snapshot.summary is not None:
+            return list(update.snapshot.summary.additional_properties)
+        case _:
+            return []
 
 
 def applied(document: Document, commit: TableCommit, table: str) -> Document:
@@ -111,6 +128,51 @@ def applied(document: Document, commit: TableCommit, table: str) -> Document:
     return parse(document.location, new.model_dump_json().encode())
 
 
+def created(commit: TableCommit, table: str) -> Document:
+    """The first document of a table that a client has staged, without a place.
+
+    Raises:
+        InvalidInput: The updates do not define a table.
+    """
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import TableMetadataV1
+    from pyiceberg.table.update import update_table_metadata
+
+    empty = TableMetadataV1.model_construct(last_column_id=-1, schema=Schema())
+    try:
+        new = update_table_metadata(empty, commit.updates, enforce_validation=True)
+    except (ValueError, KeyError, TypeError, AttributeError, NotImplementedError) as error:
+        what = f"The commit does not create table {table}: {error}"
+        raise InvalidInput(what, table=table) from error
+    return parse("", new.model_dump_json().encode())
+
+
+def staged_document(body: Any, location: str) -> bytes:
+    """The metadata of a table that a client is about to create, as JSON.
+
+    Raises:
+        InvalidInput: The request is not what the protocol says.
+        UnsupportedFeature: It asks for what the lake does not keep.
+    """
+    from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+    from pyiceberg.table.metadata import new_table_metadata
+    from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+
+    asked = _parsed_creation(body)
+    try:
+        made = new_table_metadata(
+            asked.table_schema,
+            asked.partition_spec or UNPARTITIONED_PARTITION_SPEC,
+            UNSORTED_SORT_ORDER,
+            location,
+            {"format-version": "2", **asked.properties},
+        )
+    except (ValueError, KeyError, TypeError, NotImplementedError) as error:
+        what = f"The table cannot be created: {error}"
+        raise InvalidInput(what) from error
+    return made.model_dump_json().encode()
+
+
 def table_to_create(body: Any) -> dict[str, Any]:
     """The arguments of `lake.create` for a table that a client asks for, and its `name`.
 
@@ -118,10 +180,28 @@ def table_to_create(body: Any) -> dict[str, Any]:
         InvalidInput: The request is not what the protocol says.
         UnsupportedFeature: It asks for what the lake does not keep.
     """
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    asked = _parsed_creation(body)
+    schema, spec = asked.table_schema, asked.partition_spec
+    fields = () if spec is None else spec.fields
+    return {
+        "name": asked.name,
+        "schema": schema_to_pyarrow(schema, include_field_ids=False),
+        "partition_by": [_partition(str(f.transform), schema, f.source_id) for f in fields],
+        "properties": dict(asked.properties) or None,
+    }
+
+
+def is_staged(body: Any) -> bool:
+    """Whether a request to create a table only asks how it would begin."""
+    return isinstance(body, Mapping) and bool(body.get("stage-create"))
+
+
+def _parsed_creation(body: Any) -> Any:
     _check_installed()
     from pydantic import ValidationError
     from pyiceberg.catalog.rest import CreateTableRequest
-    from pyiceberg.io.pyarrow import schema_to_pyarrow
 
     given = {"location": None, "partition-spec": None, "write-order": None}
     if isinstance(body, Mapping):
@@ -131,24 +211,13 @@ def table_to_create(body: Any) -> dict[str, Any]:
     except (ValidationError, ValueError, TypeError) as error:
         what = "The request is not what Iceberg's REST protocol says."
         raise InvalidInput(what) from error
-    if asked.stage_create:
-        what = "The lake does not stage the creation of tables."
-        raise UnsupportedFeature(what, hint="Create the table first, then commit rows to it.")
     if asked.location is not None:
         what = "The lake chooses the locations of its tables."
         raise UnsupportedFeature(what, hint="Leave out the location.")
     if asked.write_order is not None and asked.write_order.fields:
         what = "The lake keeps no sort order of a table."
         raise UnsupportedFeature(what, hint="Leave out the order.")
-    schema = asked.table_schema
-    spec = asked.partition_spec
-    fields = () if spec is None else spec.fields
-    return {
-        "name": asked.name,
-        "schema": schema_to_pyarrow(schema, include_field_ids=False),
-        "partition_by": [_partition(str(f.transform), schema, f.source_id) for f in fields],
-        "properties": dict(asked.properties) or None,
-    }
+    return asked
 
 
 def _partition(transform: str, schema: Any, source: int) -> str:

@@ -26,6 +26,7 @@ _ENDPOINTS: Final = (
     "HEAD /v1/{prefix}/namespaces/{namespace}",
     "GET /v1/{prefix}/namespaces/{namespace}/tables",
     "POST /v1/{prefix}/namespaces/{namespace}/tables",
+    "POST /v1/{prefix}/namespaces/{namespace}/register",
     "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}",
@@ -91,8 +92,25 @@ async def create(request: Request, by: By, namespace: str) -> Response:
     by.check(str(TableName.parse(f"{namespace}.{body.get('name')}")))
 
     def made() -> dict[str, Any]:
+        from lakeward.lake.rest_catalog import is_staged
+
         lake_catalog = by.lake.iceberg_catalog()
+        if is_staged(body):
+            return lake_catalog.stage(namespace, body)
         return lake_catalog.load(lake_catalog.create(namespace, body))
+
+    return _answer(await _in_thread(made))
+
+
+@router.post("/namespaces/{namespace}/register")
+@needs(Role.ADMIN, everything=True)
+async def register(request: Request, by: By, namespace: str) -> Response:
+    """Take a table into the lake that exists as a metadata file, which can be any that it reads."""
+    body = await _body(request)
+
+    def made() -> dict[str, Any]:
+        lake_catalog = by.lake.iceberg_catalog()
+        return lake_catalog.load(lake_catalog.register(namespace, body, by.lake.adopt))
 
     return _answer(await _in_thread(made))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lakeward.errors import CorruptTable
+from lakeward.errors import CorruptTable, UnsupportedFeature
 from lakeward.formats.iceberg import metadata
 from lakeward.formats.iceberg.branch import (
     altered_document,
@@ -143,6 +143,11 @@ class IcebergBranch(Branch):
         source = ManifestReader(read, self.root)
         before, after = (source.manifests(d.current) for d in (first, newest))
         added, gone = difference(source, newest, self.definition, before, after)
+        if any(file.deletion_vector is not None for file in added):
+            # The lake publishes data files only, so the rows would come back for other engines.
+            what = f"Rows of table {self.head.name} were deleted by delete files."
+            hint = "Set write.delete.mode, write.update.mode and write.merge.mode to copy-on-write."
+            raise UnsupportedFeature(what, hint=hint, table=str(self.head.name))
         removed, changed = self._logged(gone), changes_rows(first, newest)
         net = Net(
             added=tuple(added),

@@ -135,14 +135,22 @@ def may_have_drifted(session: Session, head: Head) -> bool:
     return any(p.may_have_moved(session, head) for p in light_publishers(head))
 
 
-def take_over_or_refuse(context: LakeContext, session: Session, head: Head) -> Head:
+def take_over_or_refuse(
+    context: LakeContext, session: Session, head: Head, *, actor: str | None = None
+) -> Head:
     """Record every foreign commit that follows a locked head; return the head after them.
+
+    Args:
+        context: The lake.
+        session: Of the database transaction that has locked the head.
+        head: The locked head.
+        actor: Who made these commits, if that is known.
 
     Raises:
         ForeignCommit: The table refuses foreign commits, or another table has its place.
         CorruptTable: A foreign commit cannot be understood.
     """
-    head = take_over(context, session, head)
+    head = take_over(context, session, head, actor=actor)
     if head.drift == "refuse":
         for publisher in publishers(head):
             if publisher.has_moved(context, session, head):
@@ -150,20 +158,24 @@ def take_over_or_refuse(context: LakeContext, session: Session, head: Head) -> H
     return head
 
 
-def take_over(context: LakeContext, session: Session, head: Head) -> Head:
+def take_over(
+    context: LakeContext, session: Session, head: Head, *, actor: str | None = None
+) -> Head:
     """Record the foreign commits that a table allows behind its locked head; return the newest.
 
     Raises:
         CorruptTable: A foreign commit cannot be understood.
     """
     for publisher in publishers(head):
-        head = publisher.take_over(context, session, head, partial(_record_one, context, session))
+        record_one = partial(_record_one, context, session, actor)
+        head = publisher.take_over(context, session, head, record_one)
     return head
 
 
 def _record_one(
     context: LakeContext,
     session: Session,
+    actor: str | None,
     head: Head,
     definition: Definition,
     found: ForeignActions,
@@ -171,7 +183,7 @@ def _record_one(
     after = found.definition or definition
     draft = Draft(
         timestamp_ms=found.timestamp_ms,
-        info=found.info,
+        info=found.info if actor is None else replace(found.info, actor=actor),
         definition=after,
         redefines=found.definition is not None,
         added=found.added,
