@@ -151,7 +151,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Load the heavy modules only when somebody asks for them."""
+    """Load heavy modules when one of their names is first used."""
     if name == "__version__":
         from importlib.metadata import PackageNotFoundError, version
 

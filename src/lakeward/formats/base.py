@@ -62,7 +62,7 @@ class Format(LightFormat, Protocol):
     has_checkpoints: ClassVar[bool] = False
     """Whether a version's state can be published as one file."""
     publishes_last: ClassVar[bool]
-    """Whether its publication tells readers that the whole transaction was ratified, so that it
+    """Whether its publication shows readers that the whole transaction was ratified, so that it
     must come after the other tables'."""
 
     # Define and check
@@ -206,7 +206,7 @@ class Format(LightFormat, Protocol):
     def put_commit(self, context: LakeContext, member: Ratified) -> bool:
         """Publish a commit of a table that others write, if its version is still free.
 
-        Called inside the ratifying transaction. Returns False if somebody else took the version.
+        Called inside the ratifying transaction. Returns False if another writer took the version.
         When it returns True the file's name must be safe from a power cut.
         """
         message = f"every {self.name} table is guarded"
@@ -218,7 +218,8 @@ class Format(LightFormat, Protocol):
         """Publish a commit just ratified, and before it whatever earlier versions still miss.
 
         Bytes must depend on the log alone, so that anybody can publish again. `background` does
-        what nobody waits for. Raises `ForeignCommit` if somebody else's file has the name.
+        work that the commit does not wait for. Raises `ForeignCommit` if another writer's file has
+        the name.
         """
         ...
 
@@ -280,7 +281,7 @@ class Format(LightFormat, Protocol):
     # Foreign commits
 
     def has_moved(self, context: LakeContext, session: Session, head: Head) -> bool:
-        """Return whether somebody else's commit follows the newest one that the log has."""
+        """Return whether another writer's commit follows the newest one that the log has."""
         return self.may_have_moved(session, head)
 
     def finds_own(self, context: LakeContext, session: Session, head: Head) -> bool:
@@ -301,7 +302,7 @@ class Format(LightFormat, Protocol):
         ...
 
     def refused(self, head: Head) -> ForeignCommit:
-        """Return the error that somebody committed to a table that refuses foreign commits."""
+        """Return the error for a foreign commit to a table that refuses them."""
         ...
 
     def vector_files(self, vector: Any) -> list[str]:

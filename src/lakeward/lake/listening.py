@@ -20,7 +20,7 @@ _CLOSING_SECONDS: Final = 5.0
 
 
 class Listening:
-    """The part of a lake that tells functions what happened."""
+    """The part of a lake that calls listeners with its events."""
 
     _context: LakeContext
     _named: dict[str, NamedListener]
@@ -37,7 +37,7 @@ class Listening:
         a warning and changes nothing. Up to 10,000 events wait for a slow function; more are
         dropped and counted in `lake.counters()`. A function may begin transactions.
 
-        With `name` the function gets every commit of the lake from the log, whoever made it, at
+        With `name` the function gets every commit of the lake from the log, of any process, at
         least once: the log keeps the function's position under that name. A call that raises is
         repeated after a pause, until it succeeds.
 

@@ -128,7 +128,7 @@ class RestCatalog:
 
         Raises:
             Conflict: A table is not as its commit requires; nothing was committed.
-            UnsupportedFeature: Several tables, and not only rows of them change.
+            UnsupportedFeature: One of several tables changes more than its rows.
         """
         from lakeward.write.branch import remote
 

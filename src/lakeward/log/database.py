@@ -24,7 +24,7 @@ class Session(ABC):
     bulk_from: int
     """From how many rows on `bulk` is faster than `many`."""
     is_placed = False
-    """Whether it gave a transaction its position, so that followers are told when it commits."""
+    """Whether it gave a transaction its position, so that its commit notifies followers."""
 
     @abstractmethod
     def rows(self, statement: Statement, params: Params | None = None) -> list[Any]:

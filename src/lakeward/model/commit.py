@@ -152,7 +152,7 @@ class Commit:
     A file of the previous version may be added again under its path, with another deletion vector.
     Change files have the rows that were inserted, updated and deleted; without change files, the
     rows of added and removed files are the change. `position` is the place of its transaction in
-    the order of the whole lake; 0 if it has none. `returns` tells where restored files come from.
+    the order of the whole lake; 0 if it has none. `returns` says where restored files come from.
     `domains` are domain metadata to set, or to remove if None.
     """
 

@@ -1,10 +1,10 @@
-"""Delivery of events to listeners, in threads of their own.
+"""Delivers events to listeners, each in a separate thread.
 
 Each listener has a bounded queue and a thread that calls it, so a listener that raises, hangs or is
 slow delays neither a commit nor another listener. A listener gets its events one after the other,
 in the order in which they happened. Events beyond the bound are dropped and counted; so are events
-that are still waiting when the process ends. What must not be missed is read from the log: see
-`lakeward.stream.listener`.
+that are still waiting when the process ends. A listener that must not miss a commit reads the log:
+see `lakeward.stream.listener`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Events:
         return bool(self._queues)
 
     def wants(self, event: str) -> bool:
-        """Whether somebody listens to an event."""
+        """Whether an event has a listener."""
         return event in self._queues
 
     def add(self, event: str, listener: Listener) -> None:
@@ -120,7 +120,7 @@ class _Queue:
 
     @property
     def is_busy(self) -> bool:
-        """Whether events wait for the listener, and it is not the one that asks."""
+        """Whether events wait for the listener; False in a call from the listener itself."""
         return bool(self._events) and threading.current_thread() is not self._thread
 
     def put(self, name: str, event: object) -> None:
@@ -218,7 +218,7 @@ _alive: weakref.WeakSet[_Queue] = weakref.WeakSet()
 
 @atexit.register
 def _deliver_the_rest() -> None:
-    """Give listeners a short time at the end of the process, for lakes that nobody closed."""
+    """Wait a short time for listeners at the end of the process, for lakes that were not closed."""
     deadline = time.monotonic() + _EXIT_SECONDS
     for queue in list(_alive):
         queue.wait(deadline)

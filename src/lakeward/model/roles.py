@@ -1,4 +1,4 @@
-"""Roles of those who use the service: what each of them may do, in one order."""
+"""Roles of users of the service, from the lowest to the highest."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """What somebody may do with the tables that are open to them; each includes the one before."""
+    """What a user may do with the tables they have access to; each role includes the one before."""
 
     READER = "reader"
     WRITER = "writer"
     ADMIN = "admin"
 
     def includes(self, other: Role) -> bool:
-        """Whether somebody with this role may do what `other` may."""
+        """Whether this role includes the rights of `other`."""
         order = list(Role)
         return order.index(self) >= order.index(other)

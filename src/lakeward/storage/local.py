@@ -220,7 +220,7 @@ class LocalStorage(LocalRemoval, Storage):
         return plain
 
     def locate(self, location: str) -> str:
-        """A directory below the root, or its absolute path."""
+        """A location as the log stores it: relative if it is below the root, else absolute."""
         text = location.removeprefix("file://")
         if "://" in text:
             what = f"{text.split('://')[0]}:// is out of reach of a warehouse in a directory."

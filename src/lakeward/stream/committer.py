@@ -63,7 +63,7 @@ class SealedEpoch:
         transaction.on_ratify(record)
 
     def committed(self, done: CommitResult) -> EpochResult:
-        """The result, once its transaction was committed."""
+        """Mark the epoch as committed by a transaction, and return its result."""
         for table in self.tables:
             table.writer.last = self.number
             table.writer.progress = self.progress

@@ -91,7 +91,7 @@ class Sink(Closing):
 
     @property
     def progress(self) -> Any:
-        """What was recorded with the last epoch, if anything was."""
+        """The `progress` that was committed with the last epoch; None if there was none."""
         return self._table.writer.progress
 
     def write(self, data: Any) -> None:
@@ -234,7 +234,7 @@ class SinkGroup(Closing):
 
     @property
     def progress(self) -> Any:
-        """What was recorded with the last epoch, if anything was."""
+        """The `progress` that was committed with the last epoch; None if there was none."""
         last = self.last_epoch
         return next((s.progress for s in self if s.last_epoch == last), None)
 

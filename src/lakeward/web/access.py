@@ -1,9 +1,9 @@
 """Who may do what: the one place that decides it, for every route.
 
-Every endpoint says with `needs` which role it asks for. `authorize` runs before every endpoint: it
-finds out who asks, and refuses an endpoint that does not say, a role that is too small, and a table
-that is not open to the caller, which looks as if it did not exist. Endpoints reach the lake only
-through a `Caller`.
+Every endpoint declares the role that it requires with `needs`. `authorize` runs before every
+endpoint: it identifies the caller, and refuses an endpoint without a declared role, a role that is
+too low, and a table that the caller has no access to, which looks as if it did not exist. Endpoints
+reach the lake only through a `Caller`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Unauthenticated(LakewardError):
-    """The request has no valid token, and may not come without."""
+    """The request has no valid token, and anonymous access is not allowed."""
 
 
 class Forbidden(LakewardError):
@@ -38,11 +38,11 @@ class Forbidden(LakewardError):
 
 
 class Need(NamedTuple):
-    """What an endpoint asks of its caller.
+    """The access that an endpoint requires.
 
     Attributes:
-        role: The least role; None for an endpoint that is open to everybody.
-        everything: Whether it is about the whole lake, so that all tables must be open.
+        role: The lowest role that may call it; None for a public endpoint.
+        everything: Whether the caller must have access to all tables.
     """
 
     role: Role | None
@@ -50,7 +50,7 @@ class Need(NamedTuple):
 
 
 def needs(role: Role | None, *, everything: bool = False) -> Callable[[_F], _F]:
-    """Declare what an endpoint asks of its caller. Without it, nobody may call the endpoint."""
+    """Declare the access that an endpoint requires. Without it, every call is refused."""
 
     def declare(endpoint: _F) -> _F:
         endpoint.need = Need(role, everything)  # type: ignore[attr-defined]
@@ -60,18 +60,18 @@ def needs(role: Role | None, *, everything: bool = False) -> Callable[[_F], _F]:
 
 
 def need_of(endpoint: Any) -> Need | None:
-    """What an endpoint declared; None if it declared nothing."""
+    """The access that an endpoint declared with `needs`; None if it declared none."""
     return getattr(endpoint, "need", None)
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Somebody with a role, and the lake as they may see it.
+    """A user with a role, and the part of the lake that the user may see.
 
     Attributes:
         name: Recorded as the actor of commits.
-        lake: The lake, acting for them.
-        tables_open: Patterns of the tables that are open to them.
+        lake: The lake, with the user as its actor.
+        tables_open: Patterns of the tables that the user has access to.
     """
 
     name: str
@@ -81,16 +81,16 @@ class Caller:
 
     @property
     def sees_everything(self) -> bool:
-        """Whether all tables are open to them."""
+        """Whether the caller has access to all tables."""
         return any(pattern.text == EVERY for pattern in self.tables_open)
 
     def sees(self, name: str) -> bool:
-        """Whether a table of this name is open to them."""
+        """Whether the caller has access to tables of this name."""
         parsed = TableName.parse(name)
         return any(pattern.matches(parsed) for pattern in self.tables_open)
 
     def check(self, name: str) -> str:
-        """Return a table's name, or raise `TableNotFound` where it is not open to them."""
+        """Return a table's name; raise `TableNotFound` if the caller has no access to it."""
         if not self.sees(name):
             what = f"The lake has no table {name}, or it is not open to you."
             raise TableNotFound(what, table=name)
@@ -104,21 +104,21 @@ class Caller:
         return [self.check(name) for name in names]
 
     def check_everything(self) -> None:
-        """Raise `Forbidden` unless all tables are open to them."""
+        """Raise `Forbidden` unless the caller has access to all tables."""
         if not self.sees_everything:
             what = "This is about the whole lake, and only some tables are open to you."
             raise Forbidden(what, hint="Name tables, or use a token for all tables.")
 
     def may(self, role: Role) -> bool:
-        """Whether they have at least this role."""
+        """Whether the caller has at least this role."""
         return self.role is not None and self.role.includes(role)
 
     def table(self, name: str) -> Table:
-        """A table that is open to them."""
+        """A table of the lake; raise `TableNotFound` if the caller has no access to it."""
         return self.lake.table(self.check(name))
 
     def tables(self) -> list[Table]:
-        """The tables that are open to them, by name."""
+        """The tables that the caller has access to, by name."""
         return [table for table in self.lake.tables() if self.sees(table.name)]
 
 
@@ -167,7 +167,7 @@ def _caller(request: Request) -> Caller:
 
 
 def _secret(request: Request) -> str | None:
-    """The token that a request shows, by header or by the cookie of the dashboard."""
+    """The token of a request, from its header or from the cookie of the dashboard."""
     header = request.headers.get("authorization")
     if header is None:
         return request.cookies.get(COOKIE)

@@ -1,7 +1,7 @@
 """Records as JSON answers, page by page.
 
-The page after one is asked for with a cursor: a text that the answer before gave, and that says
-where the next page begins. It is no secret and gives no access.
+A request for the next page has a cursor: a text in the answer before, which says where that page
+begins. It is no secret and gives no access.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ def answer(request: Request, record: Any, *, status: int = 200) -> Response:
 
 
 def encoded(value: Any) -> bytes:
-    """Values that JSON has, as text."""
+    """JSON text of plain values."""
     return orjson.dumps(value)
 
 
 def hiding_of(request: Request) -> Hiding:
-    """What hides paths and secrets of the lake that is served."""
+    """The `Hiding` of the lake that is served."""
     hiding: Hiding = request.app.state.hiding
     return hiding
 
 
 def cursor_of(**place: Any) -> str:
-    """A cursor for a place, by named values."""
+    """A cursor that holds named values."""
     return base64.urlsafe_b64encode(orjson.dumps(place)).decode().rstrip("=")
 
 

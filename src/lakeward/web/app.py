@@ -47,15 +47,15 @@ def application(lake: Lake, target: str, settings: Settings | None = None) -> AS
 
     Args:
         lake: The lake, which the caller closes when the service has ended.
-        target: What the lake was opened by, whose password no answer shows.
-        settings: As they are by default when None.
+        target: The path or URL that the lake was opened with; its password is hidden in answers.
+        settings: The defaults when None.
     """
     chosen = settings or Settings()
     return Edge(routes(lake, target, chosen), chosen)
 
 
 def routes(lake: Lake, target: str, settings: Settings) -> FastAPI:
-    """The application without what is around it: its routes and their check."""
+    """The routes and their access check, without the middleware around them."""
     from importlib.metadata import version
 
     app = FastAPI(

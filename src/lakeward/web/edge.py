@@ -1,4 +1,4 @@
-"""What every request passes before and after the application: ids, limits, and headers.
+"""Middleware around the application: request ids, limits and headers.
 
 Each request gets an id, which the answer and the log have. A request for a name that is not the
 server's own is refused on loopback (a page on the web could otherwise reach a service on its
@@ -55,7 +55,7 @@ class _Refused(Exception):
 
 
 class Edge:
-    """The outermost part of the service."""
+    """The outermost middleware of the service."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
@@ -122,7 +122,7 @@ class Edge:
 
 
 class _Body:
-    """The body of a request, which ends with a refusal when it is too large or too late."""
+    """The body of a request; reading it raises `_Refused` if it is too large or too late."""
 
     def __init__(self, settings: Settings, headers: dict[bytes, bytes], receive: Receive) -> None:
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
@@ -135,12 +135,12 @@ class _Body:
         self.refusal: _Refused | None = None
 
     def check_length(self) -> None:
-        """Refuse a body that says that it is too large, before any of it is read."""
+        """Refuse a body whose `Content-Length` is too large, before any of it is read."""
         if not self._said.isdigit() or int(self._said) > self._most:
             raise self._too_large()
 
     async def receive(self) -> Message:
-        """The next part."""
+        """Receive the next part of the body."""
         if self._is_whole:
             return await self._receive()
         try:

@@ -1,4 +1,4 @@
-"""Secrets and paths of the server out of everything that the service answers and logs.
+"""Removes secrets and paths of the server from everything that the service answers and logs.
 
 Rows of tables are data and are answered as they are; everything else goes through a `Hiding`.
 """
@@ -24,7 +24,7 @@ class Hiding:
 
     Args:
         lake: Whose directories are hidden; places in object stores are not paths of the server.
-        target: What the lake was opened by; a URL may have a password.
+        target: The path or URL that the lake was opened with; a URL may have a password.
     """
 
     def __init__(self, lake: Lake, target: str) -> None:

@@ -1,7 +1,8 @@
 """Pages of lists that are read by time, newest first.
 
-Entries of one millisecond are told apart by how many of them earlier pages had: such lists only
-grow at their newer end, so a page begins where the one before ended, whatever was added meanwhile.
+A cursor has the time of the last entry, and how many entries of that millisecond earlier pages
+had. Such lists only grow at their newer end, so a page begins where the one before ended, even if
+entries were added meanwhile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""At which moment of a table's past a request looks."""
+"""The version of a table that a request reads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class At:
     transaction: Annotated[str | None, Query(max_length=128)] = None
 
     def of(self, table: Table) -> TableSnapshot:
-        """The table then."""
+        """The table at that version."""
         return table.at(
             version=self.version,
             timestamp=self.timestamp,
@@ -38,7 +38,7 @@ SnapshotAt = Annotated[At, Depends(At)]
 
 
 def version_of(at: At, place: dict[str, Any]) -> int:
-    """The version of a cursor; another one cannot be asked for on a later page."""
+    """The version of a cursor; raise `InvalidInput` if a later page asks for another one."""
     version: int = place["version"]
     if at.version not in (None, version) or at.timestamp or at.tag or at.transaction:
         what = "The cursor is of another version than the one asked for."

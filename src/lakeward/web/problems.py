@@ -1,7 +1,7 @@
 """Errors as answers: problem details by RFC 9457, with the class, the hint and the facts of each.
 
-An error of the tree keeps its words, without paths and secrets. Of any other exception only the
-request's id is answered, by which the log has the rest.
+An error of Lakeward is answered with its message, without paths and secrets. For any other
+exception the answer has only the request's id, under which the log has the details.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _as_page(request: Request, body: dict[str, Any]) -> Response:
 
 
 def of_error(request: Request, error: LakewardError) -> Response:
-    """An error of the tree as problem details."""
+    """An error of Lakeward as problem details."""
     hide = hiding_of(request)
     status, kind = status_of(error), type(error).__name__
     caller = getattr(request.state, "caller", None)

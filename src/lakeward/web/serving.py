@@ -45,8 +45,8 @@ def serve(
 
     Args:
         lake: The lake.
-        target: What it was opened by.
-        settings: Where and for whom.
+        target: The path or URL that the lake was opened with.
+        settings: Address, access and limits of the service.
         started: Called with the address once it listens.
 
     Raises:

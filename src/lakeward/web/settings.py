@@ -1,4 +1,4 @@
-"""How the service runs: where it listens, who may come without a token, and its limits."""
+"""Settings of the service: its address, anonymous access, and limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Settings:
     Attributes:
         host: The address to listen on.
         port: The port; 0 for a free one.
-        anonymous: What those without a token may do; None for nothing. Only on loopback.
+        anonymous: The role of requests without a token; None to refuse them. Only on loopback.
         public_name: The host name by which a proxy on this machine serves it to others.
         max_json: Bytes that a request's JSON body may have.
         max_upload: Bytes that an upload of rows may have.
@@ -73,10 +73,10 @@ def is_loopback(host: str) -> bool:
 
 
 def check_binding(lake: Lake, settings: Settings) -> None:
-    """Refuse to listen beyond this machine unless everybody must show a token.
+    """Refuse to serve other machines unless every request needs a token.
 
     Raises:
-        InvalidInput: Others could come without a token, or nobody could come at all.
+        InvalidInput: Other machines could connect without a token, or no request would be allowed.
     """
     if settings.is_loopback and settings.public_name is None:
         return

@@ -1,7 +1,7 @@
 """Rows of files that a user names: Parquet, CSV, JSON lines and Arrow files, by path or pattern.
 
 Files are read part by part, in the order of their names, so that memory holds a few megabytes of
-them. The ending of a name tells the format; text files may be compressed (`.csv.gz`).
+them. The suffix of a name gives the format; text files may be compressed (`.csv.gz`).
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _TOGETHER: Final = 256
 """How many files are opened before the first of them is read."""
 
 Constants = Mapping[int, Value]
-"""Values of columns that a file lacks, by field id: those that its partition tells."""
+"""Values of columns that a file lacks, by field id, taken from its partition."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file that was opened, with its shape and the equality deletes that apply to it.
+    """An open file, with its columns and the equality deletes that apply to it.
 
-    `constants` are values that its partition has of columns that it lacks. It `is_plain` if Arrow's
-    own scan reads its rows.
+    `constants` are the values of columns that the file lacks and its partition has. `is_plain`:
+    Arrow's own scan can read its rows.
     """
 
     file: LoggedFile

@@ -304,7 +304,7 @@ def _repeating(
     filesystem: pa.fs.FileSystem,
     candidates: Sequence[str],
 ) -> frozenset[str]:
-    """Columns that are dictionaries in the largest file, so probably in the others."""
+    """Columns that are dictionary-encoded in the largest file, so probably in the others."""
     if not candidates or sum(f.size for f in files) < _LARGE:
         return frozenset()
     largest = max(range(len(files)), key=lambda i: files[i].size)

@@ -98,7 +98,7 @@ def _failed(heard: Sequence[str]) -> MissingExtra:
 
 
 class _Progress:
-    """Tells a person, on standard error, what is being fetched."""
+    """Shows on standard error what is being downloaded."""
 
     def __enter__(self) -> Callable[[str], None]:
         from rich.console import Console

@@ -129,7 +129,7 @@ class DeltaFormat(LightDelta, DeltaOwed, DeltaDefinitions, DeltaAlterations, For
             first = True
         if not first:
             return False
-        # The log must not know a version whose name a power cut could still give to somebody else.
+        # The log must not have a version whose name another writer could get after a power cut.
         try:
             context.storage.sync_names([path])
         except StorageError as error:

@@ -57,7 +57,7 @@ def read_history(storage: Storage, location: str) -> TableHistory:
         segment = segment_of(storage, location)
         if segment == seen:
             break
-        # Somebody may be writing or cleaning up, so the damage may be gone in a moment.
+        # Another program may be writing or cleaning up, so the damage may be gone in a moment.
         seen = segment
         try:
             return _read_segment(storage, segment)

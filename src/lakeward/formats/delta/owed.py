@@ -8,7 +8,7 @@ from lakeward.model.commit import Head
 
 
 class DeltaOwed:
-    """The part of the format that tells which versions are published."""
+    """The part of the format that finds which versions are published."""
 
     def published(self, head: Head) -> int:
         """Return what the head says: versions are published after they are ratified."""

@@ -89,7 +89,7 @@ def _enter(session: Session, name: TableName, document: Document, location: str)
     for entered, pointer in own_catalog.pointers(session).items():
         same = pointer == document.location or schemeless(pointer or "").startswith(below)
         if same and entered == own:
-            # If somebody moved the pointer meanwhile, their commits are taken over later.
+            # If another writer moved the pointer meanwhile, its commits are taken over later.
             return
         if same:
             known_as = ".".join(entered)

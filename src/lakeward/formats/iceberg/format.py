@@ -173,7 +173,7 @@ class IcebergFormat(LightIceberg, IcebergDefinitions, IcebergAlterations, Iceber
         return head
 
     def refused(self, head: Head) -> ForeignCommit:
-        """Say that somebody else moved the pointer."""
+        """Return the error that another writer moved the pointer."""
         what = f"Somebody else committed to table {head.name}, which refuses it."
         hint = "Drop it and adopt it anew to take that commit."
         return ForeignCommit(what, hint=hint, table=str(head.name), version=head.version + 1)

@@ -25,7 +25,7 @@ class LightIceberg(LightFormat):
         renew_hints(context)
 
     def to_follow(self, session: Session) -> list[Head]:
-        """Return the tables whose pointer somebody else moved."""
+        """Return the tables whose pointer another writer moved."""
         return heads.moved(session)
 
     def may_have_moved(self, session: Session, head: Head) -> bool:

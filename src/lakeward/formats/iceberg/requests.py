@@ -104,7 +104,7 @@ def applied(document: Document, commit: TableCommit, table: str) -> Document:
     """The document that a commit leads to, if what it requires of the current one holds.
 
     Raises:
-        Conflict: A requirement does not hold: somebody else committed meanwhile.
+        Conflict: A requirement does not hold: another writer committed meanwhile.
         InvalidInput: An update does not fit the table.
     """
     from pyiceberg.exceptions import CommitFailedException

@@ -23,7 +23,7 @@ class Stop:
     Attributes:
         snapshot: The current one; None for a branch that was emptied.
         at_ms: Since when.
-        again: It had been current before: somebody rolled back to it.
+        again: It had been current before: another writer rolled back to it.
     """
 
     snapshot: dict[str, Any] | None

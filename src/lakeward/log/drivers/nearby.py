@@ -1,4 +1,4 @@
-"""Finds the lake that somebody may have meant who named a directory without one."""
+"""Finds a lake near a directory that has none, to suggest it in the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A SQLite store that is only read, by somebody who may not write the file or its directory.
+"""A SQLite store that is only read, by a user without permission to write the file or directory.
 
 A reader of a write-ahead log needs the files `-wal` and `-shm`. While a writer has the store open
 they exist, and SQLite reads by them, without writing. When the last writer closes the store, they

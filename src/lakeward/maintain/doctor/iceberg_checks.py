@@ -50,7 +50,7 @@ def catalog_entry(table: CheckedTable) -> Iterator[Finding]:
 
 
 def published_document(table: CheckedTable) -> Iterator[Finding]:
-    """The document can be read, and tells the newest version's snapshot and definition."""
+    """Check that the document can be read and has the newest version's snapshot and definition."""
     with table.context.database.read() as session:
         head = table.head(session)
         first = commits.first_version(session, table.table_id) or 0

@@ -1,7 +1,7 @@
 """Repairs what is safe to repair; deletes nothing, and overwrites no file of others.
 
 It publishes commits of the log, closes transactions and pins whose lease ran out, and enters
-Iceberg tables again that somebody removed from the catalog or renamed there.
+Iceberg tables again that another program removed from the catalog or renamed there.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def _groups(
 
 
 def _clustered_by(context: LakeContext, head: Head, layout: Layout) -> Callable[[LoggedFile], bool]:
-    """Return a function that tells whether a commit with the same layout wrote a file."""
+    """Return a function that says whether a commit with the same layout wrote a file."""
     known: dict[int, bool] = {}
 
     def is_clustered(file: LoggedFile) -> bool:

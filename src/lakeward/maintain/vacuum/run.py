@@ -182,7 +182,7 @@ class _Settled:
             added = named_since(context, session, plan.head)
             added |= named_by_others(context, session, plan.head)
             if not plan.sizes.keys().isdisjoint(added):
-                # A restore, or somebody who adds files by their paths, needs them again.
+                # A restore, or a transaction that adds files by their paths, needs them again.
                 raise _changed(head)
             for dropped_id in earlier:
                 held = kept_of_dropped(context, session, dropped_id).held
@@ -223,7 +223,7 @@ def _unit(context: LakeContext, unit: Unit) -> Done:
         return Done(facts={"rows_pruned": _forget(context, plan)})
     storage, location = context.storage, plan.head.location
     with context.database.read() as session:
-        # Somebody may have added an unknown file to the table meanwhile.
+        # Another transaction may have added an unknown file to the table meanwhile.
         added = named_since(context, session, plan.head)
         if unit.why == Why.UNKNOWN.value:
             added |= named_by_others(context, session, plan.head)

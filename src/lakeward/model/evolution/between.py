@@ -29,7 +29,7 @@ def changes_between(
 ) -> list[Alteration]:
     """Return the alterations, in an order in which they can be applied.
 
-    `is_kept` tells whether the format sets a property itself.
+    `is_kept` says whether the format sets a property itself.
     """
     out: list[Alteration] = [
         DropConstraint(name) for name in before.constraints if name not in after.constraints

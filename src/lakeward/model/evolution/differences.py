@@ -1,4 +1,4 @@
-"""Names the changes between two definitions of a table, whoever made them.
+"""Names the changes between two definitions of a table, made by any engine.
 
 The names are those of `alter`'s methods, which policies use to allow changes.
 """

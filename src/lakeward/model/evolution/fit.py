@@ -21,7 +21,7 @@ class Misfit:
     """Why rows that were written before a change cannot stay as they are.
 
     Attributes:
-        reason: What the change did, to follow the name of whoever did it in a sentence.
+        reason: What the change did; the verb of a sentence whose subject is the other transaction.
         column: Which column it is about, if any.
     """
 

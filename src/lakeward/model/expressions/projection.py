@@ -181,7 +181,7 @@ class _Projection:
         return single(value)
 
     def _bound(self, value: Value, step: int, *, below: bool) -> Expression | None:
-        """The derived value is not above, or not below, that of the value a step away."""
+        """Return a bound of the derived value: at most, or at least, that of the value moved by step."""
         slack = self._slack()
         moved = self._moved(value, step + (slack if below else -slack))
         try:

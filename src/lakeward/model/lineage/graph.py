@@ -10,12 +10,12 @@ from typing import Final
 
 
 class NodeKind(StrEnum):
-    """What rows come from or go to."""
+    """The kind of a source or target of rows."""
 
     TABLE = "table"
     FILE = "file"
     UNKNOWN = "unknown"
-    """Rows of a program, of which the lake knows nothing."""
+    """Rows from a program whose sources were not recorded."""
 
 
 class EdgeKind(StrEnum):
@@ -41,7 +41,7 @@ class EdgeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LineageNode:
-    """A table, a file, or what is not known; `column` where it is about one column."""
+    """A table, a file or an unknown source; `column` if it is one column of the table."""
 
     kind: NodeKind
     name: str
@@ -82,7 +82,7 @@ class LineageEdge:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Where something comes from, or what comes from it.
+    """The sources of a table or column, or the tables and columns made from it.
 
     Attributes:
         root: The table or column asked about; None for the whole lake.
@@ -120,7 +120,7 @@ class Lineage:
         return "\n".join(lines) + "\n"
 
     def to_html(self) -> str:
-        """A page of its own, without scripts: the tree, and a table of all edges."""
+        """A complete HTML page, without scripts: the tree, and a table of all edges."""
         title = html.escape("Lineage" if self.root is None else f"Lineage of {self.root}")
         lines = html.escape("\n".join(self.tree()))
         rows = "".join(

@@ -1,4 +1,4 @@
-"""What the columns and the rows of a query depend on, down to the columns of tables."""
+"""Finds the table columns that the columns and the rows of a query depend on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS_OF: Final = ""
 
 
 class Unknown(Exception):
-    """What a query depends on cannot be told for certain."""
+    """Raised if the sources of a query cannot be determined."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Answer:
     """What a query depends on.
 
     Attributes:
-        outputs: The name of each column, and what its values are computed of.
-        rows: What decides which rows there are.
+        outputs: The name of each column, and the columns that its values are computed from.
+        rows: The columns that decide which rows there are.
     """
 
     outputs: tuple[tuple[str, frozenset[Ref]], ...]
@@ -47,7 +47,7 @@ class Tables:
         return self._by_lower.get(written.lower(), written)
 
     def known(self, table: exp.Table) -> str | None:
-        """The lake's name of a table; None for common table expressions and tables of others."""
+        """The lake's name of a table; None for common table expressions and unknown tables."""
         name = self.full_name(table)
         return name if name in self._columns else None
 
@@ -105,7 +105,7 @@ def analysed(query: exp.Expr, tables: Tables) -> Answer:
 
 
 def _flat(tree: exp.Expr, tables: Tables) -> tuple[dict[str, str], dict[str, object]]:
-    """Give the tables of a query names without namespaces; return what they mean, and columns."""
+    """Replace the tables of a query by names without namespaces; return those names and columns."""
     from sqlglot import exp
 
     made = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
@@ -145,7 +145,7 @@ class _Reading:
         self._open: set[int] = set()
 
     def answer(self, scope: Scope) -> Answer:
-        """What a scope depends on."""
+        """The columns that a scope depends on."""
         key = id(scope)
         if key not in self._known:
             if key in self._open:
@@ -245,7 +245,7 @@ class _Reading:
         raise Unknown
 
     def _output(self, column: exp.Column, scope: Scope) -> frozenset[Ref]:
-        """What an output of the same query depends on, which ORDER BY and others name."""
+        """The columns that an output depends on which ORDER BY or another clause names."""
         from sqlglot import exp
 
         chosen = scope.expression.selects if isinstance(scope.expression, exp.Select) else []

@@ -1,4 +1,4 @@
-"""The columns that a statement of SQL makes its target's columns of.
+"""Finds the source columns of each column that an SQL statement writes.
 
 A column of the target depends on a source column in one of two ways: its value is computed from it,
 or it decides which rows there are (conditions, joins, groups, DISTINCT, LIMIT with an order). What
@@ -24,8 +24,8 @@ class StatementLineage:
     Attributes:
         target: The table that it writes, as the statement names it.
         tables: The tables that it names as sources.
-        columns: For each column of the target that it writes, what the value is computed of and
-            what decides about its rows; None where that cannot be known.
+        columns: For each column of the target that it writes, the columns that its value
+            is computed from and that decide about its rows; None where that cannot be known.
     """
 
     target: str

@@ -164,7 +164,7 @@ class ObjectStorage(Storage):
         return self._place_of(name).uri()
 
     def locate(self, location: str) -> str:
-        """A directory as the log stores it."""
+        """A location as the log stores it: relative if it is below the warehouse, else its URI."""
         if not is_full(location):
             return self._place_of(location).key[len(self._place.key) :].lstrip("/")
         place = self._place_of(location)

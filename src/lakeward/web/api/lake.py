@@ -25,7 +25,7 @@ Moment = Annotated[str | None, Query(max_length=64, description="ISO 8601.")]
 @router.get("")
 @needs(Role.READER)
 def about(request: Request, by: By) -> Response:
-    """Say who the caller is, and how much the lake has that is open to them."""
+    """Return the caller's name and role, and how many tables they have access to."""
     from importlib.metadata import version
 
     facts = {

@@ -1,4 +1,4 @@
-"""Whether the service lives and whether it can answer, for those who watch it."""
+"""Liveness and readiness probes for monitoring."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def alive(request: Request) -> Response:
 @router.get("/readyz")
 @needs(None)
 def ready(request: Request) -> Response:
-    """Say whether the store answers, too; nothing else about it."""
+    """Say whether the store answers, and nothing else about it."""
     try:
         request.app.state.lake.stats()
     except LakewardError:

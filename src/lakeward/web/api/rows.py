@@ -71,7 +71,7 @@ def _batches(reader: pa.RecordBatchReader) -> Iterator[bytes]:
 
 
 class _Pieces:
-    """A file to write to, from which is taken what was written so far."""
+    """A file object that keeps written bytes until `take` returns them."""
 
     closed = False
 
@@ -87,6 +87,6 @@ class _Pieces:
         """Do nothing: pieces are kept as they come."""
 
     def take(self) -> bytes:
-        """What was written since the last time."""
+        """Return the bytes written since the last call."""
         pieces, self._pieces = self._pieces, []
         return b"".join(pieces)

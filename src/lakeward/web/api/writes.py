@@ -174,7 +174,7 @@ def _facts(done: CommitResult) -> dict[str, Any]:
 
 
 def _committed(lake: Any, key: str | None) -> CommitResult | None:
-    """What a change of this key committed earlier; None if there is none."""
+    """The result of an earlier commit with this idempotency key; None if there is none."""
     if key is None:
         return None
     if not _KEY.fullmatch(key):

@@ -39,7 +39,7 @@ Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=128)]
 @router.get("/config")
 @needs(Role.READER)
 def config() -> Response:
-    """Say which endpoints there are."""
+    """List the endpoints that the catalog supports."""
     return _answer({"defaults": {}, "overrides": {}, "endpoints": list(_ENDPOINTS)})
 
 
@@ -205,7 +205,7 @@ async def _body(request: Request) -> dict[str, Any]:
 
 
 async def _in_thread(work: Any) -> Any:
-    """Run what asks the lake outside of the event loop."""
+    """Run a call of the lake in a thread, outside of the event loop."""
     from starlette.concurrency import run_in_threadpool
 
     return await run_in_threadpool(work)

@@ -73,7 +73,7 @@ def wants_json(request: Request) -> bool:
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a person looks at the answer, in a browser."""
+    """Whether a browser asks, so that a page is answered and no JSON."""
     is_program = request.url.path.startswith(("/api/", "/iceberg/"))
     return not is_program and "text/html" in request.headers.get("accept", "")
 
@@ -96,7 +96,7 @@ def environment() -> Environment:
 
 
 def size(number: float | None) -> str:
-    """Bytes for people."""
+    """A number of bytes with its unit, such as `1.5 MB`."""
     if number is None:
         return "unknown"
     left = float(number)
@@ -108,7 +108,7 @@ def size(number: float | None) -> str:
 
 
 def count(number: float | None) -> str:
-    """A number for people."""
+    """A number with separators of thousands."""
     return "unknown" if number is None else f"{number:,}"
 
 
@@ -131,16 +131,16 @@ def ago(text: str | None) -> str:
 
 
 def part(text: object) -> str:
-    """A name as a part of an address."""
+    """A name quoted as a part of a URL path."""
     return quote(str(text), safe="")
 
 
 def value(found: Any) -> str:
-    """A value of a row as text; null is told apart from empty text by the template."""
+    """A value of a row as text; the template shows null and empty text differently."""
     return found if isinstance(found, str) else str(found)
 
 
 def link(path: str, **query: Any) -> str:
-    """An address with those query values that are given."""
+    """A URL with the query values that are not None."""
     given = {name.rstrip("_"): v for name, v in query.items() if v is not None}
     return f"{path}?{urlencode(given, doseq=True)}" if given else path

@@ -66,7 +66,7 @@ def logout(request: Request) -> Response:  # noqa: ARG001  as endpoints are call
 @router.get("/static/{name}")
 @needs(None)
 def static(name: str) -> Response:
-    """A file that pages need; there are no others."""
+    """Return a static file that pages use; 404 for any other."""
     kind = _STATIC.get(name)
     if kind is None:
         raise HTTPException(404)
@@ -75,6 +75,6 @@ def static(name: str) -> Response:
 
 
 def _local(place: str) -> str:
-    """A place of this service; the start for any other."""
+    """The path of a page of this service; the start page if the target is elsewhere."""
     is_local = place.startswith("/") and not place.startswith(("//", "/\\"))
     return place if is_local and place.isprintable() else "/"

@@ -105,7 +105,7 @@ def swap(context: LakeContext, head: Head, commit: TableCommit) -> Head:
     The pointer moves and the log records the commit in one database transaction.
 
     Raises:
-        Conflict: Somebody else committed meanwhile.
+        Conflict: Another writer committed meanwhile.
         UnsupportedFeature: The table becomes one that the lake cannot read, or has constraints
             that new rows would have to be checked by.
     """

@@ -1,8 +1,9 @@
 """Commits to a table that is not guarded: one table at a time, arbitrated by put-if-absent.
 
 Others may write such a table past us, so a version is ours only once its published file is. The
-file is put inside the ratifying database transaction: if somebody was faster, the transaction is
-undone, their commit is taken over, and ours is checked against it and tried at the next version.
+file is put inside the ratifying database transaction: if another writer was faster, the transaction
+is rolled back, their commit is taken over, and ours is checked against it and retried at the next
+version.
 If the process dies, or the database fails, after the file was put, the commit happened:
 `publications` finds the file later.
 """

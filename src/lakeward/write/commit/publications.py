@@ -44,7 +44,7 @@ def publish_member(
     """Publish a commit just ratified, and before it whatever earlier versions still miss.
 
     Raises:
-        ForeignCommit: Somebody else's file has a version's name.
+        ForeignCommit: A file of another writer has a version's name.
         StorageError: The warehouse cannot be written now. The commit stands; publish again later.
     """
     for publisher in publishers(member.head):

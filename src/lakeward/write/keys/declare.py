@@ -38,7 +38,10 @@ def check_references(
 
 
 def check_not_referred(session: Session, name: TableName, doing: str) -> None:
-    """Raise `InvalidInput` if another table has a foreign key to a table."""
+    """Raise `InvalidInput` if another table has a foreign key to this one.
+
+    `doing` completes the message: the table cannot be `dropped`, for example.
+    """
     for table_id, constraint in foreign_keys.referring_to(session, name):
         head = heads.by_id(session, table_id)
         if head is not None and head.name != name:

@@ -266,6 +266,6 @@ def _is_close(before: Run, after: Run) -> bool:
 
 
 def _signature(head: Head, fields: Sequence[Field]) -> str:
-    """What tells the index of a key from all others of the table's directory."""
+    """The identity of a key's index among all indexes in the table's directory."""
     text = head.uuid + "".join(f"/{f.id}:{f.type}" for f in fields)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -43,7 +43,7 @@ class KeptIds:
 
     @property
     def names(self) -> Sequence[str]:
-        """Names of the hidden columns."""
+        """Names of the hidden columns that hold row ids; none without row tracking."""
         return () if self.ids is None else self.ids.names
 
     def filled(self, rows: pa.Table, file: DataFile, positions: Positions) -> pa.Table:

@@ -83,7 +83,7 @@ class Stager:
     created: list[str] = field(default_factory=list)
     _ordinals: Iterator[int] = field(default_factory=itertools.count)
     _underway: list[Underway] = field(default_factory=list)
-    # Somebody may have died under the same, self-chosen, id and left files of these names.
+    # A process that died under the same, self-chosen, id may have left files of these names.
     _token: str = field(default_factory=lambda: os.urandom(2).hex())
 
     def stage(

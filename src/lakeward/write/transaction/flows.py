@@ -1,7 +1,7 @@
 """What a transaction records of the sources of its rows: one small row with its commit.
 
 A statement is recorded as its text, with empty texts in the place of literals, so that no values of
-rows are kept; which columns depend on which is found from it when somebody asks.
+rows are kept; which columns depend on which is computed from it when lineage is read.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class TableLocks:
     def take(self, name: TableName, mode: LockMode, timeout: float) -> Head | None:
         """Lock a table until the transaction ends, waiting while others hold it.
 
-        Its head; None where the transaction has the lock already.
+        Returns the table's head, or None if the transaction has the lock already.
         """
         self._asked_for = True
         held = self._held.get(name)

@@ -1,4 +1,4 @@
-"""What a transaction tells of itself: its id, what it looks at, and how it ended.
+"""The properties of a transaction: its id, the versions it reads, and its result.
 
 An `async with` block gives its form for an event loop, which loads asyncio only then.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Standing(Shown):
-    """The part of a transaction that only tells."""
+    """The read-only properties of a transaction."""
 
     def __init__(self, lifecycle: Lifecycle) -> None:
         self._lifecycle = lifecycle

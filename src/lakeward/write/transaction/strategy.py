@@ -161,7 +161,7 @@ class Strategies:
 
     default: Strategy  # for tables that are not named
     named: Mapping[TableName, Strategy] = field(default_factory=dict)  # for tables that are
-    reruns: bool = False  # whether somebody can run the transaction's function again
+    reruns: bool = False  # whether `lake.run` can run the transaction's function again
 
     @classmethod
     def of(

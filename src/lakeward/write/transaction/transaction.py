@@ -50,7 +50,7 @@ class Transaction(Statements):
     # What a user does.
 
     def append(self, name: str, data: Any, *, schema_mode: str | None = None) -> RowChanges:
-        """Add rows; the answer tells how many.
+        """Add rows; return how many.
 
         Args:
             name: The table.
@@ -95,7 +95,7 @@ class Transaction(Statements):
                 return self._executor.overwrite(member, rows, where_text(where, params))
 
     def delete(self, name: str, *, where: str, params: Params | None = None) -> RowChanges:
-        """Delete the rows for which `where` is true; the answer tells how many."""
+        """Delete the rows for which `where` is true; return how many."""
         if self._is_replay():
             return RowChanges()
         with self._operation(name, reads=True) as member:
@@ -148,7 +148,7 @@ class Transaction(Statements):
 
         Each of the three is an action, or a sequence of actions and `When(condition, action)`, of
         which the first that holds counts. Expressions are SQL over `target` and `source` columns.
-        The answer tells what was done.
+        Returns counts of the changed rows.
 
         Args:
             name: The table.
