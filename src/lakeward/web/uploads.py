@@ -65,7 +65,7 @@ def _opened(kind: str, body: IO[bytes], most: int) -> Any:
 
 
 def _checked(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    """Batches whose buffers were compared with their lengths: offsets of a stranger may lie."""
+    """Validate each batch in full, because offsets in an uploaded file may be wrong."""
     size = 0
     for batch in batches:
         batch.validate(full=True)

@@ -181,7 +181,7 @@ class _Projection:
         return single(value)
 
     def _bound(self, value: Value, step: int, *, below: bool) -> Expression | None:
-        """Bound the derived value by that of `value` moved by `step`: `<=` if `below`, else `>=`."""
+        """Bound the derived value by that of `value` moved by `step`: `<=` if `below`, or `>=`."""
         slack = self._slack()
         moved = self._moved(value, step + (slack if below else -slack))
         try:
