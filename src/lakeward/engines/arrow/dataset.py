@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lakeward.engines.arrow.expression import to_arrow
+from lakeward.engines.arrow.scanner import StreamScanner
 from lakeward.engines.arrow.substrait import understood
 from lakeward.errors import UnsupportedFeature
 from lakeward.model.expressions.nodes import Expression
@@ -88,17 +89,22 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         columns: Sequence[str] | Mapping[str, pc.Expression] | None = None,
         filter: pc.Expression | None = None,  # noqa: A002
         **options: Any,
-    ) -> ds.Scanner:
+    ) -> ds.Scanner | StreamScanner:
         """Return a scanner of the rows that match the filter, with some columns or expressions.
 
         Accepts other scan options for compatibility and ignores them.
         """
         del options
-        return self.scanner_of(self._files(self._both(filter)), columns, filter)
+        found = self._stream(columns, filter)
+        if self._nan_is_greatest:
+            return found
+        # Functions of Arrow such as `write_dataset` take only a scanner of its own.
+        return ds.Scanner.from_batches(found.to_reader())
 
     def to_table(self, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:  # noqa: A002
         """Return the rows as an Arrow table."""
-        return self.scanner(columns, filter, **options).to_table()
+        del options
+        return self._stream(columns, filter).to_table()
 
     def to_batches(
         self,
@@ -107,19 +113,23 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         **options: Any,
     ) -> Iterator[pa.RecordBatch]:
         """Return the rows as record batches."""
-        return self.scanner(columns, filter, **options).to_batches()
+        del options
+        return self._stream(columns, filter).to_batches()
 
     def head(self, num_rows: int, columns: Any = None, filter: Any = None, **options: Any) -> Any:  # noqa: A002
         """Return the first `num_rows` rows."""
-        return self.scanner(columns, filter, **options).head(num_rows)
+        del options
+        return self._stream(columns, filter).head(num_rows)
 
     def count_rows(self, filter: Any = None, **options: Any) -> int:  # noqa: A002
         """Return the number of rows."""
-        return int(self.scanner(None, filter, **options).count_rows())
+        del options
+        return self._stream(list(self._arrow_schema.names[:1]), filter).count_rows()
 
     def take(self, indices: Any, columns: Any = None, filter: Any = None, **options: Any) -> Any:  # noqa: A002
         """Return the rows at the given positions."""
-        return self.scanner(columns, filter, **options).take(indices)
+        del options
+        return self._stream(columns, filter).take(indices)
 
     def sort_by(self, sorting: Any, **options: Any) -> ds.InMemoryDataset:
         """Return the rows sorted, in memory."""
@@ -141,20 +151,34 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         files: Sequence[LoggedFile],
         columns: Sequence[str] | Mapping[str, pc.Expression] | None,
         filter: pc.Expression | None,  # noqa: A002
-    ) -> ds.Scanner:
+    ) -> StreamScanner:
         """Return a scanner of the rows of some files."""
         kept = self._both(filter)
         names = self._needed(columns, kept)
-        reader = self._read(files, names)
+        schema = pa.schema([self._arrow_schema.field(name) for name in names])
         shown = list(self._arrow_schema.names) if columns is None else columns
         if kept is not None and self._nan_is_greatest:
-            # SQL engines order NaN above all numbers; in Arrow every comparison with NaN is false.
-            found = understood(kept, self._lake_schema)
-            if found.is_whole and found.condition is not None:
-                kept = to_arrow(found.condition)
-        return ds.Scanner.from_batches(
-            reader, columns=shown if isinstance(shown, Mapping) else list(shown), filter=kept
-        )
+            kept = self._as_in_sql(kept)
+        return StreamScanner(schema, lambda: self._read(files, names), shown, kept)
+
+    def _stream(self, columns: Any, filter: pc.Expression | None) -> StreamScanner:  # noqa: A002
+        return self.scanner_of(self._files(self._both(filter)), columns, filter)
+
+    def _as_in_sql(self, kept: pc.Expression) -> pc.Expression:
+        """Return a filter that orders NaN above all numbers; in Arrow no comparison holds for it.
+
+        Raises:
+            UnsupportedFeature: The filter is about floats, and its meaning is not known.
+        """
+        found = understood(kept, self._lake_schema, sql=True)
+        if found.is_whole and found.condition is not None:
+            return to_arrow(found.condition)
+        names = self._arrow_schema.names if found.columns is None else found.columns
+        if any(_has_floats(self._arrow_schema.field(name).type) for name in names):
+            what = f"{self._label}: a filter cannot be computed where values may be NaN: {kept}."
+            hint = "Ask with the other engine, or write the condition in another way."
+            raise UnsupportedFeature(what, hint=hint)
+        return kept
 
     def _needed(self, columns: Any, kept: pc.Expression | None) -> list[str]:
         """Return the columns to read: the requested ones and those of the filter."""
@@ -169,12 +193,20 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         return found or every[:1]
 
     def _files(self, kept: pc.Expression | None) -> list[LoggedFile]:
-        return self._plan(None if kept is None else understood(kept, self._lake_schema).condition)
+        if kept is None:
+            return self._plan(None)
+        return self._plan(understood(kept, self._lake_schema, sql=self._nan_is_greatest).condition)
 
     def _both(self, other: pc.Expression | None) -> pc.Expression | None:
         if other is None or self._kept is None:
             return self._kept if other is None else other
         return self._kept & other
+
+
+def _has_floats(kind: pa.DataType) -> bool:
+    if pa.types.is_floating(kind):
+        return True
+    return any(_has_floats(kind.field(n).type) for n in range(kind.num_fields))
 
 
 class _Part:
@@ -194,7 +226,7 @@ class _Part:
         columns: Any = None,
         filter: pc.Expression | None = None,  # noqa: A002
         **options: Any,
-    ) -> ds.Scanner:
+    ) -> StreamScanner:
         del schema, options
         return self._whole.scanner_of(self._files, columns, filter)
 

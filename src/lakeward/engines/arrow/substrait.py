@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import decimal
+import math
 import struct
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.model.expressions.nodes import (
+    BOOLEAN,
     And,
     Column,
     Compare,
@@ -29,7 +31,7 @@ from lakeward.model.expressions.nodes import (
     Or,
 )
 from lakeward.model.schema import Schema
-from lakeward.model.types import Decimal, Field, Primitive
+from lakeward.model.types import Decimal, Primitive, Struct, Type
 from lakeward.model.values import Value
 
 _COMPARISONS: Final[dict[str, Comparison]] = {
@@ -43,6 +45,9 @@ _COMPARISONS: Final[dict[str, Comparison]] = {
 _FLIPPED: Final[dict[Comparison, Comparison]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _INTEGERS: Final = frozenset({2, 3, 5, 7})
 _STRINGS: Final = frozenset({12, 21, 22})
+_FLOATING: Final = ("float", "double")
+_NULL: Final = 29
+_UNKNOWN: Final = Literal(None, BOOLEAN)
 
 Message: TypeAlias = dict[int, list[Any]]
 """The fields of a message: numbers, and bytes of texts and of messages in it."""
@@ -56,8 +61,15 @@ class Filter(NamedTuple):
     is_whole: bool = False  # whether the condition is equivalent to the filter
 
 
-def understood(given: pc.Expression, schema: Schema) -> Filter:
-    """Parse a filter over rows of a schema, as far as it is understood."""
+def understood(given: pc.Expression, schema: Schema, *, sql: bool = False) -> Filter:
+    """Parse a filter over rows of a schema, as far as it is understood.
+
+    Args:
+        given: The filter.
+        schema: The columns.
+        sql: The filter is a translation of an SQL condition, and has its meaning: NaN is equal to
+            itself and above all numbers, and a null is neither in a list nor outside it.
+    """
     try:
         body = bytes(given.to_substrait(schema.to_arrow()))
         message = _message(body)
@@ -66,19 +78,20 @@ def understood(given: pc.Expression, schema: Schema) -> Filter:
             for f in (_message(_one(_message(e), 3, b"")) for e in message.get(2, ()))
         }
         root = _message(_one(_message(_one(message, 3)), 1))
-        reader = _Reader(schema, names)
+        reader = _Reader(schema, names, sql=sql)
         condition = reader.condition(root, exact=False)
         whole = condition is not None and reader.condition(root, exact=True) is not None
-    except (pa.ArrowException, KeyError, ValueError, IndexError, struct.error):
+    except (pa.ArrowException, KeyError, ValueError, IndexError, OverflowError, struct.error):
         return Filter(None, None)
     columns = frozenset(reader.columns) if reader.knows_columns else None
     return Filter(condition, columns, whole)
 
 
 class _Reader:
-    def __init__(self, schema: Schema, names: dict[int, str]) -> None:
+    def __init__(self, schema: Schema, names: dict[int, str], *, sql: bool) -> None:
         self._fields = schema.fields
         self._names = names
+        self._sql = sql
         self.columns: set[str] = set()
         self.knows_columns = True
 
@@ -91,8 +104,10 @@ class _Reader:
             return self._call(_message(_one(node, 3)), exact=exact)
         if 8 in node:
             return self._member(_message(_one(node, 8)), exact=exact)
-        self._note(node)
-        return None
+        if 1 in node and self._sql:
+            return _UNKNOWN if _is_null(node) else _literal(node, BOOLEAN)
+        found = self._value(node)
+        return found if self._sql and found is not None and found.type == BOOLEAN else None
 
     def _call(self, call: Message, *, exact: bool) -> Expression | None:
         name = self._names.get(_one(call, 1, 0), "").partition(":")[0]
@@ -107,12 +122,19 @@ class _Reader:
             return And(known) if name == "and" else Or(known)
         if name == "not":
             inner = self.condition(nodes[0], exact=True)
-            return None if inner is None or _has_floats(inner) else Not(inner)
+            if inner is None or (_has_floats(inner) and not self._sql):
+                return None
+            return Not(inner)
         if name in ("is_null", "is_not_null"):
-            column = self._column(nodes[0])
+            column = self._value(nodes[0])
             if column is None:
                 return None
             return IsNull(column) if name == "is_null" else Not(IsNull(column))
+        if name == "is_nan" and self._sql:
+            column = self._value(nodes[0])
+            if column is None or str(column.type) not in _FLOATING:
+                return None
+            return Compare("=", column, Literal(math.nan, column.type))
         if name in _COMPARISONS:
             return self._comparison(_COMPARISONS[name], nodes)
         for node in nodes:
@@ -123,33 +145,57 @@ class _Reader:
         left, right = nodes
         if 1 in left:
             left, right, op = right, left, _FLIPPED.get(op, op)
-        column = self._column(left)
-        literal = None if column is None else _literal(right, column.field)
-        if column is None or literal is None:
+        one = self._value(left)
+        if one is None:
             self._note(right)
             return None
-        return Compare(op, column, literal)
+        if 1 in right:
+            other: Expression | None = _literal(right, one.type)
+            if other is None and self._sql and _is_null(right):
+                return _UNKNOWN
+        else:
+            other = self._value(right) if self._sql else None
+        if other is None or other.type != one.type:
+            self._note(right)
+            return None
+        return Compare(op, one, other)
 
     def _member(self, node: Message, *, exact: bool) -> Expression | None:
-        column = self._column(_message(_one(node, 1)))
+        column = self._value(_message(_one(node, 1)))
         if column is None:
             return None
-        values = [_literal(_message(o), column.field) for o in node.get(2, ())]
+        options = [_message(o) for o in node.get(2, ())]
+        given = [o for o in options if not (self._sql and _is_null(o))]
+        values = [_literal(o, column.type) for o in given]
         known = tuple(v for v in values if v is not None)
         # For Arrow null is not in a list; in SQL the result is unknown.
-        is_known = bool(known) and len(known) == len(values) and not exact
-        return In(column, known) if is_known else None
+        if not known or len(known) < len(values) or (exact and not self._sql):
+            return None
+        found = In(column, known)
+        return found if len(given) == len(options) else Or((found, _UNKNOWN))
+
+    def _value(self, node: Message) -> Expression | None:
+        """Return a node's column, or in SQL its condition; otherwise note the columns below it."""
+        if 2 in node:
+            return self._column(node)
+        if self._sql and (3 in node or 8 in node):
+            return self.condition(node, exact=True)
+        self._note(node)
+        return None
 
     def _column(self, node: Message) -> Column | None:
-        """Return a node's top-level column; for any other node, note the columns below it."""
-        if 2 not in node:
-            self._note(node)
-            return None
-        segment = _message(_one(_message(_one(node, 2)), 1))
-        place = _message(_one(segment, 2))
+        place = _message(_one(_message(_one(_message(_one(node, 2)), 1)), 2))
         field = self._fields[_one(place, 1, 0)]
         self.columns.add(field.name)
-        return Column(field) if 2 not in place else None
+        path: list[str] = []
+        member = field
+        while 2 in place:
+            place = _message(_one(_message(_one(place, 2)), 2))
+            if not self._sql or not isinstance(member.type, Struct):
+                return None
+            member = member.type.fields[_one(place, 1, 0)]
+            path.append(member.name)
+        return Column(field, tuple(path))
 
     def _note(self, node: Message) -> None:
         """Note the columns below a node; for an unknown kind of node, that they are unknown."""
@@ -168,21 +214,24 @@ def _has_floats(expression: Expression) -> bool:
     """Return whether a condition compares floats: Arrow orders NaN differently."""
     from lakeward.model.expressions.nodes import columns_in
 
-    return any(str(c.type) in ("float", "double") for c in columns_in(expression))
+    return any(str(c.type) in _FLOATING for c in columns_in(expression))
 
 
-def _literal(node: Message, field: Field) -> Literal | None:
-    """Return the literal of a node, if it has the type of the field."""
+def _is_null(node: Message) -> bool:
+    return 1 in node and _NULL in _message(_one(node, 1))
+
+
+def _literal(node: Message, type_: Type) -> Literal | None:
+    """Return the literal of a node, if it has the type."""
     if 1 not in node:
         return None
     body = _message(_one(node, 1))
     kind, value = next((k, v[0]) for k, v in body.items() if k not in (50, 51))
-    found = _value(kind, value, field)
-    return None if found is None else Literal(found, field.type)
+    found = _value(kind, value, type_)
+    return None if found is None else Literal(found, type_)
 
 
-def _value(kind: int, value: Any, field: Field) -> Value:
-    type_ = field.type
+def _value(kind: int, value: Any, type_: Type) -> Value:
     if isinstance(type_, Decimal):
         return _decimal(value, type_) if kind == 24 else None
     if not isinstance(type_, Primitive):
@@ -192,6 +241,12 @@ def _value(kind: int, value: Any, field: Field) -> Value:
             return bool(value)
         case "int8" | "int16" | "int32" | "int64" if kind in _INTEGERS:
             return _signed(value)
+        case "float" if kind == 10:
+            return float(struct.unpack("<f", value)[0])
+        case "float" if kind == 11:
+            found = float(struct.unpack("<d", value)[0])
+            narrow = struct.unpack("<f", struct.pack("<f", found))[0]
+            return found if narrow == found or math.isnan(found) else None
         case "double" if kind == 11:
             return float(struct.unpack("<d", value)[0])
         case "string" if kind in _STRINGS:

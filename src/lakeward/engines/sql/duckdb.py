@@ -176,6 +176,9 @@ def _refused(error: Exception) -> LakewardError:
 def _failed(error: Exception) -> LakewardError:
     if isinstance(error, LakewardError):
         return error
+    if "'pytz' failed to import" in str(error):
+        what = "DuckDB needs pytz to compare timestamps with a list of values."
+        return MissingExtra(what, hint="Run: pip install pytz.")
     return InvalidInput(f"DuckDB could not run the query: {_said(error)}.")
 
 

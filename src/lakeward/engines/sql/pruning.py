@@ -13,23 +13,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.engines.sql.query import DIALECT
-from lakeward.errors import InvalidExpression
+from lakeward.engines.sql.terms import COMPARISONS, bound, spelled
 from lakeward.model.expressions.nodes import And, Expression
-from lakeward.model.expressions.where import bind
 from lakeward.model.schema import Schema
-from lakeward.model.types import Decimal, Field, Primitive
+from lakeward.model.types import Field
 
 if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.optimizer.scope import Scope
 
 _NAME: Final = "__lakeward_"
-_EXACT_DIGITS: Final = 15
-"""Decimals of so many digits are the same number as doubles."""
-_INTEGERS: Final = ("int8", "int16", "int32", "int64")
-_COMPARISONS: Final = ("eq", "neq", "lt", "lte", "gt", "gte")
+_ONE_FOR_A_ROW: Final = frozenset(
+    {"column", "identifier", "star", "alias", "paren", "literal", "null", "boolean", "neg"}
+    | {"add", "sub", "mul", "cast", "datatype", "coalesce", "case", "if", "upper", "lower"}
+    | {*COMPARISONS, "and", "or", "not", "is", "in", "between", "dpipe"}
+)
+"""Nodes of a SELECT list that make one row of each row; other functions may be aggregates."""
 _FALSE_FOR_NULLS: Final = frozenset(
-    {*_COMPARISONS, "and", "or", "paren", "in", "between", "like", "column", "identifier"}
+    {*COMPARISONS, "and", "or", "paren", "in", "between", "like", "column", "identifier"}
     | {"literal", "cast", "datatype", "neg", "boolean"}
 )
 """Nodes of conditions that are never true where a column is missing."""
@@ -69,6 +70,8 @@ def _look(
     from sqlglot.optimizer.qualify import qualify
     from sqlglot.optimizer.scope import traverse_scope
 
+    if _reads_by_place(tree):
+        return
     marked = _marked(tree, nodes)
     columns: dict[str, object] = {}
     columns |= {f"{_NAME}{n}": {f.name: "unknown" for f in s} for n, s in enumerate(schemas)}
@@ -91,12 +94,27 @@ def _look(
             source = _selected(scope, alias)
             number = _number(source)
             if number is not None:
-                bound = _bound(term, schemas[number])
-                if bound is not None:
-                    found[number].terms.append(bound)
+                condition = bound(term, schemas[number])
+                if condition is not None:
+                    found[number].terms.append(condition)
             elif source is not None and uses.get(id(source)) == 1 and not recursive:
                 _pass_on(source, term, passed)
     _look_at_limit(scopes[-1], schemas, found)
+
+
+def _reads_by_place(tree: exp.Expr) -> bool:
+    """Return whether a query has parts whose result depends on rows that its conditions exclude.
+
+    Or whose columns are not those that their names say: samples, ASOF and POSITIONAL joins,
+    PIVOT, and tables with a list of new column names.
+    """
+    from sqlglot import exp
+
+    if tree.find(exp.TableSample, exp.Pivot) is not None:
+        return True
+    if any(str(j.method or "").upper() not in ("", "NATURAL") for j in tree.find_all(exp.Join)):
+        return True
+    return any(table.alias_column_names for table in tree.find_all(exp.Table))
 
 
 def _marked(tree: exp.Expr, nodes: Sequence[exp.Table]) -> exp.Expr:
@@ -254,97 +272,6 @@ def _is_plain(query: exp.Expr) -> bool:
     )
 
 
-def _bound(term: exp.Expr, schema: Schema) -> Expression | None:
-    """Return a term as a Lakeward condition, if both mean the same; None otherwise."""
-    from sqlglot import exp
-
-    copy = exp.Paren(this=term.copy())
-    for column in list(copy.find_all(exp.Column)):
-        name = _spelled(column.name, schema)
-        if name is None:
-            return None
-        column.replace(exp.column(exp.to_identifier(name, quoted=True)))
-    if not _is_known(copy.this, schema):
-        return None
-    try:
-        return bind(copy.this, schema)
-    except InvalidExpression:
-        return None
-
-
-def _spelled(name: str, schema: Schema) -> str | None:
-    if name in schema.by_name:
-        return name
-    found = [n for n in schema.names if n.lower() == name.lower()]
-    return found[0] if len(found) == 1 else None
-
-
-def _is_known(node: exp.Expr, schema: Schema) -> bool:
-    """Return whether engines and Lakeward compute a condition alike."""
-    from sqlglot import exp
-
-    match node.key:
-        case "paren" | "not":
-            return _is_known(node.this, schema)
-        case "and" | "or":
-            return _is_known(node.this, schema) and _is_known(node.expression, schema)
-        case "is":
-            return isinstance(node.this, exp.Column) and isinstance(node.expression, exp.Null)
-        case "between":
-            values = [node.args["low"], node.args["high"]]
-            return node.args.get("symmetric") is None and _fit(node.this, values, schema)
-        case "in":
-            values = node.args.get("expressions") or []
-            return bool(values) and _fit(node.this, values, schema)
-        case key if key in _COMPARISONS:
-            left, right = node.this, node.expression
-            return _fit(left, [right], schema) or _fit(right, [left], schema)
-        case _:
-            return False
-
-
-def _fit(column: exp.Expr, values: Sequence[exp.Expr], schema: Schema) -> bool:
-    """Return whether values compare with a column in the same way in all engines."""
-    from sqlglot import exp
-
-    if not isinstance(column, exp.Column):
-        return False
-    kind = schema.by_name[column.name].type
-    return all(_is_alike(value, kind) for value in values)
-
-
-def _is_alike(value: exp.Expr, kind: Any) -> bool:
-    from sqlglot import exp
-
-    cast = None
-    if isinstance(value, exp.Cast):
-        cast, value = value.to.this.value.upper(), value.this
-    value = value.this if isinstance(value, exp.Neg) else value
-    value = value.this if isinstance(value, exp.Paren) else value
-    value = value.this if isinstance(value, exp.Neg) else value
-    if isinstance(value, exp.Boolean):
-        return cast is None and kind == Primitive("boolean")
-    if not isinstance(value, exp.Literal):
-        return False
-    if value.is_string:
-        name = kind.name if isinstance(kind, Primitive) else ""
-        if name == "string":
-            return cast is None
-        if name == "date":
-            return cast in (None, "DATE")
-        if name in ("timestamp", "timestamp_ntz"):
-            return cast in (None, "DATE") or str(cast).startswith("TIMESTAMP")
-        return False
-    if cast is not None:
-        return False
-    text = str(value.this).lower()
-    if isinstance(kind, Decimal):
-        return text.isdecimal() or (kind.precision <= _EXACT_DIGITS and "e" not in text)
-    if not isinstance(kind, Primitive):
-        return False
-    return kind.name == "double" or (kind.name in _INTEGERS and text.isdecimal())
-
-
 def _look_at_limit(scope: Scope, schemas: Sequence[Schema], found: list[Wanted]) -> None:
     """Note the number of rows that is enough, if a query takes the first rows of one table."""
     from sqlglot import exp
@@ -357,7 +284,7 @@ def _look_at_limit(scope: Scope, schemas: Sequence[Schema], found: list[Wanted])
         return
     number = _number(next(iter(scope.selected_sources.values()))[1])
     count, skipped = _whole(select.args.get("limit")), _whole(select.args.get("offset"))
-    plain = all(s.find(exp.Window, exp.AggFunc, exp.Query) is None for s in select.selects)
+    plain = all(node.key in _ONE_FOR_A_ROW for s in select.selects for node in s.walk())
     if number is None or count is None or skipped is None or not plain or scope.subquery_scopes:
         return
     if select.args.get("limit") is None:
@@ -367,7 +294,7 @@ def _look_at_limit(scope: Scope, schemas: Sequence[Schema], found: list[Wanted])
         first = order.expressions[0]
         schema = schemas[number]
         name = _column_of(first.this, select)
-        field_ = None if name is None else schema.by_name.get(_spelled(name, schema) or "")
+        field_ = None if name is None else schema.by_name.get(spelled(name, schema) or "")
         if field_ is None or str(field_.type) in ("float", "double"):
             return
         found[number].order, found[number].descending = field_, bool(first.args.get("desc"))
@@ -390,5 +317,8 @@ def _whole(node: Any) -> int | None:
     """Return the number of LIMIT or OFFSET; 0 if absent, None if it is not a number."""
     if node is None:
         return 0
+    options = node.args.get("limit_options")
+    if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+        return None
     text = str(node.expression) if node.expression is not None else ""
     return int(text) if text.isdecimal() else None

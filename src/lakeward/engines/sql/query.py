@@ -49,11 +49,17 @@ class TableRef:
     end: int  # end of the reference in the text
     travel: Travel | None  # the version asked for
     alias: str | None  # the alias, if any
+    is_quoted: bool = False  # whether the name is in quotes, and so has its case
 
     @property
     def known_as(self) -> str:
         """Qualifier of the table's columns, in lower case."""
         return (self.alias or self.parts[-1]).lower()
+
+    @property
+    def own_alias(self) -> str:
+        """The quoted name of the table, as engines that fold unquoted names understand it."""
+        return quoted(self.parts[-1] if self.is_quoted else self.parts[-1].lower())
 
     def __str__(self) -> str:
         return ".".join(self.parts)
@@ -96,10 +102,10 @@ class Query:
         """
         edits: list[tuple[int, int, str]] = []
         for ref, name in zip(self.tables, names, strict=True):
-            alias = "" if ref.alias is not None else f" AS {quoted(ref.parts[-1])}"
+            alias = "" if ref.alias is not None else f" AS {ref.own_alias}"
             edits.append((ref.start, ref.end, name + alias))
         for start, end, table in self.prefixes:
-            edits.append((start, end, quoted(self.tables[table].parts[-1])))
+            edits.append((start, end, self.tables[table].own_alias))
         edits += self._respelled(columns)
         return _edited(self.text, edits, self.values)
 
@@ -267,7 +273,8 @@ def _ref(node: exp.Table, tokens: Sequence[Token], literal: exp.Table) -> TableR
     travel = None if version is None else _travel(version, ".".join(parts))
     if travel is not None:
         end = _after_version(tokens, end)
-    return TableRef(parts, start, end, travel, node.alias or None)
+    is_quoted = bool(node.parts[-1].args.get("quoted"))
+    return TableRef(parts, start, end, travel, node.alias or None, is_quoted)
 
 
 def _travel(version: exp.Expr, table: str) -> Travel:
