@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from tests.support.servers import Unobtainable
 
 _PATIENCE_SECONDS = 120
+_TOOLS: Final = Path(__file__).parents[2] / ".tools"
 
 
 def program(name: str) -> Path:
@@ -22,7 +23,7 @@ def program(name: str) -> Path:
     found = shutil.which(name)
     if found is not None:
         return Path(found)
-    place = Path(tempfile.gettempdir()) / f"lakeward-prometheus-{os.getuid()}"
+    place = _TOOLS / "prometheus"
     if not (place / "usr" / "bin" / name).exists():
         _unpack(place)
     return place / "usr" / "bin" / name
@@ -33,6 +34,7 @@ def _unpack(place: Path) -> None:
     if apt is None or dpkg is None:
         message = "promtool is not installed, and this is no Debian to get it from."
         raise Unobtainable(message)
+    place.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as work:
         try:
             _run([apt, "download", "prometheus"], work)

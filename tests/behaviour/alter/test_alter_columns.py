@@ -13,8 +13,6 @@ from tests.behaviour.lakes import append, delete
 from tests.support.iceberg import stranger_arrow
 from tests.support.tables import table_of
 
-pytestmark = pytest.mark.apart
-
 _NESTED = table_of(
     pa.schema(
         [

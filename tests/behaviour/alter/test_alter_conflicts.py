@@ -13,7 +13,6 @@ from lakeward.lake.altering import TableAlter
 from tests.behaviour.lakes import append
 from tests.support.tables import table_of
 
-pytestmark = pytest.mark.apart
 _TABLE = table_of("id int32, amount float, note string").rows([{"id": 1, "amount": 1, "note": "a"}])
 Ask = Callable[[TableAlter], Any]
 

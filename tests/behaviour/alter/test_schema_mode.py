@@ -9,8 +9,6 @@ import lakeward as lw
 from lakeward.errors import InvalidInput, SchemaMismatch
 from tests.support.tables import table_of
 
-pytestmark = pytest.mark.apart
-
 
 @pytest.fixture
 def made(lake: lw.Lake, name: str, table_format: str) -> lw.Table:

@@ -16,8 +16,6 @@ import lakeward as lw
 from tests.behaviour.lakes import append, column, data_files
 from tests.support.s3 import on_disk
 
-pytestmark = pytest.mark.apart
-
 _SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string()), ("day", pa.date32())])
 _ROWS: list[dict[str, Any]] = [
     {"id": 1, "note": "one", "day": date(2026, 1, 1)},

@@ -117,7 +117,6 @@ _FITTING: list[tuple[pa.DataType, Any, Any]] = [
 ]
 
 
-@pytest.mark.apart
 @pytest.mark.parametrize(
     ("kind", "value", "found"), _FITTING, ids=[f"{k} {v!r}" for k, v, _ in _FITTING]
 )

@@ -158,7 +158,6 @@ def test_a_malformed_condition_is_refused_everywhere(lake: lw.Lake, where: str) 
         assert caught.value.expression == where[:1000]
 
 
-@pytest.mark.apart
 @pytest.mark.parametrize(
     "where",
     [

@@ -37,7 +37,6 @@ def test_nesting_beyond_reason_is_refused(shared_lake: lw.Lake, name: str, shape
     assert caught.value.column.startswith("x")
 
 
-@pytest.mark.apart
 @pytest.mark.parametrize("shape", _DEEP)
 def test_nesting_within_reason_works(shared_lake: lw.Lake, name: str, shape: str) -> None:
     kind = _deep(20, _DEEP[shape])

@@ -13,8 +13,6 @@ from lakeward.errors import InvalidExpression, InvalidInput, VersionNotFound
 Told = list[tuple[Any, ...]]
 _COLUMNS = {"id": "int64", "v": "int64", "p": "string"}
 
-pytestmark = pytest.mark.apart
-
 
 @pytest.fixture
 def table(shared_lake: lw.Lake, name: str) -> lw.Table:

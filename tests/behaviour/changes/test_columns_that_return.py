@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 import lakeward as lw
 from tests.support.applying import applied, rows_in
 
 
-@pytest.mark.apart
 def test_changes_tell_that_values_go_and_come_with_their_column(
     lake: lw.Lake, table_format: str
 ) -> None:
@@ -36,7 +33,6 @@ def test_changes_tell_that_values_go_and_come_with_their_column(
         assert applied(before, changes) == rows_in(table, table.version, table.version)
 
 
-@pytest.mark.apart
 def test_members_of_structs_are_null_while_they_are_dropped(
     lake: lw.Lake, table_format: str
 ) -> None:
@@ -66,7 +62,6 @@ def test_members_of_structs_are_null_while_they_are_dropped(
     ]
 
 
-@pytest.mark.apart
 def test_a_condition_is_tested_on_the_values_that_are_shown(
     lake: lw.Lake, table_format: str
 ) -> None:

@@ -10,7 +10,6 @@ import lakeward as lw
 from lakeward.errors import InvalidInput, SchemaMismatch, VersionNotFound
 from lakeward.read.row_diff import ChangedRow, RowDiff
 
-pytestmark = pytest.mark.apart
 _COLUMNS = {"id": "int64", "v": "int64", "p": "string"}
 
 

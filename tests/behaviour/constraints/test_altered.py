@@ -10,8 +10,6 @@ import lakeward as lw
 from lakeward.errors import Conflict, ConstraintViolation, InvalidInput
 from tests.behaviour.lakes import append, delete, ids, unchanged
 
-pytestmark = pytest.mark.apart
-
 
 @pytest.fixture
 def table(shared_lake: lw.Lake, name: str) -> lw.Table:

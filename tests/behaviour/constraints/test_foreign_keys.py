@@ -14,8 +14,6 @@ from lakeward.errors import ConstraintViolation, InvalidInput, UnsupportedFeatur
 from lakeward.write.keys import check
 from tests.behaviour.lakes import append, column, ids, unchanged
 
-pytestmark = pytest.mark.apart
-
 Write = Callable[[lw.Transaction, str, str], Any]
 
 

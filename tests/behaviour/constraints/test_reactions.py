@@ -14,8 +14,6 @@ from lakeward.errors import ConstraintViolation
 from lakeward.log import violations
 from tests.behaviour.lakes import append, data_files, ids
 
-pytestmark = pytest.mark.apart
-
 
 def make(lake: lw.Lake, name: str, reaction: str, **options: Any) -> None:
     lake.create(

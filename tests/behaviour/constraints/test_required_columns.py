@@ -67,7 +67,6 @@ def _loose(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-@pytest.mark.apart
 @pytest.mark.parametrize("case", _CASES)
 def test_missing_values_are_allowed_where_they_may_be(
     shared_lake: lw.Lake, name: str, case: str

@@ -19,8 +19,6 @@ from lakeward.write.keys import index
 from tests.behaviour.lakes import append, delete, ids, overwrite, unchanged
 from tests.support.target import LakeTarget
 
-pytestmark = pytest.mark.apart
-
 
 @pytest.fixture
 def table(shared_lake: lw.Lake, name: str) -> lw.Table:

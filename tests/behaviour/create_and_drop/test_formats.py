@@ -19,8 +19,6 @@ from tests.behaviour.published import document
 from tests.support.iceberg import stranger_arrow, stranger_catalog
 from tests.support.s3 import on_disk
 
-pytestmark = pytest.mark.apart
-
 
 @pytest.mark.formats("delta")
 @pytest.mark.parametrize("wanted", ["Delta", "hudi", "parquet", "iceberg2"])

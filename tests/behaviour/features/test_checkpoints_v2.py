@@ -14,7 +14,7 @@ from lakeward.errors import InvalidInput
 from lakeward.formats.delta import checkpoint
 from tests.behaviour.lakes import unchanged
 
-pytestmark = [pytest.mark.formats("delta"), pytest.mark.apart]
+pytestmark = pytest.mark.formats("delta")
 _V2 = {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "4"}
 
 

@@ -13,8 +13,6 @@ from lakeward.errors import InvalidInput, UnsupportedFeature
 from tests.behaviour.lakes import unchanged
 from tests.support.delta_rows import published
 
-pytestmark = pytest.mark.apart
-
 
 def _fields(table: lw.Table) -> dict[str, dict[str, Any]]:
     schema = json.loads(published(table, "metaData")[-1]["schemaString"])

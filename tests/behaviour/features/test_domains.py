@@ -14,7 +14,7 @@ from tests.behaviour.lakes import unchanged
 from tests.support.delta_log import ID_NAME, Log
 from tests.support.delta_rows import published
 
-pytestmark = [pytest.mark.formats("delta"), pytest.mark.apart]
+pytestmark = pytest.mark.formats("delta")
 _PROTOCOL = {
     "minReaderVersion": 1,
     "minWriterVersion": 7,

@@ -12,7 +12,7 @@ import lakeward as lw
 from lakeward.errors import ConstraintViolation, InvalidExpression, InvalidInput, UnsupportedFeature
 from tests.behaviour.lakes import unchanged
 
-pytestmark = [pytest.mark.formats("delta"), pytest.mark.apart]
+pytestmark = pytest.mark.formats("delta")
 _COLUMNS = (
     "id int64, price double, quantity int32 default 2, name string,"
     " total double generated always as (price * (quantity + 1)),"

@@ -10,7 +10,7 @@ from lakeward.errors import UnsupportedFeature
 from tests.behaviour.lakes import unchanged
 from tests.support.delta_rows import high_water_mark, published, row_ids
 
-pytestmark = [pytest.mark.formats("delta"), pytest.mark.apart]
+pytestmark = pytest.mark.formats("delta")
 _TRACKED = {"delta.enableRowTracking": "true"}
 
 

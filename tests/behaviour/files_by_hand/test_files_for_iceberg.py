@@ -14,7 +14,7 @@ from tests.behaviour.lakes import append, ids, unchanged
 from tests.behaviour.published import document
 from tests.support.iceberg import stranger_arrow, stranger_catalog
 
-pytestmark = [pytest.mark.formats("iceberg"), pytest.mark.apart]
+pytestmark = pytest.mark.formats("iceberg")
 
 _NESTED = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])
 

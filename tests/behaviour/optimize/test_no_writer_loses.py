@@ -65,7 +65,6 @@ def at_step(step: str, do: Callable[[], object]) -> Iterator[None]:
         steps.observe(None)
 
 
-@pytest.mark.apart
 @pytest.mark.parametrize("isolation", ["snapshot", "serializable", "read_committed"])
 @pytest.mark.parametrize("kind", WORK)
 def test_a_writer_that_began_before_a_compaction_commits(
@@ -82,7 +81,6 @@ def test_a_writer_that_began_before_a_compaction_commits(
     assert not shared_lake.doctor(tables=[name]).findings
 
 
-@pytest.mark.apart
 @pytest.mark.formats("delta")
 @pytest.mark.parametrize("kind", WORK)
 def test_a_writer_that_marks_rows_commits_after_a_compaction(
@@ -97,7 +95,6 @@ def test_a_writer_that_marks_rows_commits_after_a_compaction(
     assert _rows(table) == _expected(kind)
 
 
-@pytest.mark.apart
 def test_writers_that_conflict_do_so_across_a_compaction(shared_lake: lw.Lake, name: str) -> None:
     table = _TABLE.make(shared_lake, name)
     tx = shared_lake.transaction()
@@ -112,7 +109,6 @@ def test_writers_that_conflict_do_so_across_a_compaction(shared_lake: lw.Lake, n
     assert _rows(table)[1] == "theirs"
 
 
-@pytest.mark.apart
 def test_rows_added_and_compacted_meanwhile_are_still_a_conflict(
     shared_lake: lw.Lake, name: str
 ) -> None:
@@ -128,7 +124,6 @@ def test_rows_added_and_compacted_meanwhile_are_still_a_conflict(
     assert len(_rows(table)) == 9
 
 
-@pytest.mark.apart
 def test_files_removed_by_their_paths_are_gone_after_a_compaction(
     shared_lake: lw.Lake, name: str
 ) -> None:
@@ -144,7 +139,6 @@ def test_files_removed_by_their_paths_are_gone_after_a_compaction(
     assert _rows(table) == _expected("delete")
 
 
-@pytest.mark.apart
 @pytest.mark.parametrize("kind", WORK)
 def test_a_compaction_leaves_out_what_a_writer_changed(
     shared_lake: lw.Lake, name: str, kind: str
@@ -167,7 +161,6 @@ def test_a_compaction_leaves_out_what_a_writer_changed(
     assert not shared_lake.doctor(tables=[name]).findings
 
 
-@pytest.mark.apart
 def test_a_compaction_leaves_an_altered_or_locked_table_alone(
     shared_lake: lw.Lake, name: str
 ) -> None:
@@ -185,7 +178,6 @@ def test_a_compaction_leaves_an_altered_or_locked_table_alone(
     assert len(_rows(table)) == 9
 
 
-@pytest.mark.apart
 def test_unique_keys_hold_across_a_compaction(shared_lake: lw.Lake, name: str) -> None:
     table = _TABLE.options(constraints={"key": lw.Unique("id")}).make(shared_lake, name)
     with shared_lake.transaction() as tx:

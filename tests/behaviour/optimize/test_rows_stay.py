@@ -45,7 +45,6 @@ def rows(table: lw.Table | lw.TableSnapshot) -> list[str]:
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("parts", [(), ("p",)], ids=["whole", "partitioned"])
-@pytest.mark.apart
 def test_rows_are_the_same_in_fewer_files_after_one_version(
     shared_lake: lw.Lake, name: str, layout: dict[str, Any], parts: tuple[str, ...]
 ) -> None:
@@ -67,7 +66,6 @@ def test_rows_are_the_same_in_fewer_files_after_one_version(
     assert not shared_lake.doctor(tables=[name]).findings
 
 
-@pytest.mark.apart
 @pytest.mark.parametrize("kind", ["zorder", "hilbert"])
 def test_conditions_on_every_clustered_column_skip_files(
     shared_lake: lw.Lake, name: str, kind: str
@@ -86,7 +84,6 @@ def test_conditions_on_every_clustered_column_skip_files(
         assert table.count(where) == 101
 
 
-@pytest.mark.apart
 def test_sorted_files_follow_each_other(shared_lake: lw.Lake, name: str) -> None:
     data = pa.table({"a": [int(i) * 7919 % 20_000 for i in range(20_000)]})
     table = table_of(a="int64").rows(data).make(shared_lake, name)
@@ -117,7 +114,6 @@ def test_deleted_rows_are_purged(shared_lake: lw.Lake, name: str) -> None:
     assert not any(f.file.deletion_vector for f in table.files())
 
 
-@pytest.mark.apart
 def test_only_partitions_that_a_condition_names_are_rewritten(
     shared_lake: lw.Lake, name: str
 ) -> None:
@@ -129,7 +125,6 @@ def test_only_partitions_that_a_condition_names_are_rewritten(
     assert len(table.files(where="p = 'p0'")) == 6
 
 
-@pytest.mark.apart
 def test_new_rows_are_clustered_without_the_clustered_ones(shared_lake: lw.Lake, name: str) -> None:
     numbers = [i * 7919**3 % 10**9 for i in range(20_000)]
     table = table_of(a="int64").rows(pa.table({"a": numbers})).make(shared_lake, name)
@@ -156,7 +151,6 @@ def test_a_dry_run_changes_nothing(shared_lake: lw.Lake, name: str) -> None:
     assert shared_lake.jobs(table=name) == []
 
 
-@pytest.mark.apart
 def test_a_budget_stops_between_units_and_the_next_run_goes_on(
     shared_lake: lw.Lake, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

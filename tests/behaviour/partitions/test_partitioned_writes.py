@@ -16,8 +16,6 @@ from tests.behaviour.samples import PARTITIONING, VALUES, exact_rows, partition_
 from tests.support.iceberg import stranger_arrow
 from tests.support.s3 import on_disk
 
-pytestmark = pytest.mark.apart
-
 _LIKE_NULL = ["", "__HIVE_DEFAULT_PARTITION__"]
 _AWKWARD = [
     " ",

@@ -76,7 +76,6 @@ _CHANGES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.apart
 @pytest.mark.parametrize("change", _CHANGES)
 def test_only_the_changes_that_a_policy_allows_are_made(
     shared_lake: lw.Lake, name: str, change: str

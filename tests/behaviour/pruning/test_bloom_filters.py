@@ -20,7 +20,6 @@ def _make(lake: lw.Lake, name: str, **options: object) -> lw.Table:
     return table
 
 
-@pytest.mark.apart
 def test_a_key_is_looked_up_in_the_files_that_may_have_it(shared_lake: lw.Lake, name: str) -> None:
     table = _make(shared_lake, name)
     for number in (5, 100, 1000):
@@ -33,7 +32,6 @@ def test_a_key_is_looked_up_in_the_files_that_may_have_it(shared_lake: lw.Lake, 
     assert table.count("k > '5'") > 0
 
 
-@pytest.mark.apart
 def test_filters_are_kept_by_a_compaction_and_by_changes_of_rows(
     shared_lake: lw.Lake, name: str
 ) -> None:

@@ -12,8 +12,6 @@ import pytest
 import lakeward as lw
 from tests.behaviour.lakes import append, delete
 
-pytestmark = pytest.mark.apart
-
 _FILES = 20
 _TEXTS = [f"{chr(97 + n)}-{'x' * 50}" for n in range(_FILES)]
 

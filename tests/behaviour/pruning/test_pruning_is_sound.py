@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import lakeward as lw
 
-pytestmark = [pytest.mark.slow, pytest.mark.apart]
+pytestmark = pytest.mark.slow
 
 Condition: TypeAlias = tuple[str, Callable[[dict[str, Any]], bool | None]]
 """SQL, and the same in Python: true, false or unknown."""

@@ -27,7 +27,6 @@ def table(lake: lw.Lake) -> lw.Table:
     return made
 
 
-@pytest.mark.apart
 def test_frames_have_the_values_of_the_rows(table: lw.Table) -> None:
     for source in (table, table.at(), table.at(version=1)):
         frame = source.to_pandas()
@@ -41,7 +40,6 @@ def test_frames_have_the_values_of_the_rows(table: lw.Table) -> None:
         assert source.to_polars(columns=["id"], where="n is null").to_dicts() == [{"id": BIG}]
 
 
-@pytest.mark.apart
 def test_other_libraries_take_the_table_itself(lake: lw.Lake, table: lw.Table) -> None:
     assert pa.table(table).to_pylist() == ROWS
     assert pl.DataFrame(table).to_dicts() == ROWS
@@ -51,7 +49,6 @@ def test_other_libraries_take_the_table_itself(lake: lw.Lake, table: lw.Table) -
     assert lake.table("copy").to_arrow().to_pylist() == ROWS
 
 
-@pytest.mark.apart
 def test_the_first_rows(lake: lw.Lake, table: lw.Table) -> None:
     assert table.head().to_pylist() == ROWS
     assert table.head(1).to_pylist() == ROWS[:1]
@@ -63,7 +60,6 @@ def test_the_first_rows(lake: lw.Lake, table: lw.Table) -> None:
             table.head(bad)  # type: ignore[arg-type]
 
 
-@pytest.mark.apart
 def test_the_log_counts_rows_without_reading_a_file(lake: lw.Lake, table: lw.Table) -> None:
     append(lake, "t", [{"id": n, "n": n % 3, "s": "b"} for n in range(10, 20)])
     _lose_files(lake, table)
@@ -74,7 +70,6 @@ def test_the_log_counts_rows_without_reading_a_file(lake: lw.Lake, table: lw.Tab
     assert table.count(where="id < 0") == 0
 
 
-@pytest.mark.apart
 @pytest.mark.parametrize(
     "where", ["id > 12", "n = 1", "s is null", "s = 'b' and n <> 0", "id = 1 or id >= 18", "true"]
 )

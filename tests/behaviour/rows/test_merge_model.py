@@ -193,7 +193,6 @@ def small_parts() -> Iterator[None]:
         yield
 
 
-@pytest.mark.apart
 @pytest.mark.local
 @settings(
     max_examples=30,
@@ -263,7 +262,6 @@ _DELETED: list[tuple[str, Callable[[Row], bool | None]]] = [
 ]
 
 
-@pytest.mark.apart
 @pytest.mark.local
 @settings(
     max_examples=30,
@@ -317,7 +315,6 @@ def test_a_deletion_does_what_its_model_does(
         assert commit.metrics["numDeletedRows"] == len(before) - len(expected)
 
 
-@pytest.mark.apart
 @pytest.mark.local
 @settings(
     max_examples=20,

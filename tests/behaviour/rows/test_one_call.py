@@ -11,8 +11,6 @@ import pytest
 import lakeward as lw
 from lakeward.errors import Conflict, ConstraintViolation
 
-pytestmark = pytest.mark.apart
-
 
 @pytest.fixture
 def stock(lake: lw.Lake, table_format: str) -> lw.Table:

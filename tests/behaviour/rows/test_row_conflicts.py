@@ -11,8 +11,6 @@ from lakeward.errors import Conflict, UnsupportedFeature
 from tests.behaviour.lakes import append, delete
 from tests.support.tables import table_of
 
-pytestmark = [pytest.mark.apart]
-
 _TABLE = table_of(id="int64", v="int64").rows(
     {"id": [1, 2], "v": [10, 20]}, {"id": [11, 12], "v": [110, 120]}
 )

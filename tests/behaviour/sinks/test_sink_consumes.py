@@ -21,7 +21,7 @@ from lakeward.stream.lines import JsonFiles, JsonStream
 from lakeward.stream.source import Portion, Source
 from tests.behaviour.lakes import ids
 
-pytestmark = [pytest.mark.apart, pytest.mark.formats("delta")]
+pytestmark = pytest.mark.formats("delta")
 SCHEMA = {"id": "int64", "what": "string"}
 
 

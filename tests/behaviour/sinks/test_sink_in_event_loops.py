@@ -15,7 +15,6 @@ from lakeward.stream.epoch import Epoch
 from tests.behaviour.lakes import ids
 
 SCHEMA = {"id": "int64"}
-pytestmark = pytest.mark.apart
 
 
 def test_epochs_are_committed_once(shared_lake: lw.Lake, name: str) -> None:

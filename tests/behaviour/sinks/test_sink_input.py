@@ -41,7 +41,6 @@ WRONG = {
 }
 
 
-@pytest.mark.apart
 @pytest.mark.parametrize("kind", GIVEN)
 def test_rows_come_in_many_forms(shared_lake: lw.Lake, name: str, kind: str) -> None:
     data: Any = GIVEN[kind]

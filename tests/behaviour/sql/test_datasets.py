@@ -18,7 +18,6 @@ import pytest
 import lakeward as lw
 from tests.behaviour.lakes import append, delete
 
-pytestmark = pytest.mark.apart
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 F = pc.field
 P = pl.col

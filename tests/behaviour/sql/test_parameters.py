@@ -57,7 +57,6 @@ def table(lake: lw.Lake) -> lw.Table:
     return made
 
 
-@pytest.mark.apart
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
 def test_each_value_finds_its_own_row(lake: lw.Lake, table: lw.Table, engine: str) -> None:
     del table
@@ -74,7 +73,6 @@ def test_each_value_finds_its_own_row(lake: lw.Lake, table: lw.Table, engine: st
     assert len(lake.sql("SELECT k FROM t WHERE s IN (:none)", {"none": []}, engine=engine)) == 0
 
 
-@pytest.mark.apart
 def test_conditions_take_values_too(lake: lw.Lake, table: lw.Table) -> None:
     pairs = [(name, value) for name, values in VALUES.items() for value in values]
     for k, (name, value) in enumerate(pairs):

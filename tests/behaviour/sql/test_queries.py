@@ -26,7 +26,6 @@ from lakeward.log import pins
 from tests.behaviour.lakes import append, delete
 from tests.support.inside import context_of
 
-pytestmark = pytest.mark.apart
 both_engines = pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
 DAYS = [date(2026, 1, 1 + n) for n in range(4)]
 

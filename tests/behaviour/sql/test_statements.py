@@ -19,8 +19,6 @@ from lakeward.errors import (
 )
 from tests.behaviour.lakes import append
 
-pytestmark = pytest.mark.apart
-
 
 @pytest.fixture
 def shop(lake: lw.Lake) -> lw.Lake:

@@ -18,7 +18,6 @@ from lakeward.errors import InvalidInput, TransactionClosed
 from lakeward.model import steps
 from tests.behaviour.lakes import append, ids, unchanged
 
-pytestmark = pytest.mark.apart
 STEPS = (
     "transaction.opened",
     "stage.file-created",

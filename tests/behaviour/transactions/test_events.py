@@ -34,7 +34,6 @@ def _append(lake: lw.Lake, *tables: str, **options: Any) -> lw.CommitResult:
     return tx.commit()
 
 
-@pytest.mark.apart
 def test_a_commit_over_two_tables_is_one_event(
     lake: lw.Lake, name: str, new_name: Callable[[], str]
 ) -> None:

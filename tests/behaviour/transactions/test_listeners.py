@@ -195,7 +195,6 @@ lake.table("t").append([{{"id": 2}}])
     assert done.stdout.split() == ["1", "2"], done.stderr
 
 
-@pytest.mark.apart
 def test_a_named_listener_goes_on_where_it_was_and_hears_all_lake_objects(
     lake: lw.Lake, name: str, make_lake: Callable[[], lw.Lake]
 ) -> None:

@@ -9,8 +9,6 @@ import lakeward as lw
 from tests.behaviour.lakes import append
 from tests.behaviour.samples import KINDS, NARROW, everything, exact_rows, sample
 
-pytestmark = pytest.mark.apart
-
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_and_types_come_back_exactly(shared_lake: lw.Lake, name: str, kind: str) -> None:
