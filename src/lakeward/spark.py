@@ -11,21 +11,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lakeward.context import context_of
 from lakeward.engines.spark import session as sessions
 from lakeward.engines.spark.extra import check_installed
+from lakeward.errors import InvalidInput
 from lakeward.lake.lake import Lake
+from lakeward.lake.spark_changes import changes_frame, changes_stream
 from lakeward.log.catalog import CATALOG
 from lakeward.model import arguments
-from lakeward.stream.structured import read_stream, sink
+from lakeward.stream import structured
+from lakeward.stream.structured import sink
 
 if TYPE_CHECKING:
     from lakeward.engines.spark.session import SparkSession
 
-__all__ = ["configure", "read_stream", "session", "settings", "sink"]
+__all__ = ["configure", "read_changes", "read_stream", "session", "settings", "sink"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -91,6 +95,90 @@ def settings(lake: Lake, **conf: Any) -> dict[str, str]:
     check_installed()
     own = {**context_of(lake).storage.spark_conf(), **_settings(conf)}
     return sessions.all_settings(own, **_wiring(lake))
+
+
+def read_changes(
+    lake: Lake,
+    spark: SparkSession,
+    name: str,
+    *,
+    since: int | str | datetime,
+    until: int | str | datetime | None = None,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    key: str | Sequence[str] | None = None,
+) -> Any:
+    """The rows that a range of versions changed, as a frame of Spark.
+
+    The frame has the rows and columns of `table.changes`, for both formats, with or without a
+    change feed. Versions are read in parallel, in Python processes of Spark that open the lake: on
+    a cluster each worker needs Lakeward, and must reach the store.
+
+    Args:
+        lake: Where the table is.
+        spark: A session that `lakeward.spark.session` made.
+        name: The table.
+        since: The first version, a time, a tag or a transaction, as in `table.changes`.
+        until: The last version, given in the same ways; None for the newest.
+        columns: Names, in the order wanted; all when None.
+        where: A SQL boolean expression; changed rows for which it is true are returned.
+        key: Columns that identify a row: a row that a commit deleted and one that it inserted under
+            the same key become an `update_preimage` and an `update_postimage`.
+
+    Raises:
+        TableNotFound: There is no such table.
+        VersionNotFound: There is no such version.
+        InvalidInput: The range ends before it begins, or a column does not exist.
+    """
+    return changes_frame(
+        lake, spark, name, since=since, until=until, columns=columns, where=where, key=key
+    )
+
+
+def read_stream(
+    lake: Lake,
+    spark: SparkSession,
+    name: str,
+    *,
+    changes: bool = False,
+    since: int | str | datetime | None = None,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    key: str | Sequence[str] | None = None,
+) -> Any:
+    """A table as a stream: of the rows that come into it, or of all its changes.
+
+    Without `changes` the stream has new rows only, and a table whose rows are changed ends it with
+    an error. With `changes` it has what `read_changes` returns, version by version: each
+    micro-batch has the changes of all versions since the last one. The stream ends with an error
+    when the table's columns change; started again from its checkpoint it has the new columns.
+
+    Args:
+        lake: Where the table is.
+        spark: A session that `lakeward.spark.session` made.
+        name: The table.
+        changes: Whether to stream every change, with `_change_type`, `_commit_version`,
+            `_commit_timestamp` and `_transaction_id`.
+        since: With `changes`, where a new checkpoint begins: the first version, a time, a tag or a
+            transaction; None for the table's first version. A checkpoint that has begun goes on
+            where it was.
+        columns: With `changes`, names of columns; all when None.
+        where: With `changes`, a SQL boolean expression on changed rows.
+        key: With `changes`, columns that identify a row, as in `read_changes`.
+
+    Raises:
+        TableNotFound: There is no such table.
+        VersionNotFound: There is no such version.
+        InvalidInput: A column does not exist, or an argument needs `changes=True`.
+    """
+    if arguments.flag(changes, "changes"):
+        return changes_stream(lake, spark, name, since=since, columns=columns, where=where, key=key)
+    given = {"since": since, "columns": columns, "where": where, "key": key}
+    extra = next((n for n, value in given.items() if value is not None), None)
+    if extra is not None:
+        what = f"`{extra}` needs changes=True."
+        raise InvalidInput(what, hint=f"Leave {extra}= out, or stream changes.", parameter=extra)
+    return structured.read_stream(lake, spark, name)
 
 
 def _wiring(lake: Lake) -> dict[str, Any]:

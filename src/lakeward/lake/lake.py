@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from lakeward.errors import LakewardError
 from lakeward.formats.background import BackgroundWorker
 from lakeward.lake import opening
+from lakeward.lake.addresses import address_of
 from lakeward.lake.following import Following
 from lakeward.lake.inquiries import Inquiries
 from lakeward.lake.listening import Listening
@@ -99,6 +100,7 @@ class Lake(
             repair=repair,
             read_only=read_only,
         )
+        self._address = address_of(target, dict(storage_options or {}), self._context)
         self._keeper = LeaseKeeper(self._context.database)
         self._background = BackgroundWorker()
         self._named = {}

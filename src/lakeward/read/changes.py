@@ -57,10 +57,12 @@ def read_changes(
     params: Params | None = None,
     key: str | Sequence[str] | None = None,
     skip: AbstractSet[int] = frozenset(),
+    last: int | None = None,
 ) -> pa.RecordBatchReader:
-    """Return the changes of the versions from `since` to the snapshot's version, both included.
+    """Return the changes of the versions from `since` to `last`, both included.
 
-    Versions in `skip` are left out.
+    Rows have the columns of the snapshot; its version is the last one if `last` is None. Versions
+    in `skip` are left out.
 
     Raises:
         InvalidInput: A column does not exist, or has the name of one of the added columns.
@@ -74,8 +76,7 @@ def read_changes(
         where=until.parsed(where, params),
         key=keys,
     )
-    shown = optional(until.schema.to_arrow())
-    schema = pa.schema([*(shown.field(n) for n in names), *_ADDED])
+    schema = schema_of(until, names, None)
 
     def batches(group: list[ChangedFiles]) -> Iterator[pa.RecordBatch]:
         if len(group) > 1:
@@ -93,11 +94,21 @@ def read_changes(
                 yield marks.added(batch, kind)
 
     def ahead() -> Iterator[pa.RecordBatch]:
-        found = _found(until.context, until.log_head, since, until.version, until.definition)
+        high = until.version if last is None else last
+        found = _found(until.context, until.log_head, since, high, until.definition)
         wanted = (f for f in found if f.commit.version not in skip) if skip else found
         yield from in_order(_groups(wanted, reader), batches, _bytes)
 
     return pa.RecordBatchReader.from_batches(schema, ahead())
+
+
+def schema_of(
+    shown: TableSnapshot, columns: Sequence[str] | None, key: str | Sequence[str] | None
+) -> pa.Schema:
+    """Return the columns of changes. Raises `InvalidInput` as `checked_names` does."""
+    names, _ = checked_names(shown, columns, key)
+    arrow = optional(shown.schema.to_arrow())
+    return pa.schema([*(arrow.field(n) for n in names), *_ADDED])
 
 
 def checked_names(

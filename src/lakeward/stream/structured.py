@@ -111,38 +111,16 @@ def _check_reader(query: str, before: Cursor, reader: str | None, batch: int) ->
         raise InvalidInput(what, hint=hint, **facts)
 
 
-def read_stream(lake: LakeLike, spark: Any, name: str, *, changes: bool = False) -> Any:
-    """A table as a stream of the rows that come into it.
-
-    Args:
-        lake: Where the table is.
-        spark: A session that `lakeward.spark.session` made.
-        name: The table.
-        changes: Every change of a Delta table with a change feed, with `_change_type`,
-            `_commit_version` and `_commit_timestamp`; else only new rows, and a table whose rows
-            are changed ends the stream with an error.
-
-    Raises:
-        TableNotFound: There is no such table.
-        InvalidInput: Changes are asked of a table that does not keep them.
-    """
+def read_stream(lake: LakeLike, spark: Any, name: str) -> Any:
+    """A table as a stream of new rows; see `lakeward.spark.read_stream`."""
     context = context_of(lake)
     with context.database.read() as session:
         head = heads.get(session, TableName.parse(name))
-        definition = context.definition(session, head)
-    fed = definition.properties.get("delta.enableChangeDataFeed") == "true"
-    if changes and not fed:
-        what = f"Table {name} keeps no change feed."
-        hint = "Only Delta tables made with delta.enableChangeDataFeed=true do."
-        raise InvalidInput(what, hint=hint, table=name)
     if format_of(head).has_catalog:
         own = with_catalog(spark, CATALOG, context.database.jdbc, context.storage.root)
         place = f"{CATALOG}.{head.name.namespace or NAMESPACE}.{head.name.name}"
         return own.readStream.format("iceberg").load(place)
-    reader = spark.readStream.format("delta")
-    if changes:
-        reader = reader.option("readChangeFeed", "true").option("startingVersion", "0")
-    return reader.load(context.storage.uri(head.location))
+    return spark.readStream.format("delta").load(context.storage.uri(head.location))
 
 
 def _writer(lake: LakeLike, into: str | Writer) -> Writer:

@@ -39,7 +39,7 @@ from lakeward.write.spark.creating import Creation, later_step, unchanged
 from lakeward.write.spark.frames import frame_of, merge_sql, update_sql
 from lakeward.write.spark.sources import Reader
 from lakeward.write.spark.sql import found_tables, rewritten
-from lakeward.write.spark.staged_changes import StagedChanges
+from lakeward.write.spark.staged_changes import StagedChanges, with_changes
 from lakeward.write.spark.tables import SparkTables
 from lakeward.write.spark.validate import refuse
 from lakeward.write.transaction.executor import NothingDone
@@ -75,10 +75,11 @@ class SparkExecutor:
         return self.tables.workspace.session
 
     def statement(self, text: str, values: Mapping[str, Any]) -> Statement | Command:
-        """Read a statement, with values in the place of `{name}`."""
+        """Read a statement, with values for `{name}` and rows for `table_changes(…)`."""
         if values:
             named = self.tables.workspace.named
             text = with_values(self.session, text, values, lambda f: identifier(named(f)))
+        text = with_changes(self.tables, self.changes, text)
         return read_command(text) or read_statement(text)
 
     def nothing(self) -> DataFrame:

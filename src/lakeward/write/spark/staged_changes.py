@@ -15,9 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.context import LakeContext
-from lakeward.read.changes import read_changes
-from lakeward.read.snapshot import TableSnapshot
+from lakeward.engines.spark.table_changes import changes_calls, replaced
+from lakeward.errors import VersionNotFound
+from lakeward.model.commit import Head
+from lakeward.model.names import TableName
+from lakeward.model.quoting import identifier
+from lakeward.read.changes import check_range, first_version, last_version, read_changes
+from lakeward.read.snapshot import TableSnapshot, at_version
 from lakeward.write.branch.directory import clear_scratch, note_scratch
+from lakeward.write.spark.tables import SparkTables
 from lakeward.write.transaction.view import View
 
 if TYPE_CHECKING:
@@ -44,7 +50,7 @@ class StagedChanges:
         key: Sequence[str] = (),
         skip: AbstractSet[int] = frozenset(),
     ) -> DataFrame:
-        """The changes from a version to that of a snapshot, without those of versions to skip."""
+        """Return the changes from a version to that of a snapshot, without versions to skip."""
         found = read_changes(until, since, key=list(key) or None, skip=skip)
         context = self._view.context
         paths = list(self._files(context, found))
@@ -66,6 +72,41 @@ class StagedChanges:
             self._count += 1
             context.storage.replace(path, data)
             yield path
+
+
+def with_changes(tables: SparkTables, staged: StagedChanges, text: str) -> str:
+    """Return a statement with names of staged rows in the place of `table_changes(…)`.
+
+    Committed versions are read, up to the one that the transaction sees; what the transaction
+    itself does has no version yet.
+
+    Raises:
+        InvalidInput: A call cannot be understood, or its range ends before it begins.
+        TableNotFound: There is no such table.
+        VersionNotFound: There is no such version, or the transaction does not see it.
+    """
+    calls = changes_calls(text)
+    named = []
+    for call in calls:
+        seen = tables.snapshot(TableName.parse(call.table))
+        head = seen.log_head
+        with tables.context.database.read() as session:
+            first = first_version(session, head, call.since)
+            last = last_version(session, head, call.until)
+            _check_seen(head, first, last)
+            check_range(head, first, last)
+            until = at_version(tables.context, session, head, last)
+        rows = staged.frame(tables.workspace.session, until, first)
+        named.append((call, identifier(tables.workspace.named(rows))))
+    return replaced(text, named)
+
+
+def _check_seen(head: Head, *versions: int) -> None:
+    newer = next((v for v in versions if v > head.version), None)
+    if newer is not None:
+        what = f"The transaction sees {head.name} at version {head.version}, not {newer}."
+        hint = "Begin another transaction to read newer versions."
+        raise VersionNotFound(what, hint=hint, table=str(head.name), version=newer)
 
 
 def _encoded(schema: pa.Schema, rows: Iterable[pa.RecordBatch]) -> Iterator[bytes]:

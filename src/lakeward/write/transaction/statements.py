@@ -62,8 +62,10 @@ class Statements(Restoring):
         On Spark, any Spark SQL statement that stays inside the transaction can run. Tables that it
         writes are changed on a private branch. Temporary views of the session that the transaction
         was given can be used, including later ones. A query returns a frame that shows the tables
-        as they are now, whenever it is evaluated. If Spark refuses a statement before running it,
-        Spark's own error is raised and the transaction stays open.
+        as they are now, whenever it is evaluated. `table_changes('sales.orders', 3, 7)` in FROM has
+        the rows of `table.changes(since=3, until=7)`; without the last version, those up to the
+        version that the transaction sees. If Spark refuses a statement before running it, Spark's
+        own error is raised and the transaction stays open.
 
         Args:
             text: SELECT, INSERT, UPDATE, DELETE, MERGE, ALTER TABLE, CREATE TABLE, with or without
@@ -84,6 +86,7 @@ class Statements(Restoring):
         if Capability.RUN_SQL not in self._executor.engine.can:
             return self._embedded(text, args, values)
         executor = self._sql()
+        self._lifecycle.check_open()
         statement = executor.statement(text, values)
         if statement.changes and self._is_replay():
             return executor.nothing()

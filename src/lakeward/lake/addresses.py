@@ -1,0 +1,54 @@
+"""Where a lake is, in a form that other processes can open it by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from lakeward.context import LakeContext
+from lakeward.lake.opening import opened
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A store, a warehouse and the options to reach it; can be pickled, and holds credentials.
+
+    Attributes:
+        target: The store: a directory, or the URL of a database.
+        warehouse: Where the tables' files are.
+        storage_options: As `lakeward.open` takes them.
+    """
+
+    target: str = field(repr=False)
+    warehouse: str
+    storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+
+def address_of(
+    target: str | Path, storage_options: dict[str, str], context: LakeContext
+) -> Address:
+    """Return the address of a lake that was opened with these arguments."""
+    text = str(target)
+    if "://" not in text or text.startswith("file://"):
+        text = str(Path(text.removeprefix("file://")).expanduser().absolute())
+    return Address(text, context.storage.root, tuple(sorted(storage_options.items())))
+
+
+@lru_cache(maxsize=8)
+def context_at(address: Address, *, read_only: bool | None) -> LakeContext:
+    """Open a lake once in this process; it stays open. Nothing is created or repaired.
+
+    With `read_only` None it is opened for writing where this user may write.
+    """
+    return opened(
+        address.target,
+        address.warehouse,
+        dict(address.storage_options),
+        create=False,
+        actor=None,
+        merge_memory=None,
+        take_over=False,
+        repair=False,
+        read_only=read_only,
+    )
