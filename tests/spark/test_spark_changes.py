@@ -49,11 +49,12 @@ def found(frame: Any) -> list[str]:
 def test_a_frame_and_sql_have_the_rows_of_changes(
     spark: SparkSession, lake: lw.Lake, table: lw.Table
 ) -> None:
-    for options in (
+    asked: list[dict[str, Any]] = [
         {"since": 1},
         {"since": 2, "until": 3, "key": "id"},
         {"since": 1, "columns": ["name", "id"], "where": "id < 3"},
-    ):
+    ]
+    for options in asked:
         frame = read_changes(lake, spark, "s.events", **options)
         assert found(frame) == expected(table, **options), options
     frame = read_changes(lake, spark, "s.events", since=1, until=2)
@@ -75,8 +76,8 @@ def test_a_frame_and_sql_have_the_rows_of_changes(
                " table_changes('s.events', 2, 3)")  # fmt: skip
         tx.sql("INSERT INTO s.kinds SELECT id, 'again' FROM table_changes('s.events', 3, 3)")
     rows = lake.table("s.kinds").to_arrow().to_pylist()
-    kinds = sorted((r["id"], r["kind"]) for r in rows)
-    assert kinds == [(1, "again"), (1, "delete"), (2, "delete"), (2, "insert")]
+    told = sorted((r["id"], r["kind"]) for r in rows)
+    assert told == [(1, "again"), (1, "delete"), (2, "delete"), (2, "insert")]
     assert not list(Path(lake.warehouse).rglob("scratch/*/*")), "staged changes are left"
 
 
@@ -102,9 +103,10 @@ def test_what_cannot_be_asked_for_is_refused_and_the_transaction_goes_on(
         assert tx.sql("SELECT * FROM s.events").count() == before
         text = "SELECT 'table_changes(1)' AS t FROM s.events LIMIT 1"
         assert tx.sql(text).first()[0] == "table_changes(1)"
-    for options in ({"since": 3, "until": 2}, {"since": 1, "columns": ["x"]}):
+    wrong: list[dict[str, Any]] = [{"since": 3, "until": 2}, {"since": 1, "columns": ["x"]}]
+    for options in wrong:
         with pytest.raises(InvalidInput):
-            read_changes(lake, spark, "s.events", **options)  # type: ignore[arg-type]
+            read_changes(lake, spark, "s.events", **options)
     with pytest.raises(InvalidInput, match="needs changes=True"):
         read_stream(lake, spark, "s.events", since=1)
     with pytest.raises(InvalidInput, match="must be a session of Spark"):

@@ -27,6 +27,8 @@ ICEBERG_BLOOM: Final = "write.parquet.bloom-filter-enabled.column."
 ICEBERG_COMPRESSION: Final = "write.parquet.compression-codec"
 APPEND_ONLY: Final = "lakeward.append-only"
 RETENTION: Final = "lakeward.retention"
+ZORDER: Final = "lakeward.zorder"
+"""Columns, with commas between them, by which maintenance clusters rows."""
 DELTA_RETENTION: Final = "delta.deletedFileRetentionDuration"
 _LOG_RETENTION_MS: Final = 30 * 86_400_000
 RETENTION_MS: Final = 90 * 86_400_000

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
+from lakeward.formats.properties import ZORDER
 from lakeward.log import commits, jobs
 from lakeward.maintain.health import examine_table
 from lakeward.maintain.optimize.planning import OPERATION, last_layout
@@ -22,8 +23,6 @@ from lakeward.model.maintenance import JobState, Maintained
 from lakeward.model.records import HIDDEN
 from lakeward.read.snapshot import TableSnapshot
 
-ZORDER: Final = "lakeward.zorder"
-"""The property with the columns that a table is clustered by, with commas between them."""
 _PACKED: Final = ("small_files", "deleted_rows")
 _FINISHED: Final = (JobState.DONE, JobState.NOTHING)
 

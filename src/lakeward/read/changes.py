@@ -28,6 +28,7 @@ from lakeward.model.parameters import Params
 from lakeward.read.ahead import in_order
 from lakeward.read.change_rows import ChangeReader
 from lakeward.read.changed_files import ChangedFiles, Definitions, changed_files
+from lakeward.read.moments import no_point, unknown
 from lakeward.read.past_columns import optional
 from lakeward.read.scan import check_columns
 from lakeward.read.snapshot import TableSnapshot
@@ -153,7 +154,7 @@ def first_version(session: Session, head: Head, since: Point) -> int:
     named = _named(session, head, since)
     if named is not None:
         return named
-    moment = to_ms(since)
+    moment = _moment(since)
     found = commits.first_since(session, head.table_id, moment)
     if found is None:
         what = f"Table {head.name} has no version from {to_datetime(moment).isoformat()} on."
@@ -179,7 +180,7 @@ def last_version(session: Session, head: Head, until: Point | None) -> int:
         named = _named(session, head, until)
     if named is not None:
         return named
-    moment = to_ms(until)
+    moment = _moment(until)
     found = commits.version_at(session, head.table_id, moment)
     if found is None:
         what = f"Table {head.name} had no version at {to_datetime(moment).isoformat()}."
@@ -194,6 +195,18 @@ def check_range(head: Head, since: int, until: int) -> None:
         what = f"The range of {head.name} ends at version {until}, before it begins at {since}."
         hint = "`since` and `until` name the first and the last version; both are in the range."
         raise InvalidInput(what, hint=hint, table=str(head.name))
+
+
+def _moment(point: object) -> int:
+    """Return a time in milliseconds; text that is no time is no tag and no transaction either."""
+    if isinstance(point, bool) or not isinstance(point, str | datetime):
+        raise no_point(point)
+    try:
+        return to_ms(point)
+    except InvalidInput:
+        if isinstance(point, datetime):
+            raise
+        raise unknown(point) from None
 
 
 def _existing(session: Session, head: Head, version: int) -> int:

@@ -69,8 +69,7 @@ def named(
     transaction or a time in ISO 8601, looked up in this order.
     """
     if isinstance(place, bool) or not isinstance(place, datetime | str | int):
-        what = f"{place!r} is not a version, a time, a tag or a transaction."
-        raise InvalidInput(what, hint="Versions are whole numbers, the others text or datetimes.")
+        raise no_point(place)
     if isinstance(place, int):
         return at(context, session, head, version=place)
     if isinstance(place, datetime):
@@ -144,6 +143,12 @@ def unknown(place: str) -> TransactionNotFound:
     what = f"{place!r} is neither a tag, nor a committed transaction of this lake, nor a moment."
     hint = "lake.tags() and `lakeward transactions` list them; moments are ISO 8601."
     return TransactionNotFound(what, hint=hint, transaction_id=place)
+
+
+def no_point(value: object) -> InvalidInput:
+    """Return the error for a value that cannot be a point in the history."""
+    what = f"{value!r} is not a version, a time, a tag or a transaction."
+    return InvalidInput(what, hint="Versions are whole numbers, the others text or datetimes.")
 
 
 @contextmanager

@@ -8,7 +8,12 @@ import pyarrow as pa
 import pytest
 
 import lakeward as lw
-from lakeward.errors import InvalidExpression, InvalidInput, VersionNotFound
+from lakeward.errors import (
+    InvalidExpression,
+    InvalidInput,
+    TransactionNotFound,
+    VersionNotFound,
+)
 
 Told = list[tuple[Any, ...]]
 _COLUMNS = {"id": "int64", "v": "int64", "p": "string"}
@@ -163,8 +168,9 @@ def test_equal_rows_cancel_as_often_as_both_sides_have_them(
         ({"since": -1}, VersionNotFound, "no version -1"),
         ({"since": "2999-01-01"}, VersionNotFound, "no version from 2999"),
         ({"since": 0, "until": "1999-01-01"}, VersionNotFound, "no version at 1999"),
-        ({"since": "never"}, InvalidInput, "'never' is not a moment"),
-        ({"since": True}, InvalidInput, "not a moment"),
+        ({"since": "never"}, TransactionNotFound, "'never' is neither a tag, nor a committed"),
+        ({"since": True}, InvalidInput, "True is not a version, a time, a tag or a transaction"),
+        ({"since": None}, InvalidInput, "None is not a version"),
         ({"since": 0, "columns": ["nope"]}, InvalidInput, "no column 'nope'"),
         ({"since": 0, "key": "nope"}, InvalidInput, "no column 'nope'"),
         ({"since": 0, "key": []}, InvalidInput, "names no column"),

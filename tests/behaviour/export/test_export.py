@@ -149,5 +149,7 @@ def test_a_version_that_is_gone_names_what_is_promised_and_what_works(shop: lw.L
 def test_the_period_is_a_property_of_the_table(lake: lw.Lake) -> None:
     table = lake.create("t", {"id": "int64"}, properties={"lakeward.retention": "2 hours"})
     assert table.retention().period == timedelta(hours=2)
+    table.alter().set_property("lakeward.retention", "30d").commit()
+    assert table.retention().period == timedelta(days=30)
     with pytest.raises(InvalidInput, match="not a duration"):
         table.alter().set_property("lakeward.retention", "soon").commit()

@@ -12,10 +12,12 @@ from lakeward.errors import (
     AlreadyExists,
     Conflict,
     InvalidInput,
+    NotFound,
     PolicyViolation,
     SchemaMismatch,
     TableNotFound,
     UnsupportedFeature,
+    VersionNotFound,
 )
 from tests.behaviour.lakes import append
 
@@ -34,6 +36,24 @@ def shop(lake: lw.Lake) -> lw.Lake:
 def _items(lake: lw.Lake) -> list[tuple[Any, ...]]:
     rows = lake.table("shop.items").to_arrow().to_pylist()
     return sorted(tuple(r.values()) for r in rows)
+
+
+def test_older_versions_are_read_beside_what_the_transaction_sees(shop: lw.Lake) -> None:
+    shop.tag("four")
+    items = shop.table("shop.items")
+    moment = items.history()[0].timestamp.isoformat()
+    items.delete(where="id < 3")
+    items.alter().rename_column("n", "m").commit()
+    with shop.transaction() as tx:
+        tx.sql("INSERT INTO shop.items VALUES (10, 'new', 1)")
+        for place in ("VERSION AS OF 1", "VERSION AS OF 'four'", f"TIMESTAMP AS OF '{moment}'"):
+            text = (
+                f"SELECT old.id, old.n FROM shop.items {place} AS old LEFT JOIN shop.items AS now"
+            )
+            gone = tx.sql(f"{text} ON old.id = now.id WHERE now.id IS NULL ORDER BY old.id")
+            assert gone.to_pylist() == [{"id": n, "n": n} for n in range(3)], place
+        tx.sql("INSERT INTO shop.items SELECT * FROM shop.items VERSION AS OF 1 WHERE id = 0")
+    assert _items(shop) == [(0, "n0", 0), (3, "n3", 3), (10, "new", 1)]
 
 
 def test_rows_are_inserted_updated_and_deleted(shop: lw.Lake) -> None:
@@ -197,7 +217,8 @@ def test_mistakes_and_what_only_spark_can_are_told(shop: lw.Lake) -> None:
             UnsupportedFeature,
             "MERGE",
         ),
-        ("SELECT * FROM shop.items VERSION AS OF 0", UnsupportedFeature, "one version"),
+        ("SELECT * FROM shop.items VERSION AS OF 99", VersionNotFound, "no version 99"),
+        ("SELECT * FROM shop.items VERSION AS OF 'never'", NotFound, "no tag 'never'"),
         ("OPTIMIZE shop.items", UnsupportedFeature, "table.optimize"),
         ("COPY shop.items TO 'x'", UnsupportedFeature, "Spark"),
         ("RESTORE TABLE shop.items TO VERSION AS OF 0", UnsupportedFeature, "restore"),

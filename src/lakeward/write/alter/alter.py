@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakeward.context import LakeContext
 from lakeward.engines.arrow.conform import check_required
 from lakeward.errors import InvalidInput, UnsupportedFeature
-from lakeward.formats.properties import APPEND_ONLY, VECTOR_FRACTION
+from lakeward.formats.properties import APPEND_ONLY, BLOOM, RETENTION, VECTOR_FRACTION, ZORDER
 from lakeward.formats.registry import format_of
 from lakeward.log import foreign_keys, heads
 from lakeward.model.constraints import PREFIXES, named_columns, unique_keys
@@ -41,7 +41,11 @@ from lakeward.write.stage.checks import Checks
 from lakeward.write.stage.evolutions import check_asked
 from lakeward.write.tables.properties import check_properties
 
-_OWN: Final = (VECTOR_FRACTION, APPEND_ONLY, *retry.PROPERTIES.values())
+_OWN: Final = (
+    *(VECTOR_FRACTION, APPEND_ONLY, BLOOM, RETENTION, ZORDER),
+    *retry.PROPERTIES.values(),
+)
+"""The table properties that the lake itself gives a meaning."""
 
 Rows: TypeAlias = Callable[[Sequence[str], Expression | None], pa.RecordBatchReader]
 """Some columns of the rows that the transaction sees, of files that may hold rows of a scope."""

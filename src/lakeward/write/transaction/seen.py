@@ -9,16 +9,19 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from lakeward.engines.sql.datafusion import DataFusionSession
-from lakeward.engines.sql.pruning import wanted
-from lakeward.engines.sql.query import quoted, read_query
-from lakeward.errors import LakewardError, TableNotFound, UnsupportedFeature
+from lakeward.engines.sql.pruning import Wanted, wanted
+from lakeward.engines.sql.query import TableRef, quoted, read_query
+from lakeward.engines.sql.source import Source
+from lakeward.errors import LakewardError, TableNotFound
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
 from lakeward.model.evolution.replacing import check_format, replacements
 from lakeward.model.names import TableName
 from lakeward.model.parameters import Params
+from lakeward.read import moments
 from lakeward.read.result import QueryResult, of_table
+from lakeward.read.snapshot import TableSnapshot
 from lakeward.read.sources import source_of
 from lakeward.write.commit.new_table import new_head
 from lakeward.write.plan.change import Operation
@@ -134,24 +137,58 @@ class Seen:
         asked = read_query(text, params)
         session = DataFusionSession()
         try:
-            tables = []
-            for ref in asked.tables:
-                if ref.travel is not None:
-                    what = f"A statement in a transaction sees one version of {ref}."
-                    hint = "Read older ones with lake.sql, or lake.table(…).at(…)."
-                    raise UnsupportedFeature(what, hint=hint, table=str(ref))
-                name = self.name(ref.parts)
-                with self._operation(str(name), reads=True) as member:
-                    tables.append(member)
-            schemas = [m.change.definition.schema for m in tables]
+            tables = [self._source(ref) for ref in asked.tables]
+            schemas = [table.schema for table in tables]
             needs = wanted(asked.tree, asked.nodes, schemas)
             names = [f"__lakeward_{n}" for n in range(len(tables))]
-            for name_, member, need in zip(names, tables, needs, strict=True):
-                member.change.reads.append(need.where)
-                session.register(name_, source_of(member.seen(), need, member.planned))
+            for name, table, need in zip(names, tables, needs, strict=True):
+                session.register(name, table.source(need))
             bound = asked.rewritten([quoted(n) for n in names], [s.names for s in schemas])
             if explain:
                 bound = bound._replace(text=f"EXPLAIN {bound.text}")
             return of_table(session.run(bound).reader().read_all())
         finally:
             session.close()
+
+    def _source(self, ref: TableRef) -> _Current | _Older:
+        """Return a table that a query names: as the transaction sees it, or at another version."""
+        name, travel = self.name(ref.parts), ref.travel
+        if travel is None:
+            with self._operation(str(name), reads=True) as member:
+                return _Current(member)
+        head, context = self.head(name), self._view.context
+        with context.database.read() as session:
+            found = moments.at(
+                context,
+                session,
+                head,
+                version=travel.version,
+                tag=travel.tag,
+                timestamp=travel.timestamp,
+            )
+        return _Older(found)
+
+
+class _Current:
+    """A table with the transaction's own changes; reading it is recorded, to find conflicts."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self.schema = member.change.definition.schema
+
+    def source(self, need: Wanted) -> Source:
+        """Return the rows that a query needs."""
+        self._member.change.reads.append(need.where)
+        return source_of(self._member.seen(), need, self._member.planned)
+
+
+class _Older:
+    """A table at a version that the query names; no later commit changes what was read."""
+
+    def __init__(self, snapshot: TableSnapshot) -> None:
+        self._snapshot = snapshot
+        self.schema = snapshot.schema
+
+    def source(self, need: Wanted) -> Source:
+        """Return the rows that a query needs."""
+        return source_of(self._snapshot, need)
