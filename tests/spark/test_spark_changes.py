@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,10 @@ def table(lake: lw.Lake, request: pytest.FixtureRequest) -> lw.Table:
     """Five versions; the format is the test's parameter, Delta by default."""
     made = lake.create("s.events", COLUMNS, format=getattr(request, "param", "delta"))
     made.append(
-        [{"id": n, "name": "a", "at": "2026-01-31T09:00:00Z", "tags": ["x"]} for n in (1, 2, 3)]
+        [
+            {"id": n, "name": "a", "at": datetime(2026, 1, 31, 9, tzinfo=UTC), "tags": ["x"]}
+            for n in (1, 2, 3)
+        ]
     )
     made.update(set={"name": "'b'"}, where="id = 2")
     made.delete(where="id = 1")

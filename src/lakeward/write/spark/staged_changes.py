@@ -20,6 +20,7 @@ from lakeward.errors import VersionNotFound
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName
 from lakeward.model.quoting import identifier
+from lakeward.model.steps import reach
 from lakeward.read.changes import check_range, first_version, last_version, read_changes
 from lakeward.read.snapshot import TableSnapshot, at_version
 from lakeward.write.branch.directory import clear_scratch, note_scratch
@@ -71,6 +72,7 @@ class StagedChanges:
             path = f"{self._directory}/changes-{self._count:05d}.parquet"
             self._count += 1
             context.storage.replace(path, data)
+            reach("changes.staged")
             yield path
 
 
