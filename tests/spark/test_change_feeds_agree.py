@@ -12,18 +12,20 @@ from pyspark.sql import SparkSession
 
 import lakeward as lw
 from lakeward.engines.spark.settings import iceberg_catalog
+from lakeward.log.catalog import CATALOG
 from tests.property.histories import STEPS, History, made
 from tests.support.inside import context_of
 
 _KEPT: Final = tuple(step for step in STEPS if step != "alter")
 """Neither shows versions with other columns."""
 _COUNT: Final = 12
+_SEEDS: Final = ("agrees", "x", "z")
 Changes = Counter[tuple[Any, ...]]
 
 
-def history(lake: lw.Lake, kind: str) -> lw.Table:
-    chance = random.Random(f"{kind} agrees")
-    table = made(lake, "t", kind, chance)
+def history(lake: lw.Lake, kind: str, seed: str) -> lw.Table:
+    chance = random.Random(f"{kind} {seed}")
+    table = made(lake, seed, kind, chance)
     steps = History(lake, table, chance)
     for _ in range(_COUNT):
         steps.step(_KEPT)
@@ -46,30 +48,34 @@ def _values(row: Any) -> tuple[Any, ...]:
 def test_the_change_feed_of_delta_has_the_same_rows(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
+    kinds: set[str] = set()
     with lw.open(tmp_path / "lake") as lake:
-        table = history(lake, kind)
-        reader = spark.read.format("delta").option("readChangeFeed", "true")
-        rows = reader.option("startingVersion", 1).load(table.location).collect()
-        found = Counter((r["_commit_version"], r["_change_type"], *_values(r)) for r in rows)
-        assert found == told(table)
-        assert {kind for _, kind, *_ in found} >= {"insert", "delete", "update_postimage"}
+        for seed in _SEEDS:
+            table = history(lake, kind, seed)
+            reader = spark.read.format("delta").option("readChangeFeed", "true")
+            rows = reader.option("startingVersion", 1).load(table.location).collect()
+            found = Counter((r["_commit_version"], r["_change_type"], *_values(r)) for r in rows)
+            assert found == told(table), seed
+            kinds |= {r["_change_type"] for r in rows}
+    assert kinds == {"insert", "delete", "update_preimage", "update_postimage"}
 
 
 def test_the_changelog_of_iceberg_has_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     with lw.open(tmp_path / "lake") as lake:
-        table = history(lake, "iceberg")
         store = context_of(lake).database.jdbc
         assert store is not None
         own = spark.newSession()
-        for key, value in iceberg_catalog("plain", store, lake.warehouse).items():
+        for key, value in iceberg_catalog(CATALOG, store, lake.warehouse).items():
             own.conf.set(key, value)
-        own.sql("CALL plain.system.create_changelog_view(table => 'default.t',"
-                " changelog_view => 'log')")  # fmt: skip
-        versions = {v.snapshot_id: v.version for v in reversed(table.history()) if v.snapshot_id}
-        rows = own.sql("SELECT * FROM log").collect()
-        found = Counter(
-            (versions[r["_commit_snapshot_id"]], r["_change_type"].lower(), *_values(r))
-            for r in rows
-        )
-        assert found == told(table)
-        assert {kind for _, kind, *_ in found} == {"insert", "delete"}
+        for seed in _SEEDS:
+            table = history(lake, "iceberg", seed)
+            own.sql(f"CALL {CATALOG}.system.create_changelog_view(table => 'default.{seed}',"
+                    f" changelog_view => 'log_{seed}')")  # fmt: skip
+            versions = {v.snapshot_id: v.version for v in reversed(table.history())}
+            rows = own.sql(f"SELECT * FROM log_{seed}").collect()
+            found = Counter(
+                (versions[r["_commit_snapshot_id"]], r["_change_type"].lower(), *_values(r))
+                for r in rows
+            )
+            assert found == told(table), seed
+            assert {r["_change_type"] for r in rows} == {"INSERT", "DELETE"}

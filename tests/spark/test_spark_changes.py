@@ -65,7 +65,7 @@ def test_a_frame_and_sql_have_the_rows_of_changes(
     table.delete(where="id = 4")
     assert found(frame) == expected(table, since=1, until=2), "a frame has a fixed range"
 
-    lake.tag("now")
+    lake.tag("then")
     with lake.transaction(spark=spark) as tx:
         table.append([{"id": 5, "name": "later", "at": None, "tags": None}])
         frame = tx.sql("SELECT * FROM table_changes('s.events', 2, 3)")
@@ -73,7 +73,7 @@ def test_a_frame_and_sql_have_the_rows_of_changes(
         frame = tx.sql("SELECT c.id FROM Table_Changes ( 's.events' , 1 ) AS c WHERE c.id > 2")
         # The transaction sees the version that was the newest when it took its cut.
         assert sorted(r.id for r in frame.collect()) in ([3, 4, 4], [3, 4, 4, 5])
-        kinds = "SELECT e.id, c._change_type FROM table_changes('s.events', 2, 'now') c"
+        kinds = "SELECT e.id, c._change_type FROM table_changes('s.events', 2, 'then') c"
         joined = tx.sql(f"{kinds} JOIN s.events e USING (id) WHERE c._change_type = 'insert'")
         assert [tuple(r) for r in joined.collect()] == [(2, "insert")]
         tx.sql("CREATE TABLE s.kinds AS SELECT id, _change_type AS kind FROM"
@@ -178,7 +178,9 @@ def test_a_stream_stops_when_columns_change_and_goes_on_with_the_new_ones(
     table.append([{"id": 5, "name": None, "at": None, "tags": None, "more": 1}])
     writer = query.writeStream.foreachBatch(commit).trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(tmp_path / "one"))
-    with pytest.raises(StreamingQueryException, match="changed between versions 5 and 7"):
+    with pytest.raises(
+        StreamingQueryException, match=r"Columns of s.events changed between versions \d and \d"
+    ):
         writer.start().awaitTermination()
     assert batches == []
     pump(spark, lake, tmp_path / "one", commit)
