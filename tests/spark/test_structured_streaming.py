@@ -261,6 +261,6 @@ def test_what_cannot_be_is_told_before_anything_runs(spark: SparkSession, lake: 
         sink(lake, 5, query="q")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput):
         sink(lake, "events", query="")
-    for options in ({}, {"changes": True}):
+    for changes in (False, True):
         with pytest.raises(TableNotFound):
-            read_stream(lake, spark, "nothing", **options)
+            read_stream(lake, spark, "nothing", changes=changes)
