@@ -18,8 +18,8 @@ from tests.property.model import (
     Row,
     State,
     Update,
-    Where,
 )
+from tests.property.statements import statement_of, where_of
 
 _TYPES = "k long, p long, v string"
 
@@ -52,7 +52,7 @@ def on_spark(tx: lw.Transaction, operation: Operation, spelling: int) -> State |
             )
         case Read(table, where):
             if spelling % 2 == 0:
-                found = tx.sql(f"SELECT k, p, v FROM {table}{_where(where)}")
+                found = tx.sql(f"SELECT k, p, v FROM {table}{where_of(where)}")
             else:
                 text = None if where is None else where.text
                 found = tx.read(table, columns=COLUMNS, where=text)
@@ -62,33 +62,15 @@ def on_spark(tx: lw.Transaction, operation: Operation, spelling: int) -> State |
 
 def _as_sql(tx: lw.Transaction, operation: Operation, spelling: int) -> bool:
     """Run an operation as a statement; False where there is none for it."""
-    match operation:
-        case Append(table, rows):
-            tx.sql(f"INSERT INTO {table} (k, p, v) {_select(rows)}")
-        case Overwrite(table, rows, None) if rows:
-            tx.sql(f"INSERT OVERWRITE {table} {_select(rows)}")
-        case Delete(table, where):
-            tx.sql(f"DELETE FROM {table}{_where(where)}")
-        case Update(table, where, mark):
-            tx.sql(f"UPDATE {table} SET v = concat(v, '{mark}'){_where(where)}")
-        case Merge(table, rows, matched, not_matched, alone):
-            clauses = {
-                "WHEN MATCHED THEN UPDATE SET *": matched == "update",
-                "WHEN MATCHED THEN DELETE": matched == "delete",
-                "WHEN NOT MATCHED THEN INSERT *": not_matched == "insert",
-                "WHEN NOT MATCHED BY SOURCE THEN DELETE": alone == "delete",
-            }
-            source = f"({_select(rows)})"
-            if spelling % 3 == 0:
-                _frame(tx, rows).createOrReplaceTempView("source_rows")
-                source = "source_rows"
-            tx.sql(
-                f"MERGE INTO {table} AS t USING {source} AS s ON t.k = s.k "
-                + " ".join(text for text, wanted in clauses.items() if wanted)
-            )
-        case _:
-            return False
-    return True
+    if isinstance(operation, Merge) and spelling % 3 == 0:
+        _frame(tx, operation.rows).createOrReplaceTempView("source_rows")
+        source = "SELECT * FROM source_rows"
+    else:
+        source = _select(getattr(operation, "rows", ()))
+    text = statement_of(operation, source, overwrites=True)
+    if text is not None:
+        tx.sql(text)
+    return text is not None
 
 
 def _frame(tx: lw.Transaction, rows: Sequence[Row]) -> Any:
@@ -98,7 +80,3 @@ def _frame(tx: lw.Transaction, rows: Sequence[Row]) -> Any:
 def _select(rows: Sequence[Row]) -> str:
     values = ", ".join(f"({k}L, {p}L, '{v}')" for k, p, v in rows)
     return f"SELECT * FROM VALUES {values} AS data (k, p, v)"
-
-
-def _where(where: Where | None) -> str:
-    return "" if where is None else f" WHERE {where.text}"

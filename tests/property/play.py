@@ -25,6 +25,7 @@ from tests.property.model import (
     Update,
 )
 from tests.property.script import Others, Script
+from tests.property.statements import statement_of, where_of
 
 ARROW = pa.schema([("k", pa.int64()), ("p", pa.int64()), ("v", pa.string())])
 
@@ -208,8 +209,17 @@ class Player:
         return answer
 
 
-def embedded(tx: lw.Transaction, operation: Operation, _: int) -> State | None:
-    """Do an operation without Spark."""
+def embedded(tx: lw.Transaction, operation: Operation, spelling: int) -> State | None:
+    """Do an operation without Spark, as a statement or by a call."""
+    if spelling % 3 == 0 and isinstance(operation, Read):
+        text = f"SELECT k, p, v FROM {operation.table}{where_of(operation.where)}"
+        return state_of(tx.sql(text).to_arrow())
+    if spelling % 3 == 0:
+        source = _select(getattr(operation, "rows", ()))
+        statement = statement_of(operation, source, overwrites=False)
+        if statement is not None:
+            tx.sql(statement)
+            return None
     match operation:
         case Append(table, rows):
             tx.append(table, arrow(rows))
@@ -235,6 +245,13 @@ def embedded(tx: lw.Transaction, operation: Operation, _: int) -> State | None:
         case Read(table, where):
             return state_of(tx.read(table, where=None if where is None else where.text))
     return None
+
+
+def _select(rows: Sequence[Row]) -> str:
+    if not rows:
+        return "SELECT 0 AS k, 0 AS p, '' AS v WHERE false"
+    values = ", ".join(f"({k}, {p}, '{v}')" for k, p, v in rows)
+    return f"SELECT * FROM (VALUES {values}) AS data (k, p, v)"
 
 
 def arrow(rows: Sequence[Row]) -> pa.Table:
