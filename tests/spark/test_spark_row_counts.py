@@ -12,6 +12,8 @@ import lakeward as lw
 MERGE = """MERGE INTO s.t USING (SELECT id + 90 AS id, 'm' AS v FROM range(20)) x ON t.id = x.id
     WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"""
 
+INSERT_ONLY = MERGE.replace("WHEN MATCHED THEN UPDATE SET * ", "")
+
 
 @pytest.mark.parametrize(
     ("table_format", "statement", "changed"),
@@ -21,8 +23,10 @@ MERGE = """MERGE INTO s.t USING (SELECT id + 90 AS id, 'm' AS v FROM range(20)) 
         ("delta", MERGE, (10, 10, 0)),
         ("iceberg", "DELETE FROM s.t WHERE id >= 95", (0, 0, 5)),
         ("iceberg", "INSERT INTO s.t VALUES (1, 'a')", (1, 0, 0)),
-        # Iceberg's commits record files alone, so nobody knows.
-        ("iceberg", MERGE, None),
+        ("iceberg", MERGE, (10, 10, 0)),
+        ("iceberg", INSERT_ONLY, (10, 0, 0)),
+        # Neither Spark nor Iceberg counts the rows of an update.
+        ("iceberg", "UPDATE s.t SET v = 'b' WHERE id < 10", None),
     ],
 )
 def test_a_statement_counts_the_rows_that_it_changed(

@@ -28,6 +28,7 @@ class Net:
         looks: Whether a statement read rows of the table to decide what to change.
         has_feed: Whether `change_files`, or without them the added and removed files, give readers
             of the change feed the right rows. If not, an engine must compare rows.
+        merged: Metrics of a merge that was the copy's only commit, if its engine recorded them.
     """
 
     added: tuple[DataFile, ...] = ()
@@ -41,6 +42,7 @@ class Net:
     has_feed: bool = True
     domains: Mapping[str, str | None] = field(default_factory=dict)
     moves_new: bool = False
+    merged: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:

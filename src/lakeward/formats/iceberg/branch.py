@@ -34,6 +34,12 @@ _SETTINGS: Final = {
 }
 _UNCHANGED: Final = ("schemas", "current-schema-id", "partition-specs", "default-spec-id")
 """The parts of a document that may not change on a branch."""
+_MERGE_METRICS: Final = {
+    "spark.merge-into.num-target-rows-inserted": "numTargetRowsInserted",
+    "spark.merge-into.num-target-rows-updated": "numTargetRowsUpdated",
+    "spark.merge-into.num-target-rows-deleted": "numTargetRowsDeleted",
+    "spark.merge-into.num-target-rows-copied": "numTargetRowsCopied",
+}
 
 
 def check_branchable(definition: Definition, table: str) -> None:
@@ -127,6 +133,19 @@ def changes_rows(first: Document, newest: Document) -> bool:
         number = _number(known[number], "parent-snapshot-id")
     # If snapshots are missing before the first commit, assume that rows changed.
     return number != start
+
+
+def merge_metrics(first: Document, newest: Document) -> dict[str, int]:
+    """The metrics of a merge that is the branch's only commit, under the names that Delta uses.
+
+    Spark records them in the summary of the snapshot, without those that are 0.
+    """
+    begun = _number(first.current)
+    new = [s for n, s in newest.all_snapshots().items() if n != begun]
+    summary = (new[0].get("summary") or {}) if len(new) == 1 else {}
+    if not any(name in summary for name in _MERGE_METRICS):
+        return {}
+    return {ours: int(summary.get(name, 0)) for name, ours in _MERGE_METRICS.items()}
 
 
 def _settings(place: str) -> dict[str, str]:

@@ -7,8 +7,8 @@ database, and move its pointer; the executor of a transaction keeps its branches
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from lakeward.formats.iceberg.branch import (
     check_row_ids,
     check_same,
     first_document,
+    merge_metrics,
 )
 from lakeward.formats.iceberg.definition import new_document
 from lakeward.formats.iceberg.document import METADATA_DIRECTORY, Document, parse
@@ -154,6 +155,7 @@ class IcebergBranch(Branch):
             removed=tuple(removed),
             data_change=changed,
             looks=bool(removed) and changed,
+            merged=merge_metrics(first, newest),
         )
         check_row_ids(first, newest, before.values(), net, str(self.head.name))
         return net
@@ -169,6 +171,8 @@ class IcebergBranch(Branch):
         """Make the branch's net effect part of a change of its table."""
         if self.name is not None:
             operations = [Operation("PUBLISH BRANCH", {"branch": self.name})]
+        elif [o.name for o in operations] == ["MERGE"]:
+            operations = [replace(operations[0], metrics=_merged(net))]
         super().fill(change, net, operations)
 
     def _put(self, *, optional: bool = False) -> Document:
@@ -219,3 +223,18 @@ class IcebergBranch(Branch):
             message = f"the branch of {self.head.name} removes files that the log does not have"
             raise AssertionError(message)
         return out
+
+
+def _merged(net: Net) -> Mapping[str, int]:
+    """Metrics of a merge that agree with the rows of its files; none otherwise."""
+    before = [f.file.live_rows for f in net.removed]
+    after = [f.live_rows for f in net.added]
+    if None in before or None in after:
+        return {}
+    more = sum(n or 0 for n in after) - sum(n or 0 for n in before)
+    # Spark counts no rows of a merge that only inserts.
+    none = dict.fromkeys(("numTargetRowsUpdated", "numTargetRowsDeleted"), 0)
+    found = net.merged if net.removed else {"numTargetRowsInserted": more, **none}
+    if not found or found["numTargetRowsInserted"] - found["numTargetRowsDeleted"] != more:
+        return {}
+    return found
