@@ -20,6 +20,7 @@ from benchmarks import (
     sink_s3,
     spark,
     sql,
+    steady,
     tables,
     timestamp,
     unique,
@@ -45,6 +46,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "sql": sql.run,
     "observing": observing.run,
     "layout": layout.run,
+    "steady": steady.run,
     "spark": spark.run,
     "pipeline": pipeline.run,
 }
