@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -24,9 +25,14 @@ _PAUSE_SECONDS: Final = 0.0005
 
 
 class BackgroundWorker:
-    """Runs jobs one after the other in a thread."""
+    """Runs jobs one after the other in a thread.
+
+    Attributes:
+        compactor: Compacts the small files of a table, given its name.
+    """
 
     def __init__(self) -> None:
+        self.compactor: Callable[[str], None] | None = None
         self._begin()
 
     def do(self, job: Callable[[], None]) -> None:
@@ -42,6 +48,11 @@ class BackgroundWorker:
         if self._pid != os.getpid():
             self._begin()
         return self._take(job)
+
+    def compact(self, name: str) -> None:
+        """Compact a table's small files in the thread, if it is idle and the lake does that."""
+        if self.compactor is not None:
+            self.offer(partial(self.compactor, name))
 
     def wait(self) -> None:
         """Wait until all jobs are done."""

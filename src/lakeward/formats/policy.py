@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from lakeward.errors import InvalidInput
-from lakeward.formats.properties import DELTA_RETENTION, RETENTION
+from lakeward.formats.properties import DELTA_RETENTION, RETENTION, bloom_columns
 from lakeward.formats.registry import format_named
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition, known
@@ -52,6 +52,16 @@ def settings_of(definition: Definition, format_name: str) -> Mapping[str, str]:
     if not definition.rules:
         return definition.properties
     return known(definition, _settings, format_name)
+
+
+def compacts_itself(head: Head, definition: Definition) -> bool:
+    """Return whether small files of a table are compacted after commits."""
+    return settings(head, definition).get(f"{PREFIX}auto_compaction") == "true"
+
+
+def blooms_of(head: Head, definition: Definition) -> frozenset[str]:
+    """Return the columns for which a table's files get Bloom filters."""
+    return bloom_columns(settings(head, definition))
 
 
 def own_policy(format_name: str, properties: Mapping[str, str]) -> Policy:
@@ -132,7 +142,7 @@ def _read(name: str, key: str, text: str) -> Any:
         return orjson.loads(text)
     if text in ("true", "false"):
         return text == "true"
-    if name == "stats_columns":
+    if name in ("stats_columns", "bloom_filters"):
         return [part.strip() for part in text.split(",") if part.strip()]
     if name in ("checkpoint_interval", "retry_attempts"):
         return int(text)

@@ -103,6 +103,7 @@ class Lake(
         self._address = address_of(target, dict(storage_options or {}), self._context)
         self._keeper = LeaseKeeper(self._context.database)
         self._background = BackgroundWorker()
+        self._background.compactor = self._compact_small
         self._named = {}
         self.hooks = Hooks()
         self._transactions = Transactions(self._context, self._keeper, self._background, self.hooks)

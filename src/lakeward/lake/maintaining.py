@@ -100,6 +100,18 @@ class Maintaining:
         state = "nothing" if not worked else "planned" if dry_run else "done"
         return MaintenanceRun(state, tuple(done))
 
+    def _compact_small(self, name: str) -> None:
+        """Compact the small files of a table whose policy asks for it, after a commit."""
+        from lakeward.maintain.optimize.automatic import size_of_next_tier
+
+        try:
+            table = self.table(name)
+        except TableNotFound:
+            return
+        size = size_of_next_tier(table.at())
+        if size is not None:
+            table.optimize(target_size=size)
+
     def _do(self, chore: Chore, seconds: float | None, *, dry_run: bool) -> Any:
         try:
             method = getattr(self.table(chore.table), chore.kind, None)

@@ -79,7 +79,7 @@ class Optimizable:
         asked = Asked(
             layout,
             arguments.optional_text(where, "where"),
-            planning.checked_target(snapshot.definition, target_size),
+            planning.checked_target(snapshot.log_head, snapshot.definition, target_size),
             purge,
         )
         limit = jobs.Budget.of(budget)

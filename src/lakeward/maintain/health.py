@@ -94,7 +94,7 @@ class _Seen:
     def __post_init__(self) -> None:
         self.definition: Definition = self.snapshot.definition
         self.name = str(self.snapshot.log_head.name)
-        self.target = target_size(self.definition)
+        self.target = target_size(self.snapshot.log_head, self.definition)
         by_name = self.definition.schema.by_name
         self.fields = [by_name[c] for c in self.layout.columns if c in by_name]
         self.groups = by_partition(self.files)

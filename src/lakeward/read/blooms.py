@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from lakeward.engines.arrow.bloom import can_probe, file_may_have
-from lakeward.formats.properties import bloom_columns
+from lakeward.formats.policy import blooms_of
 from lakeward.formats.registry import format_of
 from lakeward.model.commit import Head
 from lakeward.model.definition import Definition
@@ -37,7 +37,7 @@ def without_excluded(
     """Return the files whose Bloom filters do not exclude a matching row."""
     if where is None or not 1 < len(files) <= _MOST_FILES:
         return list(files)
-    wanted = _wanted(definition, where)
+    wanted = _wanted(definition, where, blooms_of(head, definition))
     if not wanted:
         return list(files)
     form = format_of(head)
@@ -65,9 +65,10 @@ def _in_files(field: Field) -> Field:
     return field if number is None else replace(field, id=number)
 
 
-def _wanted(definition: Definition, where: Expression) -> Mapping[Field, Sequence[Value]]:
-    """Return the values that columns with filters must have, by column."""
-    names = bloom_columns(definition.properties)
+def _wanted(
+    definition: Definition, where: Expression, names: frozenset[str]
+) -> Mapping[Field, Sequence[Value]]:
+    """Return the values that columns with filters, of these names, must have, by column."""
     out: dict[Field, Sequence[Value]] = {}
     for term in conjuncts(where) if names else ():
         match term:

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.errors import FileMissing, LakewardError, VersionNotFound
-from lakeward.formats.properties import bloom_columns
 from lakeward.formats.registry import light_format_of
 from lakeward.log import commits, definitions, files, retired
 from lakeward.log.database import Session
@@ -171,7 +170,11 @@ class TableSnapshot(Lazy, Readable, Exportable):
             found = list(plan(session, self.log_head.table_id, self.version, condition))
             self._check_readable(session)
         found.sort(key=lambda f: (f.added, f.ordinal))
-        if where is None or len(found) < 2 or not bloom_columns(self.definition.properties):
+        if where is None or len(found) < 2:
+            return found
+        from lakeward.formats.policy import blooms_of
+
+        if not blooms_of(self.log_head, self.definition):
             return found
         from lakeward.read.blooms import without_excluded
 

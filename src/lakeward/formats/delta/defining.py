@@ -33,6 +33,7 @@ from lakeward.formats.delta.schema import EXPRESSION
 from lakeward.formats.partitioning import Partitioning, check_partition_name, named_terms
 from lakeward.formats.properties import (
     APPEND_ONLY,
+    BLOOM,
     CHANGE_FEED,
     CHECKPOINT_INTERVAL,
     COMPRESSION,
@@ -72,6 +73,7 @@ class DeltaDefinitions:
         "retention": RETENTION,
         "log_retention": LOG_RETENTION,
         "stats_columns": STATS_COLUMNS,
+        "bloom_filters": BLOOM,
     }
     policies_of_others: ClassVar[tuple[str, ...]] = ()
     features: ClassVar[Mapping[str, tuple[str, str]]] = FEATURES

@@ -29,6 +29,7 @@ from lakeward.formats.iceberg.schema import schema_json, with_defaults
 from lakeward.formats.partitioning import Partitioning, check_partition_name, named_terms
 from lakeward.formats.properties import (
     APPEND_ONLY,
+    BLOOM,
     ICEBERG_COMPRESSION,
     ICEBERG_TARGET_FILE_SIZE,
     RETENTION,
@@ -56,6 +57,7 @@ class IcebergDefinitions:
         "compression": ICEBERG_COMPRESSION,
         "append_only": APPEND_ONLY,
         "retention": RETENTION,
+        "bloom_filters": BLOOM,
     }
     policies_of_others: ClassVar[tuple[str, ...]] = (
         *("checkpoint_interval", "change_data_feed", "column_mapping"),

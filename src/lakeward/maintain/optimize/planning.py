@@ -24,7 +24,7 @@ from lakeward.model.maintenance import Plan, Unit
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write.plan.change import Change
 from lakeward.write.stage.checks import check_writable
-from lakeward.write.stage.stager import parquet_options
+from lakeward.write.stage.stager import options_of
 
 KIND: Final = "optimize"
 OPERATION: Final = "OPTIMIZE"
@@ -44,15 +44,15 @@ class Work:
     groups: tuple[Group, ...]
 
 
-def target_size(definition: Definition) -> int:
-    """Return the target size of a table's files on disk, in bytes, from its policy."""
-    return parquet_options(definition.properties).target_file_size
+def target_size(head: Head, definition: Definition) -> int:
+    """Return the target size of a table's files on disk, in bytes, from its policies."""
+    return options_of(head, definition).target_file_size
 
 
-def checked_target(definition: Definition, given: object) -> int:
+def checked_target(head: Head, definition: Definition, given: object) -> int:
     """Return the target size of files on disk: the given one, or the policy's."""
     if given is None:
-        return target_size(definition)
+        return target_size(head, definition)
     if isinstance(given, str):
         return size_bytes(given, "target_size")
     return arguments.whole(given, "target_size", least=1)

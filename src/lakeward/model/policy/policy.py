@@ -72,10 +72,10 @@ class Policy:
         features: Features that new tables get, by the names that `alter.enable` takes.
         retry_attempts: How often `lake.run` tries a transaction; other retry fields as in `Retry`.
         lock_timeout_seconds: How long `tx.lock` waits.
-        bloom_filters: Columns for which data files should have a bloom filter; no effect yet.
-        auto_compaction: Whether small files should be compacted; no effect yet.
         expectations: By name, what data should be like: a condition as text, or a mapping with
             `measure`. They are measured by `t.quality()` and refuse nothing.
+        bloom_filters: Columns for which data files get Bloom filters.
+        auto_compaction: Whether small files are compacted after commits, in the background.
         audit_reads: Whether reads should be recorded; no effect yet.
     """
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from typing import Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import LakewardError
 from lakeward.formats.background import BackgroundWorker
 from lakeward.formats.base import Ratified
+from lakeward.formats.policy import compacts_itself
 from lakeward.formats.registry import format_of
 from lakeward.model.clock import to_datetime
 from lakeward.write.commit.publications import checkpoint_if_due, publish_member
 from lakeward.write.transaction import announcing
 from lakeward.write.transaction.result import CommitResult
 
+_COMPACTED_EVERY: Final = 50
 _LOG = logging.getLogger(__name__)
 
 
@@ -44,6 +47,11 @@ def publish(
                 member.head.name,
                 error,
             )
+    for member in published:
+        # Off the commit's path, and only now and then: a plan looks at all small files.
+        is_turn = member.commit.version % _COMPACTED_EVERY == 0 and member.commit.info.data_change
+        if is_turn and compacts_itself(member.head, member.definition):
+            background.compact(str(member.head.name))
     announcing.published(context, transaction_id, published, time.perf_counter() - begun)
     return CommitResult(
         transaction_id,

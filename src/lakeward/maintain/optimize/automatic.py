@@ -1,0 +1,29 @@
+"""Compaction after commits, for tables whose policy has `auto_compaction`.
+
+Small files are packed in tiers: files of about one size become one that is many times larger, so
+that a row is rewritten a few times on its way to a file of the target size, however small commits
+are. The files of the next tier are left alone until there are as many of them.
+"""
+
+from __future__ import annotations
+
+from statistics import median_low
+from typing import Final
+
+from lakeward.maintain.optimize.choice import is_small
+from lakeward.maintain.optimize.planning import target_size
+from lakeward.read.snapshot import TableSnapshot
+
+ENOUGH: Final = 50
+"""So many small files are packed."""
+_TIER: Final = 32
+"""How many times larger a file of the next tier is; fewer than the files that are packed."""
+
+
+def size_of_next_tier(snapshot: TableSnapshot) -> int | None:
+    """Return the size of files to pack small files into; None if there are too few of them."""
+    target = target_size(snapshot.log_head, snapshot.definition)
+    sizes = [f.size for f in snapshot.plan() if is_small(f, target)]
+    if len(sizes) < ENOUGH:
+        return None
+    return min(target, _TIER * median_low(sizes))
