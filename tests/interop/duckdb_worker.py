@@ -29,6 +29,12 @@ def main(extensions: str) -> None:
         print(json.dumps(answer), flush=True)
 
 
+def _load_iceberg(connection: duckdb.DuckDBPyConnection) -> None:
+    for name in ("avro", "iceberg"):
+        import_extension(name, con=connection)
+        connection.execute(f"LOAD {name}")
+
+
 def _serve(connection: duckdb.DuckDBPyConnection, request: dict[str, str]) -> None:
     if "load" in request:
         with pa.OSFile(request["load"]) as source:
@@ -36,6 +42,8 @@ def _serve(connection: duckdb.DuckDBPyConnection, request: dict[str, str]) -> No
         connection.register("given", given)
         connection.execute("CREATE OR REPLACE TEMP TABLE whole AS SELECT * FROM given")
         return
+    if "iceberg_scan" in request["sql"]:
+        _load_iceberg(connection)
     rows = connection.execute(request["sql"]).to_arrow_table()
     with pa.OSFile(request["target"], "wb") as sink, pa.ipc.new_file(sink, rows.schema) as out:
         out.write_table(rows)

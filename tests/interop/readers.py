@@ -116,6 +116,11 @@ class DuckDb(Closing):
         at = "" if version is None else f", version => {version}"
         return self._query(f"SELECT * FROM delta_scan({_quoted(location)}{at})")
 
+    def iceberg_rows(self, document: str, snapshot_id: int) -> pa.Table:
+        """The rows of a snapshot by `iceberg_scan`."""
+        source = f"iceberg_scan({_quoted(document)}, snapshot_from_id => {snapshot_id})"
+        return self._query(f"SELECT * FROM {source}")
+
     def ids(self, location: str, comparison: Comparison) -> list[int]:
         """The ids by a filter on `delta_scan`."""
         source = f"delta_scan({_quoted(location)})"

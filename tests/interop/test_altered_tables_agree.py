@@ -11,7 +11,7 @@ import pytest
 import lakeward as lw
 from lakeward.write.alter.builder import Alter
 from tests.behaviour.samples import exact_rows
-from tests.interop.readers import DeltaRs, Polars, Reader, as_ours
+from tests.interop.readers import DeltaRs, DuckDb, Polars, Reader, as_ours
 from tests.support.iceberg import stranger_arrow
 
 _SCHEMA: Final = pa.schema(
@@ -31,7 +31,18 @@ _CHANGES: Final[dict[str, Callable[[Alter], Any]]] = {
     "move": lambda a: a.move_column("note", first=True),
     "rename": lambda a: a.rename_column("amount", "total").rename_column("address.street", "road"),
     "drop": lambda a: a.drop_column("note").drop_column("address.city"),
+    "loosen": lambda a: (
+        a.drop_constraint("positive")
+        .set_nullable("id")
+        .unset_property("owner")
+        .set_default("currency", "'USD'")
+    ),
     "come back": lambda a: a.add_column("note", "int64").add_column("items.element.n", "int64"),
+}
+_FEATURES: Final[dict[str, Callable[[Alter], Any]]] = {
+    "feed and vectors": lambda a: a.enable("change_data_feed").enable("deletion_vectors"),
+    "ids": lambda a: a.enable("row_tracking"),
+    "checkpoints": lambda a: a.enable("v2_checkpoint"),
 }
 _WIDER: Final[dict[str, Callable[[Alter], Any]]] = {
     "widen": lambda a: a.change_type("id", "int64").change_type("items.element.price", "int64"),
@@ -68,13 +79,13 @@ def _value(kind: pa.DataType, number: int) -> Any:
 @pytest.fixture(scope="module")
 def altered(own_lake: lw.Lake) -> lw.Table:
     """A Delta table after all changes but those of types."""
-    return _altered(own_lake, "altered", _CHANGES)
+    return _altered(own_lake, "altered", {**_CHANGES, **_FEATURES})
 
 
 @pytest.fixture(scope="module")
 def widened(own_lake: lw.Lake) -> lw.Table:
     """A Delta table after changes of types, too."""
-    return _altered(own_lake, "widened", {**_CHANGES, **_WIDER})
+    return altered_in_delta(own_lake, "widened")
 
 
 def test_strangers_read_an_altered_delta_table(stranger: Reader, altered: lw.Table) -> None:
@@ -92,13 +103,53 @@ def test_strangers_read_a_widened_delta_table(stranger: Reader, widened: lw.Tabl
         _agree(stranger, widened, version)
 
 
-def test_pyiceberg_reads_an_altered_iceberg_table(own_lake: lw.Lake) -> None:
-    table = _altered(own_lake, "altered_iceberg", {**_CHANGES, **_WIDER}, format="iceberg")
+@pytest.fixture(scope="module")
+def altered_iceberg(own_lake: lw.Lake) -> lw.Table:
+    """An Iceberg table after all changes."""
+    return altered_in_iceberg(own_lake, "altered_iceberg")
+
+
+def altered_in_iceberg(lake: lw.Lake, name: str) -> lw.Table:
+    """Make an Iceberg table, and alter it in every way."""
+    table = _altered(lake, name, {**_CHANGES, **_WIDER}, format="iceberg")
     table.alter().add_partition_field("bucket(4, id)").commit()
     table.append([_row(table, 100)])
+    table.alter().drop_partition_field("bucket(4, id)").add_partition_field(
+        "bucket(8, id)"
+    ).commit()
+    table.append([_row(table, 101)])
+    with lake.transaction() as tx:
+        tx.sql(f"CREATE OR REPLACE TABLE {name} AS SELECT id, total, address FROM {name}")
+    table.append([_row(table, 102)])
+    return table
+
+
+def altered_in_delta(lake: lw.Lake, name: str) -> lw.Table:
+    """Make a Delta table, and alter it in every way."""
+    table = _altered(lake, name, {**_CHANGES, **_FEATURES, **_WIDER})
+    with lake.transaction() as tx:
+        tx.sql(f"CREATE OR REPLACE TABLE {name} AS SELECT id, total, address FROM {name}")
+    table.append([_row(table, 102)])
+    return table
+
+
+def test_pyiceberg_reads_an_altered_iceberg_table(
+    own_lake: lw.Lake, altered_iceberg: lw.Table
+) -> None:
+    table = altered_iceberg
     for version in range(1, table.version + 1):
         snapshot = table.at(version=version)
         rows = stranger_arrow(own_lake, "altered_iceberg", snapshot.snapshot_id)
+        ours = snapshot.to_arrow()
+        assert exact_rows(as_ours(rows, ours.schema)) == exact_rows(ours), version
+
+
+@pytest.mark.peers
+def test_duckdb_reads_an_altered_iceberg_table(altered_iceberg: lw.Table, duckdb: DuckDb) -> None:
+    table = altered_iceberg
+    for version in range(1, table.version + 1):
+        snapshot = table.at(version=version)
+        rows = duckdb.iceberg_rows(str(table.metadata_location), snapshot.snapshot_id or 0)
         ours = snapshot.to_arrow()
         assert exact_rows(as_ours(rows, ours.schema)) == exact_rows(ours), version
 

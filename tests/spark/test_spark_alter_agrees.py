@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 import lakeward as lw
 from tests.behaviour.samples import exact_rows
 from tests.interop.readers import PEERS_PYTHON, DeltaRs, DuckDb, as_ours
+from tests.interop.test_altered_tables_agree import altered_in_delta, altered_in_iceberg
 from tests.support.iceberg import stranger_arrow
 
 _COLUMNS = (
@@ -83,8 +84,7 @@ def test_a_delta_table_altered_on_spark(
         wider = table.version - 1
         for version in range(1, table.version + 1):
             ours = table.at(version=version).to_arrow()
-            read = spark.read.format("delta").option("versionAsOf", version)
-            found = [read.load(table.location).toArrow()]
+            found = [_by_spark(spark, table, version)]
             if version < wider:
                 # delta-rs 1.6 reads no table with the feature typeWidening.
                 found.append(DeltaRs().rows(table.location, version=version))
@@ -94,11 +94,38 @@ def test_a_delta_table_altered_on_spark(
                 assert exact_rows(as_ours(rows, ours.schema)) == exact_rows(ours), version
 
 
-def test_an_iceberg_table_altered_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_iceberg_table_altered_on_spark(
+    spark: SparkSession, tmp_path: Path, duckdb: DuckDb | None
+) -> None:
     with lw.open(tmp_path / "lake") as lake:
         table = _worked(spark, lake, "iceberg")
         for version in range(1, table.version + 1):
             snapshot = table.at(version=version)
-            ours = snapshot.to_arrow()
-            rows = stranger_arrow(lake, "t", snapshot.snapshot_id)
+            ours, number = snapshot.to_arrow(), snapshot.snapshot_id
+            assert number is not None
+            found = [stranger_arrow(lake, "t", number), _by_spark(spark, table, version)]
+            if duckdb is not None:
+                found.append(duckdb.iceberg_rows(str(table.metadata_location), number))
+            for rows in found:
+                assert exact_rows(as_ours(rows, ours.schema)) == exact_rows(ours), version
+
+
+@pytest.mark.parametrize("make", [altered_in_delta, altered_in_iceberg])
+def test_spark_reads_tables_that_were_altered_without_it(
+    spark: SparkSession, tmp_path: Path, make: Callable[[lw.Lake, str], lw.Table]
+) -> None:
+    with lw.open(tmp_path / "lake") as lake:
+        table = make(lake, "t")
+        for version in range(1, table.version + 1):
+            ours = table.at(version=version).to_arrow()
+            rows = _by_spark(spark, table, version)
             assert exact_rows(as_ours(rows, ours.schema)) == exact_rows(ours), version
+
+
+def _by_spark(spark: SparkSession, table: lw.Table, version: int) -> pa.Table:
+    """The rows of a version as Spark reads them, by the published files alone."""
+    read = spark.read.format(table.format)
+    if table.format == "delta":
+        return read.option("versionAsOf", version).load(table.location).toArrow()
+    number = table.at(version=version).snapshot_id
+    return read.option("snapshot-id", str(number)).load(str(table.metadata_location)).toArrow()

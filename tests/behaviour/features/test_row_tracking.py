@@ -65,6 +65,8 @@ def test_enabling_gives_ids_to_the_rows_that_are_there(lake: lw.Lake) -> None:
     assert done.versions == {"t": 3}
     assert sorted(i for i, _ in row_ids(table).values()) == list(range(6))
     assert {a["dataChange"] for a in published(table, "add") if a["at"] == 3} == {False}
+    # The protocol allows one action for a file: readers skip an `add` beside a `remove` of it.
+    assert not [a for a in published(table, "remove") if a["at"] == 3]
     table.append(_rows(6, 7))
     assert row_ids(table)[6] == (6, 4)
 

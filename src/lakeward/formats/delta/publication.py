@@ -12,7 +12,12 @@ import orjson
 
 from lakeward.formats.delta.protocol import has_in_commit_timestamps
 from lakeward.formats.delta.schema import schema_string
-from lakeward.formats.delta.values import partition_values, stats_json, written_path
+from lakeward.formats.delta.values import (
+    partition_values,
+    stats_json,
+    vector_id,
+    written_path,
+)
 from lakeward.formats.directories import LOG_DIRECTORY as LOG_DIRECTORY
 from lakeward.formats.properties import ROW_TRACKING
 from lakeward.model.commit import AppTransaction, Commit, CommitInfo, Head
@@ -46,7 +51,11 @@ def commit_bytes(head: Head, commit: Commit, definition: Definition) -> bytes:
         domains = sorted(commit.domains.items())
         lines += [{"domainMetadata": domain_metadata(name, text)} for name, text in domains]
     if commit.removed:
-        lines += [{"remove": remove(f, at, schema, changed=changed)} for f in commit.removed]
+        # A file whose entry changes, such as by row ids, is added again and not removed: the
+        # protocol allows one action for a file and its deletion vector, and readers skip others.
+        again = set(map(_key, commit.added))
+        gone = [f for f in commit.removed if _key(f.file) not in again]
+        lines += [{"remove": remove(f, at, schema, changed=changed)} for f in gone]
     lines += [{"add": add(f, schema, changed=changed)} for f in commit.added]
     if commit.change_files:
         lines += [{"cdc": change_file(f, schema)} for f in commit.change_files]
@@ -173,3 +182,8 @@ def _texts(source: Mapping[str, Any]) -> dict[str, str]:
         plain = type(value) is str or type(value) is int
         out[key] = str(value) if plain else orjson.dumps(value).decode()
     return out
+
+
+def _key(file: DataFile) -> tuple[str, str | None]:
+    """What tells a file's entry from others in a log: its path, and its deletion vector."""
+    return file.path, vector_id(file.deletion_vector)
