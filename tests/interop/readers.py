@@ -49,11 +49,11 @@ class DeltaRs:
 
     def rows(self, location: str, *, version: int | None = None) -> pa.Table:
         """The rows by `QueryBuilder`."""
-        return self._query(location, "SELECT * FROM t", version)
+        return self.query(location, "SELECT * FROM t", version)
 
     def ids(self, location: str, comparison: Comparison) -> list[int]:
         """The ids by `QueryBuilder`."""
-        return _sorted(self._query(location, _select(_datafusion(comparison))))
+        return _sorted(self.query(location, _select(_datafusion(comparison))))
 
     def ids_of(self, rows: pa.Table, comparison: Comparison) -> list[int]:
         """The ids by DataFusion."""
@@ -61,7 +61,8 @@ class DeltaRs:
         context.from_arrow(rows, name="t")
         return _sorted(context.sql(_select(_datafusion(comparison))).to_arrow_table())
 
-    def _query(self, location: str, sql: str, version: int | None = None) -> pa.Table:
+    def query(self, location: str, sql: str, version: int | None = None) -> pa.Table:
+        """The answer to a query of `t`."""
         table = DeltaTable(location, version=version)
         return pa.table(QueryBuilder().register("t", table).execute(sql))
 

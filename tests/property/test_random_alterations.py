@@ -16,20 +16,26 @@ from tests.support.iceberg import stranger_arrow
 from tests.support.sizes import sizes
 
 _NAMES = ("a", "b", "c", "d")
-_KEPT = 1
+_KEPT = (1, 2, 3)
+"""Members of structs that stay: delta-rs fails on files whose struct has none of the present."""
 
 
 class Model:
-    """A table of `id`, of text columns, and of a struct `s` with text members.
+    """A table of `id`, of text columns, and of structs with text members: `s`, in `l` and in `m`.
 
     A column is a number that is never given out again, whatever it is called. `names` has the
     numbers in order, by the path of what they are in; `rows` have values by number.
     """
 
     def __init__(self) -> None:
-        self.names: dict[str, list[tuple[str, int]]] = {"": [("a", 0)], "s.": [("a", 1)]}
+        self.names: dict[str, list[tuple[str, int]]] = {
+            "": [("a", 0)],
+            "s.": [("a", 1)],
+            "l.element.": [("a", 2)],
+            "m.value.": [("a", 3)],
+        }
         self.rows: list[dict[int | str, Any]] = []
-        self.last = 1
+        self.last = 3
 
     def seen(self) -> list[dict[str, Any]]:
         """The rows as a reader sees them, columns in order."""
@@ -37,14 +43,19 @@ class Model:
             {
                 "id": row["id"],
                 **{name: row.get(number) for name, number in self.names[""]},
-                "s": {name: row.get(number) for name, number in self.names["s."]},
+                "s": self._members(row, "s."),
+                "l": [self._members(row, "l.element.")],
+                "m": [("k", self._members(row, "m.value."))],
             }
             for row in sorted(self.rows, key=lambda r: r["id"])
         ]
 
+    def _members(self, row: dict[int | str, Any], path: str) -> dict[str, Any]:
+        return {name: row.get(number) for name, number in self.names[path]}
+
     def alter(self, choose: random.Random, to: Alter) -> None:
         """One random change, made here and there."""
-        around = choose.choice(["", "s."])
+        around = choose.choice(["", *self.names])
         columns = self.names[around]
         free = [n for n in _NAMES if n not in dict(columns)]
         kind = choose.choice(["add", "rename", "drop", "move"])
@@ -61,8 +72,7 @@ class Model:
             columns[place] = (new, number)
             to.rename_column(f"{around}{old}", new)
         elif kind == "drop" and len(columns) > 1:
-            # delta-rs fails on files whose struct has none of the members that there are now.
-            name, number = choose.choice([c for c in columns if c[1] != _KEPT])
+            name, number = choose.choice([c for c in columns if c[1] not in _KEPT])
             columns.remove((name, number))
             to.drop_column(f"{around}{name}")
         elif kind == "move" and len(columns) > 1:
@@ -84,15 +94,22 @@ class Model:
 def test_random_alterations_leave_every_version_as_the_model_has_it(
     tmp_path: Path, table_format: str, steps: int
 ) -> None:
-    choose = random.Random(17)
+    check_random_alterations(tmp_path, table_format, steps, seed=17)
+
+
+def check_random_alterations(place: Path, table_format: str, steps: int, *, seed: int) -> None:
+    """Alter a table at random and compare every version with the model."""
+    choose = random.Random(seed)
     schema = pa.schema(
         [
             ("id", pa.int64()),
             ("a", pa.string()),
             ("s", pa.struct([("a", pa.string())])),
+            ("l", pa.list_(pa.struct([("a", pa.string())]))),
+            ("m", pa.map_(pa.string(), pa.struct([("a", pa.string())]))),
         ]
     )
-    with lw.open(tmp_path / "lake") as lake:
+    with lw.open(place / "lake") as lake:
         table = lake.create("t", schema, format=table_format)
         model, versions = Model(), {0: list[dict[str, Any]]()}
         for step in range(steps):
@@ -109,11 +126,16 @@ def test_random_alterations_leave_every_version_as_the_model_has_it(
             assert _rows(table.to_arrow()) == model.seen(), step
         for version, seen in versions.items():
             assert _rows(table.at(version=version).to_arrow()) == seen, version
-        if table_format == "delta":
-            theirs = DeltaRs().rows(table.location)
-        else:
-            theirs = stranger_arrow(lake, "t")
-        assert _rows(theirs) == model.seen()
+        _compare_with_strangers(lake, table, model)
+
+
+def _compare_with_strangers(lake: lw.Lake, table: lw.Table, model: Model) -> None:
+    if table.format == "iceberg":
+        assert _rows(stranger_arrow(lake, "t")) == model.seen()
+        return
+    # delta-rs 1.6 cannot read structs in maps that got members since.
+    theirs = DeltaRs().query(table.location, "SELECT * EXCEPT (m) FROM t")
+    assert _rows(theirs) == [{n: v for n, v in row.items() if n != "m"} for row in model.seen()]
 
 
 def _rows(found: pa.Table) -> list[dict[str, Any]]:
