@@ -129,3 +129,32 @@ def test_new_tables_get_the_features_of_their_pattern(shared_lake: lw.Lake, spac
     assert iceberg.definition.protocol["format-version"] == 3
     with unchanged(shared_lake), pytest.raises(InvalidInput, match="row_lineage"):
         shared_lake.create(f"{space}.e", {"id": "int64"}, policy={"features": ["row_lineage"]})
+
+
+def test_rows_that_come_back_are_checked(shared_lake: lw.Lake, space: str) -> None:
+    table = shared_lake.create(f"{space}.t", {"id": "int64"})
+    append(shared_lake, f"{space}.t", {"id": [-1, 2]})
+    table.delete(where="id < 0")
+    table.alter().add_column("more", "int64").commit()
+    gone = shared_lake.create(f"{space}.gone", {"id": "int64"})
+    append(shared_lake, gone.name, {"id": [-1]})
+    shared_lake.drop(gone.name)
+    shared_lake.set_policy(f"{space}.*", {"constraints": {"positive": "id > 0"}})
+
+    for bring_back in (
+        lambda: table.restore(version=1),
+        lambda: shared_lake.undo(table.history()[1].transaction_id),
+        lambda: shared_lake.undrop(gone.name),
+    ):
+        with pytest.raises(ConstraintViolation, match="positive"):
+            bring_back()
+    shared_lake.set_policy(f"{space}.*", {"constraints": {"more": "more > 0 OR more IS NULL"}})
+    with pytest.raises(InvalidInput, match="more"):
+        table.restore(version=1)
+
+    assert (table.version, ids(shared_lake, table.name)) == (3, [2])
+    shared_lake.set_policy(f"{space}.*", None)
+    table.restore(version=1)
+    shared_lake.undrop(gone.name)
+    assert ids(shared_lake, table.name) == [-1, 2]
+    assert ids(shared_lake, gone.name) == [-1]

@@ -18,7 +18,7 @@ from lakeward.errors import Conflict
 from lakeward.log import audit, heads, policies, transactions
 from lakeward.log.database import Session
 from lakeward.model.commit import Head, TransactionState, new_transaction_id
-from lakeward.model.constraints import plain_checks, rule_keys
+from lakeward.model.constraints import plain_checks, rule_constraints, rule_keys
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import columns_in
 from lakeward.model.expressions.where import parse
@@ -94,6 +94,19 @@ def check_clone(context: LakeContext, source: TableSnapshot, name: TableName) ->
         head = replace(source.log_head, version=source.version, timestamp_ms=source.timestamp_ms)
         before = replace(source.definition, rules=())
         _check(context, head, before, replace(before, rules=rules))
+
+
+def check_governed(context: LakeContext, head: Head) -> None:
+    """Check the rows of a table against the constraints of policies that match it now.
+
+    Raises:
+        ConstraintViolation: Rows violate a constraint.
+        InvalidInput: The table lacks a column of a constraint.
+    """
+    with context.database.read() as session:
+        after = context.definition(session, head)
+    if rule_constraints(after):
+        _check(context, head, replace(after, rules=()), after)
 
 
 def _check(context: LakeContext, head: Head, before: Definition, after: Definition) -> None:

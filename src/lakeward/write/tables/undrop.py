@@ -10,14 +10,28 @@ from lakeward.log.database import Session
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head
 from lakeward.model.names import TableName, hint_for_unknown
+from lakeward.write.tables.policies import check_governed
 
 
 def undrop(context: LakeContext, name: TableName) -> Head:
     """Restore the most recently dropped table of this name.
 
-    Raises `AlreadyExists` if the name is in use, and `TableNotFound` if no table of this name was
-    dropped or its files are deleted.
+    Raises `AlreadyExists` if the name is in use, `TableNotFound` if no table of this name was
+    dropped or its files are deleted, and `ConstraintViolation` if rows violate a policy that was
+    set meanwhile.
     """
+    while True:
+        with context.database.read() as session:
+            dropped = None if heads.find(session, name) else _newest_dropped(session, name)
+        if dropped is not None:
+            check_governed(context, dropped)
+        found = _undrop(context, name, dropped)
+        if found is not None:
+            return found
+
+
+def _undrop(context: LakeContext, name: TableName, checked: Head | None) -> Head | None:
+    """Restore a dropped table; return None if another policy was set since it was checked."""
     with context.database.write() as session:
         context.database.lock_schema(session)
         context.check_bound(session)
@@ -27,6 +41,8 @@ def undrop(context: LakeContext, name: TableName) -> Head:
             raise AlreadyExists(what, hint=hint, table=str(name))
         # Vacuum holds this lock while it retires versions.
         head, _ = heads.lock_ever(session, _newest_dropped(session, name).table_id)
+        if checked is None or head.policy_id != checked.policy_id:
+            return None
         if retired.is_retired(session, head.table_id, head.version):
             what = f"The files of the dropped table {name} were vacuumed."
             raise TableNotFound(what, hint="Only its history is left.", table=str(name))

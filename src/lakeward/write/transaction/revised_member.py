@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lakeward.errors import InvalidInput, UnsupportedFeature
 from lakeward.log import commits
 from lakeward.model.commit import Return
+from lakeward.model.constraints import rule_constraints
 from lakeward.read.snapshot import TableSnapshot
 from lakeward.write.history.restore import Step, TableChange, apply, restoring
 from lakeward.write.history.undo import undoing
-from lakeward.write.stage.checks import check_deletable
+from lakeward.write.stage.added_files import check_rows
+from lakeward.write.stage.checks import check_columns, check_deletable
 from lakeward.write.transaction.member import Member
 
 
@@ -49,7 +53,13 @@ def _take(member: Member, step: Step, operation: str, told: dict[str, str], *, e
         return
     member.change.returns = Return(step.to_version, exact)
     if step.definition is not None:
-        member.take_definition(step.definition)
+        governed = replace(step.definition, rules=member.change.definition.rules)
+        check_columns(member.change.head, governed)
+        member.take_definition(governed)
+        member.change.new_definition = governed
+    if rule_constraints(member.change.definition):
+        # A policy may have been set after the rows that come back were there.
+        check_rows(member.context.storage, member.change, [f.file for f in step.back])
 
 
 def _check_revisable(member: Member) -> None:
