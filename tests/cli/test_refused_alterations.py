@@ -119,7 +119,7 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, lw.La
         lake.create(
             "sales.books", "line int64", constraints={"k": lw.Unique("line")}, format=format_
         )
-        rules = {
+        rules: dict[str, Any] = {
             "positive": "price > 0",
             "place": lw.Unique("region"),
             "code": lw.Unique("code"),
