@@ -35,7 +35,9 @@ class Service:
     def __init__(self, lake: lw.Lake, **settings: Any) -> None:
         self.lake = lake
         self.settings = Settings(port=0, **settings)
-        app = application(lake, lake.label, self.settings)
+        app = application(
+            lake, lake.label, self.settings, stopping=lambda: self._server.should_exit
+        )
         self._server = uvicorn.Server(uvicorn.Config(app, port=0, **_options()))
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._clients: list[httpx.Client] = []

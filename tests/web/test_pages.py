@@ -16,8 +16,10 @@ import pytest
 
 import lakeward as lw
 from lakeward.errors import ConstraintViolation
-from lakeward.lake.records import RunRecord
+from lakeward.lake.records import LineageEdge, RunRecord
+from lakeward.model.lineage.graph import EdgeKind, LineageNode, NodeKind
 from lakeward.model.records import to_json
+from lakeward.web.lineage import drawing
 from lakeward.web.pages.rendering import environment
 from tests.support.service import Service, orders
 
@@ -107,7 +109,7 @@ def test_every_link_leads_to_a_page_that_is_safe(hostile: Service) -> None:
             ahead += [link for link in found if not link.endswith("/login")]
     pages = {p.partition("?")[0] for p in seen}
     assert {"/", "/health", "/transactions", "/jobs", "/audit", "/search"} <= pages
-    tabs = ("", "/compare", "/schema", "/policy", "/rows", "/layout", "/health")
+    tabs = ("", "/compare", "/schema", "/policy", "/rows", "/layout", "/health", "/lineage")
     assert {f"/tables/bad.names{tab}" for tab in tabs} <= pages
     # The texts are there, escaped.
     assert all(
@@ -245,3 +247,43 @@ def test_templates_escape_every_value() -> None:
         p.name for p in templates.iterdir() if re.search(r"\|\s*safe|autoescape", p.read_text())
     ]
     assert unsafe == []
+
+
+def test_open_pages_learn_that_the_lake_has_changed(own: Service) -> None:
+    def commit() -> None:
+        own.lake.table("sales.orders").append(orders(77))
+
+    with own.as_("reader").stream("GET", "/events") as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        lines = answer.iter_lines()
+        assert next(lines).startswith("retry:")
+        commit()
+        heard = next(line for line in lines if line.startswith("event:"))
+
+    assert heard == "event: changed"
+
+
+def test_lineage_leaves_out_tables_that_are_not_open(own: Service) -> None:
+    own.lake.create("gold.sums", "region string, amount float64")
+    with own.lake.transaction() as tx:
+        tx.sql("INSERT INTO gold.sums SELECT region, sum(amount) FROM sales.orders GROUP BY region")
+    every, some = own.as_("reader"), own.as_("reader", tables="gold.*")
+
+    assert "sales.orders" in every.get("/lineage", headers=BROWSER).text
+    for path in ("/lineage", "/tables/gold.sums/lineage"):
+        assert "sales" not in some.get(path, headers=BROWSER).text
+        assert "sales" not in some.get(f"/api/v1{path}").text
+    assert "sales.orders" in every.get("/api/v1/tables/gold.sums/lineage").text
+
+
+def test_a_drawing_places_tables_right_of_their_sources_even_in_a_circle() -> None:
+    def edge(source: str, target: str) -> LineageEdge:
+        one, other = (LineageNode(NodeKind.TABLE, name) for name in (source, target))
+        return LineageEdge(one, other, EdgeKind.VALUE, "WRITE", 1, None, "t")
+
+    found = drawing([edge("a", "b"), edge("b", "c"), edge("a", "c"), edge("c", "a")])
+
+    places = {box.name: box.x for box in found.boxes}
+    assert len(set(places.values())) == 3
+    assert len(found.arrows) == 4
+    assert drawing([]).boxes == ()

@@ -25,6 +25,7 @@ _NEXT: Final = (
     ("diff silver.orders 1", "what changed since version 1"),
     ("read gold.daily_sales --where \"country = 'PT'\"", "a page of rows"),
     ("doctor", "is all as promised?"),
+    ("serve", "all of it in a browser"),
 )
 _NEXT_EMBEDDED: Final = (
     ("tables", "what the lake holds"),
@@ -32,6 +33,7 @@ _NEXT_EMBEDDED: Final = (
     ("diff shop.stock 1", "what changed since version 1"),
     ("read shop.orders --where \"country = 'PT'\"", "a page of rows"),
     ("doctor", "is all as promised?"),
+    ("serve", "all of it in a browser"),
 )
 
 
@@ -54,6 +56,11 @@ class DemoView(View):
         self._embedded = embedded
         self._played: list[Scene] = []
         self._seconds = 0.0
+
+    @property
+    def lake(self) -> Path:
+        """The lake's directory."""
+        return self._directory
 
     @property
     def ok(self) -> bool:

@@ -5,6 +5,7 @@ Routes that FastAPI would add by itself are turned off, because they would not p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -20,9 +21,10 @@ from lakeward.web.edge import Edge
 from lakeward.web.hiding import Hiding
 from lakeward.web.iceberg import routes as iceberg
 from lakeward.web.pages import lake as lake_pages
-from lakeward.web.pages import overview, session
+from lakeward.web.pages import lineage, live, overview, session
 from lakeward.web.pages import table as table_pages
 from lakeward.web.settings import Settings
+from lakeward.web.watching import Watch
 
 if TYPE_CHECKING:
     from lakeward.lake.lake import Lake
@@ -39,22 +41,33 @@ ROUTERS: tuple[APIRouter, ...] = (
     overview.router,
     table_pages.router,
     lake_pages.router,
+    lineage.router,
+    live.router,
 )
 
 
-def application(lake: Lake, target: str, settings: Settings | None = None) -> ASGIApp:
+def application(
+    lake: Lake,
+    target: str,
+    settings: Settings | None = None,
+    *,
+    stopping: Callable[[], bool] = lambda: False,
+) -> ASGIApp:
     """The service of a lake, as an ASGI application.
 
     Args:
         lake: The lake, which the caller closes when the service has ended.
         target: The path or URL that the lake was opened with; its password is hidden in answers.
         settings: The defaults when None.
+        stopping: Whether the server is about to end, so that streams end first.
     """
     chosen = settings or Settings()
-    return Edge(routes(lake, target, chosen), chosen)
+    return Edge(routes(lake, target, chosen, stopping), chosen)
 
 
-def routes(lake: Lake, target: str, settings: Settings) -> FastAPI:
+def routes(
+    lake: Lake, target: str, settings: Settings, stopping: Callable[[], bool] = lambda: False
+) -> FastAPI:
     """The routes and their access check, without the middleware around them."""
     from importlib.metadata import version
 
@@ -70,6 +83,7 @@ def routes(lake: Lake, target: str, settings: Settings) -> FastAPI:
     )
     app.state.lake, app.state.settings = lake, settings
     app.state.hiding = Hiding(lake, target)
+    app.state.watch = Watch(lake, stopping)
     problems.install(app)
     for router in (*ROUTERS, _about):
         app.include_router(router)

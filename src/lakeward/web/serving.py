@@ -58,7 +58,11 @@ def serve(
     check_binding(lake, settings)
     from lakeward.web.app import application
 
-    config = _config(application(lake, target, settings), settings)
+    servers: list[Any] = []
+    app = application(
+        lake, target, settings, stopping=lambda: any(server.should_exit for server in servers)
+    )
+    config = _config(app, settings)
     socket = _bound(config, settings)
     port = socket.getsockname()[1]
     name = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -67,6 +71,7 @@ def serve(
     import uvicorn
 
     server = uvicorn.Server(config)
+    servers.append(server)
     _until_signalled(lambda: server.run(sockets=[socket]))
 
 

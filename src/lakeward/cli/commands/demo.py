@@ -38,6 +38,9 @@ def demo(
     embedded: Annotated[
         bool, typer.Option("--embedded", help="Without Spark: a shop's sales, in seconds.")
     ] = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Then serve the lake, until Ctrl-C: look at it.")
+    ] = False,
 ) -> None:
     """Show a lake end to end: a pipeline on Spark, bad data, a crash, time travel, other readers.
 
@@ -58,8 +61,24 @@ def demo(
             directory, embedded=embedded, scale=scale, master=master, kept=into is not None
         )
         cli.show(view)
+        if serve and view.ok:
+            _serve(cli, view.lake)
     if not view.ok:
         raise typer.Exit(exits.DEMO_FAILED)
+
+
+def _serve(cli: Cli, directory: Path) -> None:
+    import lakeward as lw
+    from lakeward.web.serving import serve
+    from lakeward.web.settings import Settings
+
+    with lw.open(directory) as lake:
+        serve(
+            lake,
+            str(directory),
+            Settings(port=0),
+            started=lambda address: cli.say(f"Look at it at {address}", {"address": address}),
+        )
 
 
 @contextmanager

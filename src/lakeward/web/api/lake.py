@@ -15,6 +15,7 @@ from lakeward.model.records import to_json
 from lakeward.model.roles import Role
 from lakeward.web.access import By, Caller, needs
 from lakeward.web.answers import Cursor, Limit, answer
+from lakeward.web.lineage import seen_lineage
 from lakeward.web.lists import page_after
 
 router = APIRouter(prefix="/api/v1", tags=["lake"])
@@ -99,6 +100,34 @@ def health(request: Request, by: By, limit: Limit = 100) -> Response:
     """Score the layout of all tables, worst first."""
     found = sorted((t.health() for t in by.tables()), key=lambda h: (h.score, h.table))
     return answer(request, {"tables": found[:limit], "count": len(found)})
+
+
+@router.get("/lineage")
+@needs(Role.READER)
+def lineage(request: Request, by: By) -> Response:
+    """List which tables, files and columns others come from."""
+    return answer(request, seen_lineage(by, by.lake.lineage()))
+
+
+@router.get("/metrics")
+@needs(Role.READER, everything=True)
+def metrics(request: Request, by: By) -> Response:
+    """List the numbers of the lake and of its tables, as `lakeward metrics --json` does."""
+    return answer(request, by.lake.metrics())
+
+
+@router.get("/branches")
+@needs(Role.READER, everything=True)
+def branches(request: Request, by: By) -> Response:
+    """List the named branches with the tables that they have."""
+    return answer(request, {"branches": [one.info() for one in by.lake.branches()]})
+
+
+@router.get("/runs/{run}")
+@needs(Role.READER, everything=True)
+def run(request: Request, by: By, run: str) -> Response:
+    """Show a run of a pipeline: its state, what it wrote, and from what."""
+    return answer(request, by.lake.run_record(run))
 
 
 @router.get("/audit")

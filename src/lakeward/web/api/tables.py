@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -10,6 +10,7 @@ from lakeward.model.names import TableName
 from lakeward.model.roles import Role
 from lakeward.web.access import By, needs
 from lakeward.web.answers import Cursor, Limit, answer, cursor_of, place_of
+from lakeward.web.lineage import seen_lineage
 from lakeward.web.lists import page_after
 from lakeward.web.places import SnapshotAt, version_of
 
@@ -144,6 +145,21 @@ def policy(request: Request, by: By, table: str) -> Response:
     """Show the policy that counts for a table, and where each field of it comes from."""
     by.table(table)
     return answer(request, by.lake.policy(table))
+
+
+@router.get("/{table}/lineage")
+@needs(Role.READER)
+def lineage(
+    request: Request,
+    by: By,
+    table: str,
+    direction: Literal["upstream", "downstream"] = "upstream",
+    column: Annotated[str | None, Query(max_length=300)] = None,
+    depth: Annotated[int | None, Query(ge=1, le=100)] = None,
+) -> Response:
+    """Show what a table or a column comes from, or what comes from it, over all steps."""
+    found = by.table(table).lineage(direction=direction, column=column, depth=depth)
+    return answer(request, seen_lineage(by, found))
 
 
 @router.get("/{table}/retention")

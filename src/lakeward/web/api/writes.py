@@ -69,6 +69,14 @@ class Restoring(_Body):
     message: Message = None
 
 
+class Undoing(_Body):
+    """What is taken back; the fields are the arguments of `lake.undo`."""
+
+    transaction_id: Annotated[str, Field(max_length=128)]
+    dry_run: bool = False
+    message: Message = None
+
+
 @router.post("/tables", status_code=201)
 @needs(Role.WRITER)
 def create(request: Request, by: By, body: NewTable) -> Response:
@@ -166,6 +174,17 @@ def restore(request: Request, by: By, body: Restoring) -> Response:
     if body.dry_run:
         return answer(request, by.lake.restore(at=body.at, tables=tables, dry_run=True))
     done = by.lake.restore(at=body.at, tables=tables, message=body.message)
+    return answer(request, {**_facts(done), "revision": done.value})
+
+
+@router.post("/undo")
+@needs(Role.ADMIN)
+def undo(request: Request, by: By, body: Undoing) -> Response:
+    """Take back what one transaction did in all its tables; later ones stay."""
+    by.check_all(by.lake.transaction_record(body.transaction_id).versions)
+    if body.dry_run:
+        return answer(request, by.lake.undo(body.transaction_id, dry_run=True))
+    done = by.lake.undo(body.transaction_id, message=body.message)
     return answer(request, {**_facts(done), "revision": done.value})
 
 

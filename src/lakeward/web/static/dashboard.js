@@ -10,3 +10,20 @@ document.addEventListener("keydown", (event) => {
     }
   }
 });
+
+// Parts that follow the lake ask for themselves again when it has changed, while they are seen.
+if (document.querySelector("[hx-trigger*='lake-changed']")) {
+  let source = null;
+  const listen = () => {
+    if (document.hidden) {
+      if (source) source.close();
+      source = null;
+    } else if (!source) {
+      source = new EventSource("/events");
+      source.addEventListener("changed", () => document.body.dispatchEvent(new Event("lake-changed")));
+    }
+  };
+  document.addEventListener("visibilitychange", listen);
+  window.addEventListener("pagehide", () => source && source.close());
+  listen();
+}
