@@ -78,6 +78,10 @@ def test_all_tables_go_back_to_one_cut_in_one_transaction(shop: lw.Lake) -> None
         *(3, 1),
         *(3, 1),
     )
+    then, now = (shop.table("orders").at(version=v).files() for v in (1, 3))
+    assert set(orders.added_files) == {f.path for f in then} - {f.path for f in now}
+    assert set(orders.removed_files) == {f.path for f in now} - {f.path for f in then}
+    assert len(orders.added_files) == orders.files_added
     assert shop.table("orders").version == 3
     result = shop.restore(at="good")
     assert result.versions == {"items": 3, "orders": 4}

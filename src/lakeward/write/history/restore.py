@@ -8,7 +8,7 @@ without listing either version.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lakeward.context import LakeContext
@@ -31,11 +31,14 @@ class TableChange:
         table: The table's name.
         version: The newest version, which stays in the history.
         to_version: The version whose rows come back; for an undo, the one before the transaction.
-        files_added: Files that come back.
-        files_removed: Files that are removed.
+        files_added: How many files come back.
+        files_removed: How many files are removed.
         rows_added: Rows in files that come back; None if the log has no count.
         rows_removed: Rows in removed files; None if the log has no count.
         is_evolved: Whether columns, properties or constraints change.
+        added_files: Paths of the files that come back, also of those that only get another deletion
+            vector.
+        removed_files: Paths of the files that are removed.
     """
 
     table: str
@@ -46,6 +49,8 @@ class TableChange:
     rows_added: int | None
     rows_removed: int | None
     is_evolved: bool
+    added_files: tuple[str, ...] = field(default=(), repr=False)
+    removed_files: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def is_empty(self) -> bool:
@@ -87,6 +92,8 @@ class Step:
             _rows(self.back),
             _rows(self.gone),
             self.definition is not None,
+            tuple(f.path for f in self.back),
+            tuple(f.path for f in self.gone),
         )
 
 
