@@ -39,13 +39,14 @@ class Following:
         ends with the newest transaction; `consumer` waits for more.
 
         Args:
-            since: The first transaction: its id, its `position`, or a time (a datetime or ISO 8601
-                text) for the first transaction that is not older. The first of the log when None.
+            since: The first transaction: its id, its `position`, a time (a datetime or ISO 8601
+                text) for the first transaction that is not older, or a tag for the first one after
+                it. The first of the log when None.
             after: Instead of `since`: the position of the last transaction that you have processed.
             tables: Only changes of these tables, and only transactions that changed one of them.
 
         Raises:
-            TransactionNotFound: `since` is neither a moment nor a committed transaction.
+            TransactionNotFound: `since` is no moment, no tag and no committed transaction.
             TableNotFound: The lake has no such table.
         """
         from lakeward.read.lake_changes import checked_tables, lake_changes, position_before
@@ -56,7 +57,7 @@ class Following:
         follow_all(self._context)
         with self._context.database.read() as session:
             names = checked_tables(session, tables)
-            start = position_before(session, since)
+        start = position_before(self._context.database, since)
         if after is not None:
             start = arguments.whole(after, "after")
         return lake_changes(self._context, start, names)
@@ -88,7 +89,7 @@ class Following:
         arguments.text(name, "name")
         with self._context.database.read() as session:
             names = checked_tables(session, tables)
-            start = position_before(session, since)
+        start = position_before(self._context.database, since)
         return Consumer(cast("LakeLike", self), name, names, start)
 
     def follow(
@@ -116,7 +117,7 @@ class Following:
         limit = None if timeout is None else arguments.number(timeout, "timeout")
         with self._context.database.read() as session:
             names = checked_tables(session, tables)
-            start = position_before(session, since)
+        start = position_before(self._context.database, since)
         if after is not None:
             start = arguments.whole(after, "after")
         return followed(self._context, start, names, limit)

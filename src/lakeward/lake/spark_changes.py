@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lakeward.engines.spark.changes_source import Source
 from lakeward.engines.spark.extra import check
-from lakeward.errors import InvalidInput
+from lakeward.errors import InvalidInput, VersionNotFound
 from lakeward.lake.addresses import Address, context_at
 from lakeward.log import commits, heads
 from lakeward.log.database import Session
@@ -147,15 +147,23 @@ def changes_stream(
     context = lake._context
     head = current(context, TableName.parse(name))
     with context.database.read() as session:
-        if since is None:
-            first = commits.first_version(session, head.table_id) or 0
-        elif since == head.version + 1:
-            first = head.version + 1
-        else:
-            first = changes.first_version(session, head, since)
+        first = _first(session, head, since)
         shown = latest(context, session, head)
     schema, options = _described(shown, columns, where, key)
     return _source(lake).stream(spark, schema, options, first)
+
+
+def _first(session: Session, head: Head, since: int | str | datetime | None) -> int:
+    """Return the first version of a stream, which may be the next one that is committed."""
+    if since is None:
+        return commits.first_version(session, head.table_id) or 0
+    try:
+        return changes.first_version(session, head, since)
+    except VersionNotFound as error:
+        following = head.version + 1
+        if error.facts.get("version") == following or "timestamp" in error.facts:
+            return following
+        raise
 
 
 def _described(

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput, TransactionNotFound
-from lakeward.log import heads, positions
-from lakeward.log.database import Session
+from lakeward.log import heads, positions, tags
+from lakeward.log.database import Database, Session
 from lakeward.log.positions import Placed
 from lakeward.model import arguments
 from lakeward.model.clock import to_datetime, to_ms
-from lakeward.model.file import LIVE
 from lakeward.model.names import TableName
 from lakeward.model.parameters import Params, where_text
 from lakeward.model.records import HIDDEN
@@ -112,28 +111,41 @@ def lake_changes(
                 yield _change(context, members, names)
 
 
-def position_before(session: Session, since: object) -> int:
-    """Return the position right before the transaction that `since` names.
+def position_before(database: Database, since: object) -> int:
+    """Return the position right before the first transaction that `since` names.
+
+    For a tag: the first transaction after it, because a tag names a state. If there is none yet,
+    the next one that is committed is the first.
 
     Raises:
-        TransactionNotFound: `since` is neither a time nor a committed transaction of this lake.
+        TransactionNotFound: `since` is neither a time, nor a tag, nor a committed transaction.
     """
     if since is None:
         return positions.NOWHERE
     if isinstance(since, int) and not isinstance(since, bool):
         return arguments.whole(since, "since") - 1
-    if isinstance(since, str):
-        found = positions.of_transaction(session, since)
-        if found is not None:
-            return found - 1
+    # Asked before the commits are read: one that is under way may get a time that is in the range.
+    settled = positions.settled(database)
+    with database.read() as session:
+        if isinstance(since, str):
+            found = positions.of_transaction(session, since)
+            if found is not None:
+                return found - 1
+        first = positions.since(session, _moment(session, since))
+        return min(positions.last(session) if first is None else first - 1, settled)
+
+
+def _moment(session: Session, since: object) -> int:
+    """Return the first millisecond of a range that begins with a time, or after a tag."""
+    tag = tags.find(session, since) if isinstance(since, str) else None
+    if tag is not None:
+        return tag.moment_ms + 1
     try:
-        moment = to_ms(since)  # type: ignore[arg-type]
+        return to_ms(since)  # type: ignore[arg-type]
     except InvalidInput:
-        what = f"{since!r} is neither a moment nor a committed transaction of this lake."
-        hint = "`lakeward transactions` lists the newest; moments are ISO 8601."
+        what = f"{since!r} is neither a moment, nor a tag, nor a committed transaction."
+        hint = "`lakeward transactions` and `lakeward tag list` list them; moments are ISO 8601."
         raise TransactionNotFound(what, hint=hint, transaction_id=str(since)) from None
-    first = positions.since(session, moment)
-    return LIVE - 1 if first is None else first - 1
 
 
 def checked_tables(session: Session, tables: Sequence[str] | None) -> list[TableName] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -68,8 +69,26 @@ def test_a_stream_begins_where_it_is_told_to(both: lw.Lake) -> None:
     ]
 
 
+def test_who_begins_at_a_tag_or_after_the_newest_gets_what_is_committed_next(
+    both: lw.Lake,
+) -> None:
+    both.tag("begun")
+    newest = list(both.changes())[-1]
+    moment = newest.timestamp + timedelta(milliseconds=1)
+    late, tagged = both.consumer("late", since=moment), both.consumer("tagged", since="begun")
+    followed = both.follow(since=moment, timeout=0)
+    assert list(late) == list(tagged) == list(both.changes(since="begun")) == []
+
+    time.sleep(0.002)
+    append(both, "a", [{"id": 99}])
+
+    assert [set(c.tables) for c in late] == [set(c.tables) for c in tagged] == [{"a"}]
+    assert [c.position for c in followed] == [c.position for c in both.changes(since="begun")]
+    assert [c.position for c in late] == [c.position for c in both.changes(since=moment)]
+
+
 def test_bad_starts_are_refused(both: lw.Lake) -> None:
-    with pytest.raises(TransactionNotFound, match="neither a moment nor"):
+    with pytest.raises(TransactionNotFound, match="neither a moment, nor a tag, nor"):
         both.changes(since="nothing")
     with pytest.raises(TableNotFound):
         both.changes(tables=["nope"])
