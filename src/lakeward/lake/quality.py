@@ -1,9 +1,9 @@
-"""The quality of a table's data: its expectations, measured."""
+"""The quality of a table's data, and its statistics."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.context import LakeContext
@@ -12,6 +12,7 @@ from lakeward.read.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
     from lakeward.model.quality.report import Quality
+    from lakeward.model.statistics import Growth, TableStatistics
 
 _POINTS: Final = 50
 
@@ -57,3 +58,37 @@ class Measured:
         if not arguments.flag(measure, "measure"):
             return quality.recorded(self._context, snapshot, points=most)
         return quality.measure_table(self._context, snapshot, given, points=most)
+
+    def statistics(
+        self, *, version: int | None = None, distinct: Sequence[str] = ()
+    ) -> TableStatistics:
+        """Return the rows, files and bytes of a version, and nulls and bounds of its columns.
+
+        They come from the log. What was asked for is kept, so that later versions add new files
+        only. `distinct` names columns whose different values are estimated, with an error of about
+        0.7%: their files are read once, and sketches are kept and merged with those of new files.
+
+        Args:
+            version: The version; the newest unless given.
+            distinct: Columns.
+
+        Raises:
+            InvalidInput: The table has no such column, or it has no single values.
+            MissingExtra: `distinct` is given, and datasketches is not installed.
+        """
+        from lakeward.maintain.statistics import version_statistics
+
+        names = arguments.texts(distinct, "distinct")
+        return version_statistics(self._context, self.at(version=version), names)
+
+    def growth(self, *, limit: int = 100) -> list[Growth]:
+        """Return rows, files and bytes after each of the newest versions, oldest first.
+
+        Versions whose files vacuum has deleted, and the log forgot, show less than they had.
+
+        Args:
+            limit: How many versions at most.
+        """
+        from lakeward.maintain.statistics import growth
+
+        return growth(self._context, self.at(), arguments.whole(limit, "limit", least=1))

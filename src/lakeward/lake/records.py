@@ -43,6 +43,9 @@ from lakeward.model.policy.rules import EffectivePolicy as EffectivePolicy
 from lakeward.model.quality.report import Measurement as Measurement
 from lakeward.model.quality.report import Quality as Quality
 from lakeward.model.row_counts import RowCounts as RowCounts
+from lakeward.model.statistics import ColumnStatistics as ColumnStatistics
+from lakeward.model.statistics import Growth as Growth
+from lakeward.model.statistics import TableStatistics as TableStatistics
 from lakeward.read.describe import Page as Page
 from lakeward.read.describe import TableDetails as TableDetails
 from lakeward.read.describe import TableInfo as TableInfo

@@ -1,4 +1,4 @@
-"""`quality`: are the expectations of tables met?"""
+"""`quality` and `statistics`: are expectations met, and how large are tables and columns?"""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from lakeward.cli.program import command
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     command(app, rich_help_panel="Upkeep")(quality)
+    command(app, rich_help_panel="Tables")(statistics)
 
 
 def quality(
@@ -44,3 +45,32 @@ def quality(
     cli.answer({"passed": passed, "tables": found}, text.quality(found))
     if not passed:
         raise typer.Exit(exits.UNHEALTHY)
+
+
+def statistics(
+    cli: Cli,
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="A table.", autocompletion=complete_table)
+    ],
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="V", min=0, help="Of this version.")
+    ] = None,
+    distinct: Annotated[
+        list[str] | None,
+        typer.Option("--distinct", metavar="C", help="Estimate the different values of a column."),
+    ] = None,
+    growth: Annotated[
+        int | None,
+        typer.Option("--growth", metavar="N", min=1, help="The size after the newest N versions."),
+    ] = None,
+) -> None:
+    """Show the size of a version, and nulls and bounds of its columns, from the log."""
+    from lakeward.cli.views import statistics as text
+
+    with cli.lake() as lake:
+        if growth is not None:
+            sizes = lake.table(table).growth(limit=growth)
+            cli.answer({"table": table, "growth": sizes}, text.growth(sizes))
+            return
+        found = lake.table(table).statistics(version=version, distinct=distinct or ())
+    cli.answer(found, text.statistics(found))

@@ -33,6 +33,7 @@ from lakeward.log.migrations import (
     m0019_lineage,
     m0020_tokens,
     m0021_quality,
+    m0022_statistics,
 )
 
 MIGRATIONS: Final[tuple[ModuleType, ...]] = (
@@ -57,6 +58,7 @@ MIGRATIONS: Final[tuple[ModuleType, ...]] = (
     m0019_lineage,
     m0020_tokens,
     m0021_quality,
+    m0022_statistics,
 )
 CURRENT: Final = len(MIGRATIONS)
 

@@ -1,0 +1,132 @@
+"""Statistics of versions, from the log, and estimates of different values, from sketches.
+
+What was asked for is kept in the log. The next version starts from it and adds the new files; if
+files went since, it is computed anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+import pyarrow as pa
+
+from lakeward.context import LakeContext
+from lakeward.engines.arrow.sketches import can_be_sketched, estimate, sketch_of
+from lakeward.errors import InvalidInput
+from lakeward.log import commits, files, statistics
+from lakeward.log.database import Session
+from lakeward.model.clock import to_datetime
+from lakeward.model.file import LoggedFile
+from lakeward.model.statistics import ColumnStatistics, Growth, Sums, TableStatistics
+from lakeward.model.types import Field
+from lakeward.read.scan import read_files
+from lakeward.read.snapshot import TableSnapshot
+
+
+def version_statistics(
+    context: LakeContext, snapshot: TableSnapshot, distinct: Sequence[str]
+) -> TableStatistics:
+    """Return the statistics of a version, with estimates for the columns named."""
+    table_id, version = snapshot.log_head.table_id, snapshot.version
+    with context.database.read() as session:
+        kept = statistics.nearest(session, table_id, version)
+        is_kept = kept is not None and kept[0] == version
+        before, new = None, []
+        if not is_kept:
+            since, new = _new_files(session, snapshot, None if kept is None else kept[0])
+            before = kept[1] if kept is not None and since is not None else None
+    sums = Sums(snapshot.schema, kept[1] if is_kept and kept is not None else before)
+    sums.add(file.file for file in new)
+    if not is_kept and context.database.read_only is None:
+        with context.database.write(durable=False) as session:
+            statistics.put(session, table_id, version, sums.body())
+    columns = sums.columns()
+    for name in distinct:
+        columns[name] = _with_estimate(context, snapshot, name, columns.get(name))
+    name = str(snapshot.log_head.name)
+    return TableStatistics(name, version, sums.rows, sums.files, sums.bytes, columns)
+
+
+def growth(context: LakeContext, snapshot: TableSnapshot, limit: int) -> list[Growth]:
+    """Return how large a table was after each of its newest versions, oldest first."""
+    table_id, version = snapshot.log_head.table_id, snapshot.version
+    with context.database.read() as session:
+        changed = statistics.changes(session, table_id, version)
+        shown = commits.history(session, table_id, low=0, high=version, limit=limit)[::-1]
+    order = sorted(changed)
+    sizes = dict(
+        zip(
+            order,
+            accumulate(
+                (changed[v] for v in order),
+                lambda a, b: (a[0] + b[0], a[1] + b[1], a[2] + b[2]),
+            ),
+            strict=True,
+        )
+    )
+    found, size, waiting = [], (0, 0, 0), iter(order)
+    upcoming = next(waiting, None)
+    for commit in shown:
+        while upcoming is not None and upcoming <= commit.version:
+            size, upcoming = sizes[upcoming], next(waiting, None)
+        at = to_datetime(commit.timestamp_ms)
+        found.append(Growth(commit.version, at, commit.info.operation, *size))
+    return found
+
+
+def _new_files(
+    session: Session, snapshot: TableSnapshot, since: int | None
+) -> tuple[int | None, list[LoggedFile]]:
+    """The files that came since a version, and the version; all, and None, if others went."""
+    table_id, version = snapshot.log_head.table_id, snapshot.version
+    if since is None or files.removed_since(session, table_id, since, version):
+        return None, list(files.at(session, table_id, version))
+    return since, list(files.at(session, table_id, version, after=since))
+
+
+def _with_estimate(
+    context: LakeContext, snapshot: TableSnapshot, name: str, known: ColumnStatistics | None
+) -> ColumnStatistics:
+    field = snapshot.schema.by_name.get(name)
+    if field is None or known is None:
+        what = f"Table {snapshot.log_head.name} has no column {name!r}."
+        raise InvalidInput(what, hint=f"It has {', '.join(snapshot.schema.names)}.")
+    if not can_be_sketched(snapshot.schema.arrow.field(name).type):
+        what = f"Column {name} has no single values, so different ones cannot be counted."
+        raise InvalidInput(what, column=name)
+    count, low, high = estimate(_sketch(context, snapshot, field))
+    return replace(known, distinct=count, distinct_low=low, distinct_high=high)
+
+
+def _sketch(context: LakeContext, snapshot: TableSnapshot, field: Field) -> bytes:
+    table_id, version = snapshot.log_head.table_id, snapshot.version
+    with context.database.read() as session:
+        kept = statistics.nearest_sketch(session, table_id, field.id, version)
+        if kept is not None and kept[0] == version:
+            return kept[1]
+        since, new = _new_files(session, snapshot, None if kept is None else kept[0])
+    before = kept[1] if kept is not None and since is not None else None
+    made = sketch_of(_values(context, snapshot, field, new), before)
+    if context.database.read_only is None:
+        with context.database.write(durable=False) as session:
+            statistics.put_sketch(session, table_id, field.id, version, made)
+    return made
+
+
+def _values(
+    context: LakeContext, snapshot: TableSnapshot, field: Field, chosen: Sequence[LoggedFile]
+) -> Iterator[pa.Array]:
+    if not chosen:
+        return
+    with read_files(
+        context.storage,
+        snapshot.log_head,
+        snapshot.definition,
+        chosen,
+        columns=[field.name],
+        where=None,
+    ) as reader:
+        for batch in reader:
+            yield batch.column(0)
