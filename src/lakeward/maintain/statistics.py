@@ -33,7 +33,7 @@ def version_statistics(
     with context.database.read() as session:
         kept = statistics.nearest(session, table_id, version)
         is_kept = kept is not None and kept[0] == version
-        before, new = None, []
+        before, new = None, list[LoggedFile]()
         if not is_kept:
             since, new = _new_files(session, snapshot, None if kept is None else kept[0])
             before = kept[1] if kept is not None and since is not None else None

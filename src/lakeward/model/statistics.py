@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from lakeward.model.file import DataFile
@@ -114,10 +115,10 @@ class Sums:
         own["nulls"] = None if None in nulls else sum(nulls)
         own["known"] = own["known"] and new["known"]
         own["exact"] = own["exact"] and new["exact"]
+        ordered = partial(from_neutral, field.type)
         for key, choose in (("min", min), ("max", max)):
             both = [v for v in (own[key], new[key]) if v is not None]
-            kind = field.type
-            own[key] = choose(both, key=lambda v, k=kind: from_neutral(k, v)) if both else None
+            own[key] = choose(both, key=ordered) if both else None
 
     def body(self) -> dict[str, Any]:
         """The sums as JSON values."""
