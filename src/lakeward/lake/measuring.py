@@ -22,11 +22,16 @@ class Measuring:
 
     _context: LakeContext
 
-    def lineage(self) -> Lineage:
-        """Which tables and columns come from which, over the whole lake."""
+    def lineage(self, *, transaction: str | None = None) -> Lineage:
+        """Which tables and columns come from which, over the whole lake.
+
+        Args:
+            transaction: Only what this transaction wrote, by its id.
+        """
         from lakeward.read.lineage import lake_lineage
 
-        return lake_lineage(self._context)
+        own = arguments.optional_text(transaction, "transaction")
+        return lake_lineage(self._context, own)
 
     def quality(
         self, *, tables: Sequence[str] | None = None, measure: bool = True

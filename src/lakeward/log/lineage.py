@@ -20,6 +20,12 @@ _COMMITS = Statement(
     WHERE (:every = 1 OR c.table_id = :table_id) AND c.version <= :until
     ORDER BY c.table_id, c.version"""
 )
+_COMMITS_OF = Statement(
+    """SELECT c.table_id, c.version, c.timestamp_ms, c.transaction_id, c.operation, c.actor, c.info,
+        l.body
+    FROM lakeward_commit c LEFT JOIN lakeward_lineage l ON l.transaction_id = c.transaction_id
+    WHERE c.transaction_id = :transaction_id ORDER BY c.table_id"""
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +47,15 @@ def put(session: Session, transaction_id: str, flows: Sequence[dict[str, Any]]) 
 def commits(session: Session, table_id: int | None, until: int) -> list[SourcedCommit]:
     """The commits of a table up to a version, or of all tables, oldest first."""
     params = {"every": int(table_id is None), "table_id": table_id or 0, "until": until}
-    return [
-        SourcedCommit(
-            table, version, at, info_of(own, operation, actor, info), loads(body) if body else ()
-        )
-        for table, version, at, own, operation, actor, info, body in session.rows(_COMMITS, params)
-    ]
+    return [_sourced(row) for row in session.rows(_COMMITS, params)]
+
+
+def commits_of(session: Session, transaction_id: str) -> list[SourcedCommit]:
+    """The commits of a transaction, by table."""
+    return [_sourced(row) for row in session.rows(_COMMITS_OF, {"transaction_id": transaction_id})]
+
+
+def _sourced(row: Any) -> SourcedCommit:
+    table, version, at, own, operation, actor, info, body = row
+    flows = loads(body) if body else ()
+    return SourcedCommit(table, version, at, info_of(own, operation, actor, info), flows)

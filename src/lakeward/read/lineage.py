@@ -39,10 +39,10 @@ _OWN: Final = frozenset(
 """Operations that bring no rows from elsewhere."""
 
 
-def lake_lineage(context: LakeContext) -> Lineage:
-    """All edges of a lake."""
+def lake_lineage(context: LakeContext, transaction_id: str | None) -> Lineage:
+    """All edges of a lake, or of one transaction."""
     with context.database.read() as session:
-        found = _Reading(session).edges(None, LIVE)
+        found = _Reading(session).edges(None, LIVE, transaction_id)
     return Lineage(None, UPSTREAM, *_sorted(found))
 
 
@@ -202,10 +202,16 @@ class _Reading:
                     waiting[source] = max(at, waiting.get(source, -1))
         return list(found.values())
 
-    def edges(self, table_id: int | None, until: int) -> list[LineageEdge]:
-        """The edges of the commits of a table, or of all; of equal ones the newest."""
+    def edges(
+        self, table_id: int | None, until: int, transaction_id: str | None = None
+    ) -> list[LineageEdge]:
+        """The edges of commits of a table, a transaction, or of all; of equal ones the newest."""
         found: dict[Any, LineageEdge] = {}
-        for commit in lineage.commits(self._session, table_id, until):
+        if transaction_id is None:
+            chosen = lineage.commits(self._session, table_id, until)
+        else:
+            chosen = lineage.commits_of(self._session, transaction_id)
+        for commit in chosen:
             for edge in self._of_commit(commit):
                 found[edge.source, edge.target, edge.kind] = edge
         return list(found.values())
