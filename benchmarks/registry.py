@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks import (
     alter,
     append,
+    cache,
     changes,
     concurrent,
     history,
@@ -44,6 +45,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "alter": alter.run,
     "unique": unique.run,
     "sql": sql.run,
+    "cache": cache.run,
     "observing": observing.run,
     "layout": layout.run,
     "steady": steady.run,

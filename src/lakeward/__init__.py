@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lakeward.lake.moving import relocate
     from lakeward.lake.table import Table
     from lakeward.model.addressed import Files
+    from lakeward.model.cache import Cache
     from lakeward.model.constraints import Check, ForeignKey, Unique
     from lakeward.model.events import CommitEvent
     from lakeward.model.expressions.when import When
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncTransaction",
+    "Cache",
     "Check",
     "Collision",
     "CommitEvent",
@@ -65,6 +67,7 @@ __all__ = [
 
 _HOMES = {
     "AsyncTransaction": "lakeward.write.transaction.aio",
+    "Cache": "lakeward.model.cache",
     "Check": "lakeward.model.constraints",
     "Collision": "lakeward.write.transaction.strategy",
     "CommitEvent": "lakeward.model.events",
@@ -97,6 +100,7 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
     merge_memory: int | None = None,
     take_over: bool = False,
     read_only: bool | None = None,
+    cache: Cache | bool | None = None,
 ) -> Lake:
     """Open a lake, making it when it is missing.
 
@@ -125,6 +129,8 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
             `ReadOnlyLake`. Unless given, the lake is opened read-only where this user cannot write
             the store (no permission, a read-only file system, a role without rights, a standby).
             With False such a store is an error.
+        cache: How much of data files on an object store is kept near: a `lakeward.Cache`, or False
+            for nothing. Unless given, 128 MiB in memory. `lake.counters()` has the hits and misses.
 
     Raises:
         LakeNotFound: There is no lake, and `create` is False.
@@ -142,6 +148,7 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
         merge_memory=merge_memory,
         take_over=take_over,
         read_only=read_only,
+        cache=cache,
     )
 
 

@@ -126,7 +126,7 @@ def test_missing_files_are_told_and_never_waited_for(open_on: Open, table_format
 
 
 def test_missing_files_with_rows_deleted_in_place_are_told_as_well(open_on: Open) -> None:
-    lake = open_on()
+    lake = open_on(cache=False)
     table = lake.create("t", {"id": "int64"}, policy={"merge_on_read": True})
     for start in range(4):
         append(lake, "t", {"id": list(range(start * 100, start * 100 + 100))})

@@ -95,7 +95,8 @@ class Inquiries:
         were dropped (`events_dropped`) and calls of listeners that raised (`events_failed`); and
         lookups of old versions: `lookups_by_version`, `lookups_by_timestamp`, `lookups_by_tag` and
         `lookups_by_transaction`, each with the microseconds that they took in all, as
-        `lookups_by_version_us`.
+        `lookups_by_version_us`. On an object store, `cache_hits` and `cache_misses` of footers and
+        parts of columns, and the bytes that hits saved (`cache_hit_bytes`).
         """
         return self._context.counters.read()
 

@@ -28,6 +28,7 @@ from lakeward.lake.tokens import Tokens
 from lakeward.lake.trail import Trail
 from lakeward.lake.transactions import Transactions
 from lakeward.lake.upkeep import Upkeep
+from lakeward.model.cache import Cache
 from lakeward.model.closing import Closing
 from lakeward.model.constraints import Constraint
 from lakeward.model.locks import PATIENCE_SECONDS
@@ -88,6 +89,7 @@ class Lake(
         merge_memory: int | None = None,
         take_over: bool = False,
         read_only: bool | None = None,
+        cache: Cache | bool | None = None,
     ) -> None:
         self._context = opening.opened(
             target,
@@ -99,6 +101,7 @@ class Lake(
             take_over=take_over,
             repair=repair,
             read_only=read_only,
+            cache=cache,
         )
         self._address = address_of(target, dict(storage_options or {}), self._context)
         self._keeper = LeaseKeeper(self._context.database)

@@ -18,6 +18,7 @@ from lakeward.log.database import Database
 from lakeward.log.drivers.connect import connect
 from lakeward.maintain import ownership
 from lakeward.model import arguments
+from lakeward.model.cache import Cache, cache_asked
 from lakeward.storage.attach import attach
 from lakeward.storage.base import Storage
 from lakeward.write.branch.directory import sweep
@@ -36,8 +37,10 @@ def opened(
     take_over: bool,
     repair: bool,
     read_only: bool | None,
+    cache: Cache | bool | None,
 ) -> LakeContext:
     """Open or make a store and a warehouse, with the arguments of `lakeward.open`."""
+    kept = cache_asked(cache)
     arguments.optional_text(actor, "actor")
     target = arguments.place(target, "target")
     memory = memory_allowed(merge_memory)
@@ -58,7 +61,9 @@ def opened(
     )
     with database.read() as session:
         bound = binding.read(session)
-    return LakeContext(database, storage, actor or _actor(), memory, bound)
+    context = LakeContext(database, storage, actor or _actor(), memory, bound)
+    storage.use_cache(kept, context.counters.add)
+    return context
 
 
 def unchecked(

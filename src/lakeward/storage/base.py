@@ -17,6 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakeward.errors import InvalidInput
+from lakeward.model.cache import Cache
 from lakeward.model.file import is_full
 
 _CLOCKS: Final = "_lakeward"
@@ -235,6 +236,9 @@ class Storage(ABC):
     @abstractmethod
     def locate(self, location: str) -> str:
         """A directory as the log stores it: relative if below the root, else its full name."""
+
+    def use_cache(self, asked: Cache | None, count: Callable[[str, int], None]) -> None:  # noqa: B027
+        """Keep parts of files near, where files are far away; local storage does nothing."""
 
     def delta_options(self) -> dict[str, str]:
         """The options by which delta-rs opens files here, credentials included."""

@@ -7,7 +7,7 @@ and the put retried: if it then finds the same bytes under the name, it counts t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -23,9 +23,11 @@ from lakeward.errors import (
     StorageError,
     UnsupportedFeature,
 )
+from lakeward.model.cache import Cache
 from lakeward.model.file import is_full
 from lakeward.model.steps import reach
 from lakeward.storage.base import Pending, Storage, StoredFile
+from lakeward.storage.object_store.cache import RangeCache, is_written_once, opened_by
 from lakeward.storage.object_store.engine_options import for_delta, for_iceberg, for_spark
 from lakeward.storage.object_store.files import TAIL, ObjectFile, ObjectFiles, Uploads
 from lakeward.storage.object_store.options import StorageOptions
@@ -49,6 +51,7 @@ class ObjectStorage(Storage):
         self._request = Requests(self.root, options)
         self._clients: dict[str, Any] = {}
         self._uploads = Uploads()
+        self._cache: RangeCache | None = None
         # Fail now where the library is missing or settings are wrong.
         self._client(root)
 
@@ -175,6 +178,10 @@ class ObjectStorage(Storage):
         """A pyarrow filesystem whose paths are URLs, and the URL of the root."""
         return pa.fs.PyFileSystem(ObjectFiles(self.root, self._open)), self.root
 
+    def use_cache(self, asked: Cache | None, count: Callable[[str, int], None]) -> None:
+        """Keep footers and parts of columns that pyarrow reads; None keeps nothing."""
+        self._cache = None if asked is None else RangeCache(asked, count)
+
     def delta_options(self) -> dict[str, str]:
         """The options by delta-rs' names."""
         return for_delta(self._options)
@@ -236,11 +243,20 @@ class ObjectStorage(Storage):
                 name, lambda: obstore.get_range(client, place.key, start=start, end=end)
             )
 
-        if self._options.provider == AZURE:
+        def end() -> tuple[int, bytes]:
+            if self._options.provider != AZURE:
+                return self._request(name, lambda: _end(client, place.key))
             # Azure has no requests for a file's end.
-            return ObjectFile(self.size(name), b"", fetch)
-        size, tail = self._request(name, lambda: _end(client, place.key))
-        return ObjectFile(size, tail, fetch)
+            size = self.size(name)
+            return size, bytes(fetch(max(0, size - TAIL), size)) if size else b""
+
+        if self._cache is None:
+            return ObjectFile(*end(), fetch)
+        tag = ""
+        if not is_written_once(place.key):
+            about = self._request(name, lambda: obstore.head(client, place.key))
+            tag = f"{about['e_tag']} {about['last_modified']} {about['size']}"
+        return opened_by(self._cache, f"{place.uri()} {tag}", end, fetch)
 
     def _uploaded(self, path: str) -> ObjectPlace:
         """The place of a path, after an upload to it has ended."""
