@@ -37,7 +37,7 @@ def opened(
     take_over: bool,
     repair: bool,
     read_only: bool | None,
-    cache: Cache | bool | None,
+    cache: Cache | bool | None = None,
 ) -> LakeContext:
     """Open or make a store and a warehouse, with the arguments of `lakeward.open`."""
     kept = cache_asked(cache)
