@@ -93,7 +93,8 @@ def test_what_cannot_be_asked_for_is_refused_and_the_transaction_goes_on(
         table.append([{"id": 9, "name": "unseen", "at": None, "tags": None}])
         for call, error in (
             ("table_changes('s.events', 99)", VersionNotFound),
-            ("table_changes('s.events', 1, 6)", VersionNotFound),
+            (f"table_changes('s.events', 1, {table.version})", VersionNotFound),
+            (f"table_changes('s.events', {table.version})", VersionNotFound),
             ("table_changes('s.events', 3, 2)", InvalidInput),
             ("table_changes('s.nothing', 1)", TableNotFound),
             ("table_changes(s.events, 1)", InvalidInput),

@@ -150,7 +150,7 @@ def export(
     """Export one version of a table; see `TableSnapshot.export`."""
     place = arguments.place(path, "path")
     schema = options.checked(source)
-    target = outside(place, source.context.storage.root, storage_options)
+    target = outside(place, source.context.storage, storage_options)
     with _filling(target):
         found = _export(source, target, "", schema, options)
         _put(target, MANIFEST, found)
@@ -171,7 +171,7 @@ def export_all(
         what = "There is no table to export."
         raise InvalidInput(what)
     schemas = [options.checked(source) for source in sources]
-    target = outside(place, sources[0].context.storage.root, storage_options)
+    target = outside(place, sources[0].context.storage, storage_options)
     out = []
     with _filling(target):
         for source, schema in zip(sources, schemas, strict=True):

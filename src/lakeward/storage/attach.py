@@ -32,11 +32,12 @@ def attach(
     environment: Mapping[str, str] | None = None,
     *,
     read_only: bool = False,
+    probes: bool = True,
 ) -> Storage:
     """The storage of a warehouse: a directory, or `s3://`, `az://`, `abfss://`, `gs://` names.
 
     The environment, by default the process's own, completes the storage options. With `read_only`
-    nothing is written, not even to probe.
+    nothing is written, not even to probe; `probes` says whether a storage that may be written is.
     """
     scheme, separator, _ = place.partition("://")
     if not separator or scheme == "file":
@@ -65,7 +66,7 @@ def attach(
         return ReadOnlyObjectStorage(root, options)
     storage = ObjectStorage(root, options)
     known = f"{storage.root} {options.get('endpoint') or options.get('base_url')}"
-    if known not in _PROBED:
+    if probes and known not in _PROBED:
         probe(storage)
         _PROBED.add(known)
     return storage

@@ -47,18 +47,30 @@ class Outside(ABC):
         """Delete everything that was written."""
 
 
-def outside(place: str, lake: str, options: Mapping[str, str] | None) -> Outside:
-    """Begin to fill a target.
+def outside(place: str, lake: Storage, options: Mapping[str, str] | None) -> Outside:
+    """Begin to fill a target; an object store of the lake's kind is reached by the lake's options.
 
     Raises `AlreadyExists` if something exists there, and `InvalidInput` if it is in the lake.
     """
-    if overlaps(place, lake):
+    if overlaps(place, lake.root):
         what = f"{place} lies in the lake, or has the lake in it."
         raise InvalidInput(what, hint="Choose a directory outside of the lake.", path=place)
     scheme, separator, rest = place.partition("://")
     if not separator or scheme == "file":
         return _Directory(Path(rest if separator else place))
-    return _ObjectStore(place, options or {})
+    return _ObjectStore(place, _reached(place, lake, options or {}))
+
+
+def _reached(place: str, lake: Storage, options: Mapping[str, str]) -> Storage:
+    from lakeward.storage.attach import attach
+
+    if lake.is_remote and not options:
+        from lakeward.storage.object_store.storage import ObjectStorage
+
+        found = lake.beside(place) if isinstance(lake, ObjectStorage) else None
+        if found is not None:
+            return found
+    return attach(place, options, probes=False)
 
 
 class _Directory(Outside):
@@ -96,15 +108,11 @@ class _Directory(Outside):
 
 
 class _ObjectStore(Outside):
-    def __init__(self, place: str, options: Mapping[str, str]) -> None:
-        from lakeward.storage.attach import attach
-
+    def __init__(self, place: str, storage: Storage) -> None:
         self.label = place.rstrip("/")
-        self._storage: Storage = attach(place, options)
+        self._storage = storage
         self._taken: list[str] = []
-        hidden = ".lakeward/"
-        found = self._storage.listing("", recursive=True)
-        if any(not f.path.lstrip("/").startswith(hidden) for f in found):
+        if any(True for _ in self._storage.listing("", recursive=True)):
             raise _taken(self.label)
         self.scratch = Path(tempfile.mkdtemp(prefix="lakeward-export-"))
 

@@ -58,6 +58,13 @@ class ObjectStorage(Storage):
     def __repr__(self) -> str:
         return f"ObjectStorage({self.root!r})"
 
+    def beside(self, place: str) -> ObjectStorage | None:
+        """Return the storage of another place, reached by the same options; None if they differ."""
+        try:
+            return ObjectStorage(self._place_of(place), self._options)
+        except UnsupportedFeature:
+            return None
+
     def create(self, path: str, data: Any) -> Pending:
         """Begin to upload a new data file."""
         place = self._place_of(path)
