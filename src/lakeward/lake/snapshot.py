@@ -146,7 +146,8 @@ class LakeSnapshot(Shown):
             tables: Only these tables.
             format: `parquet`, `csv`, `jsonl` or `arrow`.
             max_rows_per_file: Begin another file after so many rows.
-            storage_options: Access to the object store; the environment supplies missing options.
+            storage_options: Access to the object store; the lake's own for a store of its kind, and
+                the environment for others, supply what is not given.
             progress: Called with the number of rows of a table done, and of all its rows.
 
         Raises:

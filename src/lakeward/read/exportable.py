@@ -45,7 +45,8 @@ class Exportable:
             max_rows_per_file: Begin another file after so many rows.
             columns: Names, in the order wanted; all when None.
             where: A SQL boolean expression; rows for which it is true are exported.
-            storage_options: Access to the object store; the environment supplies missing options.
+            storage_options: Access to the object store; the lake's own for a store of its kind, and
+                the environment for others, supply what is not given.
             progress: Called with the number of rows done, and of all rows.
 
         Raises:

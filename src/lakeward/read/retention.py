@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from lakeward.context import LakeContext
 from lakeward.errors import VersionNotFound
+from lakeward.formats.policy import settings
 from lakeward.formats.properties import retention_ms
 from lakeward.log import branches, commits, retired, tags
 from lakeward.log.database import Session
@@ -36,7 +37,7 @@ class Retention:
 
 def retention(context: LakeContext, session: Session, head: Head) -> Retention:
     """Return how far back a table can be read."""
-    period_ms = retention_ms(context.definition(session, head).properties)
+    period_ms = _period_ms(context, session, head)
     promised = _promised(session, head, period_ms)
     held = tags.held_versions(session, head.table_id) | branches.held_versions(
         session, head.table_id
@@ -60,8 +61,7 @@ def check_readable(context: LakeContext, session: Session, head: Head, version: 
 
 def promised_version(context: LakeContext, session: Session, head: Head) -> int:
     """Return the oldest promised version."""
-    properties = context.definition(session, head).properties
-    return _promised(session, head, retention_ms(properties))
+    return _promised(session, head, _period_ms(context, session, head))
 
 
 def gone(context: LakeContext, head: Head, version: int, path: str | None) -> VersionNotFound:
@@ -82,6 +82,11 @@ def gone(context: LakeContext, head: Head, version: int, path: str | None) -> Ve
         oldest_version=found.oldest_version,
         path=path,
     )
+
+
+def _period_ms(context: LakeContext, session: Session, head: Head) -> int:
+    """Return how long versions are kept, by the table's property and the policies that match."""
+    return retention_ms(settings(head, context.definition(session, head)))
 
 
 def _promised(session: Session, head: Head, period_ms: int) -> int:

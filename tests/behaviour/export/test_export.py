@@ -145,6 +145,14 @@ def test_a_version_that_is_gone_names_what_is_promised_and_what_works(shop: lw.L
     assert table.at(version=3).to_arrow()["id"].to_pylist() == [9]
 
 
+def test_the_period_is_that_of_a_policy_as_it_is_for_a_vacuum(lake: lw.Lake) -> None:
+    table = lake.create("s.t", {"id": "int64"})
+    lake.set_policy("s.*", {"retention": "10 days"})
+    assert table.retention().period == timedelta(days=10)
+    table.alter().set_property("lakeward.retention", "5d").commit()
+    assert table.retention().period == timedelta(days=5)
+
+
 @pytest.mark.formats("delta")
 def test_the_period_is_a_property_of_the_table(lake: lw.Lake) -> None:
     table = lake.create("t", {"id": "int64"}, properties={"lakeward.retention": "2 hours"})
