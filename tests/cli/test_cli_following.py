@@ -50,6 +50,16 @@ def test_without_a_table_the_transactions_of_the_lake_are_lines(shop: Path) -> N
     assert "audit 1 (WRITE)" in tell("changes", *since, "--lake", shop)
 
 
+def test_who_follows_from_the_newest_state_waits_for_the_next_version(own_shop: Path) -> None:
+    assert run("tag", "create", "the-newest", "--lake", own_shop).code == 0
+    for since in ("the-newest", "4", "2999-01-01"):
+        asked = ("changes", "sales.orders", "--since", since, "--json", "--lake", own_shop)
+        assert run(*asked).code == 3
+        answer = run(*asked, "--follow", "--timeout", "0")
+        assert (answer.code, answer.out) == (0, ""), since
+    assert run("changes", "sales.orders", "--since", "5", "--follow", "--lake", own_shop).code == 3
+
+
 def test_lines_come_while_others_commit(own_shop: Path) -> None:
     command = ["changes", "sales.orders", "--follow", "--since", "3", "--limit", "6", "--json"]
     with (

@@ -10,6 +10,7 @@ import typer
 from lakeward.cli.arguments import complete_table
 from lakeward.cli.context import Cli
 from lakeward.cli.program import command
+from lakeward.errors import VersionNotFound
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,7 +121,15 @@ def _readers(
     if since is not None or not follow:
         first = newest.version if since is None else _point(since)
         last = newest.version if until is None else _point(until)
-        yield table.changes(since=first, until=last, **chosen)
+        try:
+            found = table.changes(since=first, until=last, **chosen)
+        except VersionNotFound as error:
+            # The range may begin with the next version, which is waited for.
+            is_next = error.facts.get("version") == newest.version + 1
+            if not (follow and (is_next or "timestamp" in error.facts)):
+                raise
+        else:
+            yield found
     if not follow:
         return
     for change in lake.follow(since=newest.transaction_id, tables=[name], timeout=timeout):
