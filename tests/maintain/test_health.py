@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 import pytest
+import time_machine
 
 import lakeward as lw
-from lakeward.errors import InvalidInput
+from lakeward.errors import InvalidInput, TableNotFound
+from lakeward.maintain import autopilot
 from lakeward.model.window import Window
+from tests.support.s3 import on_disk
 
 
 def _scattered(start: int) -> pa.Table:
@@ -90,6 +94,29 @@ def test_maintain_does_what_is_worth_most_and_then_nothing(lake: lw.Lake) -> Non
     assert lake.maintain().state == "nothing"
     assert {j.table for j in lake.jobs(kind="optimize")} == {"bad", "fair"}
     assert {j.table for j in lake.jobs(kind="vacuum")} == {"bad", "fair"}
+
+
+def test_maintain_vacuums_dropped_tables_and_expires_long_logs(
+    lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(autopilot, "_MANY_VERSIONS", 3)
+    long_ago = datetime.now(UTC) - timedelta(days=100)
+    with time_machine.travel(long_ago):
+        place = on_disk(_table(lake, "gone", 1).location)
+        lake.drop("gone")
+    for path in place.rglob("*"):
+        os.utime(path, (long_ago.timestamp(), long_ago.timestamp()))
+    _table(lake, "long", 4)
+
+    planned = {(d.chore.table, d.chore.kind) for d in lake.maintain(dry_run=True).done}
+    done = {(d.chore.table, d.chore.kind) for d in lake.maintain().done}
+
+    assert planned == done
+    assert {(autopilot.DROPPED, "vacuum"), ("long", "expire")} <= done
+    assert not list(place.rglob("*.parquet"))
+    assert lake.maintain().state == "nothing"
+    with pytest.raises(TableNotFound):
+        lake.undrop("gone")
 
 
 def test_maintain_clusters_by_the_table_property_once_a_day(lake: lw.Lake) -> None:

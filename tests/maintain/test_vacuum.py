@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,10 @@ import pytest
 import time_machine
 
 import lakeward as lw
+from lakeward.context import context_of
 from lakeward.errors import AlreadyExists, InvalidInput, StoreError, TableNotFound, VersionNotFound
+from lakeward.log import shrinking
+from lakeward.log.statement import Statement
 from lakeward.model.maintenance import JobState
 from tests.support.s3 import on_disk
 
@@ -340,3 +344,23 @@ def make_old(lake: lw.Lake, name: str, *, days: int) -> None:
     for path in place.rglob("*.parquet"):
         at = path.stat().st_mtime - days * 86400
         os.utime(path, (at, at))
+
+
+@pytest.mark.parametrize("store", ["sqlite"])
+def test_the_store_shrinks_when_rows_are_pruned(
+    lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shrinking, "_FEW", 2)
+    table = lake.create("t", {"n": "int64", "text": "string"}, partition_by=["n"])
+    table.append([{"n": n, "text": secrets.token_hex(300)} for n in range(500)])
+    for n in range(2):
+        table.overwrite([{"n": n, "text": "short"}])
+    with context_of(lake).database.write() as session:
+        before = session.row(Statement("PRAGMA page_count"))[0]
+
+    table.vacuum(**ALL)
+
+    with context_of(lake).database.write() as session:
+        assert session.row(Statement("PRAGMA page_count"))[0] < 0.7 * before
+    assert table.count() == 1
+    assert lake.doctor().healthy

@@ -58,8 +58,16 @@ class Maintaining:
         Raises:
             InvalidInput: The window is invalid or never opens, or a duration is invalid.
         """
-        from lakeward.maintain.autopilot import ChoreDone, MaintenanceRun, Rhythm, chores
+        from lakeward.maintain.autopilot import (
+            DROPPED,
+            Chore,
+            ChoreDone,
+            MaintenanceRun,
+            Rhythm,
+            chores,
+        )
         from lakeward.maintain.jobs import Budget
+        from lakeward.maintain.vacuum.run import dropped_are_due
         from lakeward.model.duration import to_milliseconds
         from lakeward.model.maintenance import JobState
         from lakeward.model.window import Window
@@ -83,6 +91,8 @@ class Maintaining:
         if not dry_run:
             self._context.database.check_writable()
         left = chores(self._context, snapshots, rhythm)
+        if names is None and dropped_are_due(self._context):
+            left.append(Chore(DROPPED, "vacuum", "their grace period is over", 0))
         count, done = len(left), list[ChoreDone]()
         while left:
             if done and _is_over(limit, closes) and not dry_run:
@@ -113,7 +123,12 @@ class Maintaining:
             table.optimize(target_size=size)
 
     def _do(self, chore: Chore, seconds: float | None, *, dry_run: bool) -> Any:
+        from lakeward.maintain.autopilot import DROPPED
+        from lakeward.maintain.vacuum.run import vacuum_dropped
+
         try:
+            if chore.table == DROPPED:
+                return vacuum_dropped(self._context, seconds, dry_run=dry_run)
             method = getattr(self.table(chore.table), chore.kind, None)
             if method is None:
                 return None

@@ -1,7 +1,8 @@
 """Chooses the most valuable maintenance: small files first where they cost most, then the rest.
 
 Tables are compacted when their health score asks for it, clustered again once a day by the columns
-of the last clustering (or those in the property `lakeward.zorder`), and vacuumed once a week.
+of the last clustering (or those in the property `lakeward.zorder`), and vacuumed once a week. Once
+a week, too, published metadata is expired of tables that have many versions.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from lakeward.context import LakeContext
 from lakeward.errors import InvalidInput
 from lakeward.formats.properties import ZORDER
 from lakeward.log import commits, jobs
+from lakeward.log.database import Session
 from lakeward.maintain.health import examine_table
 from lakeward.maintain.optimize.planning import OPERATION, last_layout
 from lakeward.model.duration import for_people
@@ -23,7 +25,11 @@ from lakeward.model.maintenance import JobState, Maintained
 from lakeward.model.records import HIDDEN
 from lakeward.read.snapshot import TableSnapshot
 
+DROPPED: Final = "(dropped tables)"
+"""What the vacuum of dropped tables is about."""
 _PACKED: Final = ("small_files", "deleted_rows")
+_MANY_VERSIONS: Final = 100
+"""Published metadata of fewer versions is small."""
 _FINISHED: Final = (JobState.DONE, JobState.NOTHING)
 
 
@@ -32,8 +38,8 @@ class Chore:
     """One piece of maintenance of one table.
 
     Attributes:
-        table: The table's full name.
-        kind: `optimize` or `vacuum`.
+        table: The table's full name, or `DROPPED`.
+        kind: `optimize`, `vacuum` or `expire`.
         why: The reason.
         points: Its value, in points of the table's health.
         options: Arguments of the table's method `kind`.
@@ -92,7 +98,8 @@ def _of_table(context: LakeContext, snapshot: TableSnapshot, rhythm: Rhythm) -> 
         now = context.database.clock_ms(session)
         layout = _layout(session, snapshot)
         clustered = _clustered(session, snapshot, layout)
-        newest = jobs.newest(session, now, kind="vacuum", table=health.table, limit=20)
+        vacuumed = _last_run(session, now, "vacuum", health.table)
+        expired = _last_run(session, now, "expire", health.table)
     is_due = layout.columns and (clustered is None or now - clustered >= rhythm.zorder_ms)
     if is_due:
         age = "never was" if clustered is None else f"was {for_people(now - clustered)} ago"
@@ -104,15 +111,27 @@ def _of_table(context: LakeContext, snapshot: TableSnapshot, rhythm: Rhythm) -> 
     elif _points(health, _PACKED):
         reasons = [r.what for r in health.reasons if r.kind in _PACKED]
         yield Chore(health.table, "optimize", "; ".join(reasons), _points(health, _PACKED))
-    last = next((j for j in newest if j.state in _FINISHED), None)
-    started = None if last is None else int(last.started.timestamp() * 1000)
     dead = _points(health, ("tombstones",))
-    if (started is None and dead) or (started is not None and now - started >= rhythm.vacuum_ms):
-        ago = "never ran" if started is None else f"ran {for_people(now - started)} ago"
-        yield Chore(health.table, "vacuum", f"vacuum {ago}", dead)
+    if dead if vacuumed is None else now - vacuumed >= rhythm.vacuum_ms:
+        yield Chore(health.table, "vacuum", f"vacuum {_ago(now, vacuumed)}", dead)
+    is_long = snapshot.version >= _MANY_VERSIONS
+    if is_long and (expired is None or now - expired >= rhythm.vacuum_ms):
+        points = _points(health, ("log",))
+        yield Chore(health.table, "expire", f"expire {_ago(now, expired)}", points)
 
 
-def _layout(session: Any, snapshot: TableSnapshot) -> Layout:
+def _last_run(session: Session, now: int, kind: str, table: str) -> int | None:
+    """Return when the last run of a kind that was not stopped began; None if none was."""
+    newest = jobs.newest(session, now, kind=kind, table=table, limit=20)
+    last = next((j for j in newest if j.state in _FINISHED), None)
+    return None if last is None else int(last.started.timestamp() * 1000)
+
+
+def _ago(now: int, moment: int | None) -> str:
+    return "never ran" if moment is None else f"ran {for_people(now - moment)} ago"
+
+
+def _layout(session: Session, snapshot: TableSnapshot) -> Layout:
     """Return a table's wanted layout: from its property, or the one it was last clustered by."""
     definition = snapshot.definition
     named = definition.properties.get(ZORDER, "")
@@ -127,7 +146,7 @@ def _layout(session: Any, snapshot: TableSnapshot) -> Layout:
     return found if all(c in known for c in found.columns) else Layout()
 
 
-def _clustered(session: Any, snapshot: TableSnapshot, layout: Layout) -> int | None:
+def _clustered(session: Session, snapshot: TableSnapshot, layout: Layout) -> int | None:
     """Return when the table was last clustered in this layout, in milliseconds; None for never."""
     if layout.kind is LayoutKind.PACK:
         return None

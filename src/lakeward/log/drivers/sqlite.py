@@ -201,6 +201,8 @@ class SqliteDatabase(Database):
             factory=Connection,
         )
         try:
+            # Of effect in a new file only, so that its free pages can be cut off later.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA temp_store = MEMORY")
         except BaseException:

@@ -20,6 +20,7 @@ from lakeward.context import LakeContext
 from lakeward.errors import Conflict
 from lakeward.log import branches, commits, heads, pruning, reach, retired
 from lakeward.log.database import Session
+from lakeward.log.shrinking import shrink
 from lakeward.maintain.jobs import Budget, Progress, run
 from lakeward.maintain.vacuum.behind import (
     check_lake_not_behind,
@@ -85,6 +86,19 @@ def vacuum(
     plan = _plan(settled.plans, one)
     execute = partial(_unit, context)
     return Maintained(plan, run(context, plan, execute, budget=budget, progress=progress))
+
+
+def dropped_are_due(context: LakeContext) -> bool:
+    """Return whether the grace period of a dropped table is over."""
+    with context.database.read() as session:
+        if not heads.dropped(session):
+            return False
+    return bool(_over(context, Limits(), Clock.read(context)))
+
+
+def vacuum_dropped(context: LakeContext, seconds: float | None, *, dry_run: bool) -> Maintained:
+    """Delete the files of dropped tables whose grace period is over, within some seconds."""
+    return vacuum(context, [], Limits(), dropped=True, dry_run=dry_run, budget=Budget.of(seconds))
 
 
 def _plan(plans: Iterable[TablePlan], table: str | None) -> Plan:
@@ -255,6 +269,7 @@ def _forget(context: LakeContext, plan: TablePlan) -> int:
             pruning.purge(session, table_id)
             branches.delete_clone(session, table_id)
             retired.note(session, table_id, pruned_to=LIVE)
+        shrink(context.database)
         return 0
     gone = 0
     place: pruning.Place | None = pruning.START
@@ -268,4 +283,5 @@ def _forget(context: LakeContext, plan: TablePlan) -> int:
     with context.database.write(durable=False) as session:
         gone += pruning.prune_changes(session, table_id, kept.kept_from)
         retired.note(session, table_id, pruned_to=kept.kept_from)
+    shrink(context.database)
     return gone
