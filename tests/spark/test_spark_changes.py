@@ -162,6 +162,8 @@ def test_a_stream_has_each_change_once_whenever_it_is_started_again(
     for name in (str(last), f".{last}.crc"):
         (tmp_path / "checkpoint" / "commits" / name).unlink(missing_ok=True)
     table.delete(where="id = 3")
+    # With this trigger Spark gives a source in Python one batch: the one of unknown outcome first.
+    run()
     run()
     check()
 

@@ -65,9 +65,6 @@ def settings(
         "spark.databricks.delta.generatedColumn.partitionFilterOptimization.enabled": "false",
         # The parsers of Delta and Iceberg do not pass on parameters in Spark's newer way.
         PARAMETERS: "true",
-        # With Trigger.AvailableNow a stream of changes takes all that is new, also after a batch
-        # that Spark runs again; else it would stop after that one.
-        "spark.sql.streaming.triggerAvailableNowWrapper.enabled": "true",
         # Readers that are not Spark take the old form for nanoseconds.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     }
