@@ -17,6 +17,7 @@ from benchmarks import (
     pipeline,
     plan,
     scan,
+    service,
     sink,
     sink_s3,
     spark,
@@ -49,6 +50,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "observing": observing.run,
     "layout": layout.run,
     "steady": steady.run,
+    "service": service.run,
     "spark": spark.run,
     "pipeline": pipeline.run,
 }

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     __version__: str
     """The version of the installed package."""
 
+    from lakeward.integrations.remote import RemoteLake
     from lakeward.lake.lake import Lake
     from lakeward.lake.moving import relocate
     from lakeward.lake.table import Table
@@ -60,6 +61,7 @@ __all__ = [
     "Transaction",
     "Unique",
     "When",
+    "connect",
     "errors",
     "open",
     "relocate",
@@ -150,6 +152,22 @@ def open(  # noqa: A001  `lakeward.open` is the name users see
         read_only=read_only,
         cache=cache,
     )
+
+
+def connect(address: str, *, token: str | None = None, timeout: float = 60.0) -> RemoteLake:
+    """Connect to a lake through its service (`lakeward serve`), for reading.
+
+    Args:
+        address: The service's, such as `https://lake.example.org`.
+        token: An access token, from `lakeward token create`; None where none is needed.
+        timeout: Seconds to wait for an answer.
+
+    Raises:
+        InvalidInput: The address is none.
+    """
+    from lakeward.integrations.remote import RemoteLake
+
+    return RemoteLake(address, token=token, timeout=timeout)
 
 
 def __dir__() -> list[str]:

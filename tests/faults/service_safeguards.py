@@ -192,7 +192,7 @@ SERVICE_SAFEGUARDS: Final = (
         "int(self._said) > self._most",
         "int(self._said) < 0",
         _EDGE,
-        "limited_in_size",
+        "says_that_it_is_too_large",
     ),
     _service(
         "a body that turns out too large is refused",

@@ -88,6 +88,19 @@ def test_bodies_are_limited_in_size(serve: Callable[..., Service], shared: Servi
     assert shared.lake.table("sales.orders").version == before
 
 
+def test_a_body_that_says_that_it_is_too_large_is_not_waited_for(
+    serve: Callable[..., Service], shared: Service
+) -> None:
+    service = serve(shared.lake, anonymous=Role.ADMIN)
+    host, port = service.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as large:
+        large.sendall(
+            b"POST /api/v1/tags HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 1000000000000\r\n\r\n"
+        )
+        assert b" 413 " in large.recv(1000)
+
+
 def test_a_body_that_does_not_arrive_is_given_up(
     serve: Callable[..., Service], shared: Service
 ) -> None:
@@ -242,7 +255,8 @@ def test_the_log_has_no_secret_no_query_and_no_path(
         assert read.status_code == 200
 
     # The client of the test logs, too.
-    logged = "\n".join(r.getMessage() for r in caplog.records if r.name != "httpx")
+    form = logging.Formatter()
+    logged = "\n".join(form.format(r) for r in caplog.records if r.name != "httpx")
     assert "RuntimeError" in logged
     assert "GET /api/v1/tables/sales.orders/rows 200" in logged
     for hidden in ("s3cr3t", str(tmp_path / "lake"), "987", token.secret, token.secret[-43:]):

@@ -7,6 +7,7 @@ one and for the rest of a head. Connections that send nothing would use up all t
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -23,6 +24,11 @@ class TimedProtocol(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for the first request."""
         super().connection_made(transport)
+        # asyncio does this only for sockets that name their protocol, which uvicorn's do not: the
+        # body of an answer would wait 40 ms for the client to confirm the head.
+        found = transport.get_extra_info("socket")
+        if found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._wait()
 
     def data_received(self, data: bytes) -> None:

@@ -50,7 +50,7 @@ def search(request: Request, by: By, q: Text = "") -> Response:
 def health(request: Request, by: By) -> Response:
     """The layout of all tables, worst first."""
     found = sorted((t.health() for t in by.tables()), key=lambda h: (h.score, h.table))
-    return page(request, "health", {"health": found})
+    return page(request, "health", {"health": found[:_FOUND], "count": len(found)})
 
 
 def _found(by: Caller, text: str) -> list[dict[str, Any]]:
