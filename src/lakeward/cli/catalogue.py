@@ -36,7 +36,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "migrating": ("migrate",),
     "keeping": ("backup", "rebuild", "relocate", "store"),
     "observing": ("lineage", "metrics"),
-    "judging": ("quality", "statistics"),
+    "judging": ("quality", "statistics", "sla"),
     "service": ("serve", "token"),
 }
 """The commands of each module, in the order in which the help lists them."""

@@ -31,7 +31,7 @@ EXITS: Final = {
     9: "a published file is not what the log says",
     10: "a table's own metadata cannot be understood",
     11: "an optional library is not installed",
-    UNHEALTHY: "doctor found an error, or an expectation is not met",
+    UNHEALTHY: "doctor found an error, or an expectation or a service level is not kept",
     DEMO_FAILED: "a check of the demo failed",
     14: "a commit hook refused",
     15: "another transaction holds the table: try again later",

@@ -20,6 +20,7 @@ from lakeward.lake.maintenance import LakeMaintenance
 from lakeward.lake.measuring import Measuring
 from lakeward.lake.migrating import Migrating
 from lakeward.lake.policies import Policies
+from lakeward.lake.promising import Promising
 from lakeward.lake.querying import Querying
 from lakeward.lake.revising import Revising
 from lakeward.lake.tables import Tables
@@ -62,6 +63,7 @@ class Lake(
     Maintaining,
     Measuring,
     Migrating,
+    Promising,
     Tagging,
     Revising,
     Tokens,

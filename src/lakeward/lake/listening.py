@@ -50,7 +50,8 @@ class Listening:
                 `violation`: rows violated a constraint (`ViolationEvent`);
                 `maintenance`: a run of maintenance ended (`JobRecord`);
                 `pipeline`: a run of a pipeline ended (`PipelineEvent`);
-                `quality`: an expectation was measured and is not met (`QualityEvent`).
+                `quality`: an expectation was measured and is not met (`QualityEvent`);
+                `service_level`: one was looked at and is not kept (`ServiceLevelEvent`).
             fn: Called with the event; what it returns is ignored.
             name: For `commit` only: the name under which the log keeps the position. A new name
                 begins after the newest commit.

@@ -26,6 +26,7 @@ from lakeward.model.events import FailedEvent as FailedEvent
 from lakeward.model.events import PipelineEvent as PipelineEvent
 from lakeward.model.events import PublishedEvent as PublishedEvent
 from lakeward.model.events import QualityEvent as QualityEvent
+from lakeward.model.events import ServiceLevelEvent as ServiceLevelEvent
 from lakeward.model.events import ViolationEvent as ViolationEvent
 from lakeward.model.health import Health as Health
 from lakeward.model.health import PartitionHealth as PartitionHealth
@@ -43,6 +44,8 @@ from lakeward.model.policy.rules import EffectivePolicy as EffectivePolicy
 from lakeward.model.quality.report import Measurement as Measurement
 from lakeward.model.quality.report import Quality as Quality
 from lakeward.model.row_counts import RowCounts as RowCounts
+from lakeward.model.service_levels import Attainment as Attainment
+from lakeward.model.service_levels import ServiceLevelRecord as ServiceLevelRecord
 from lakeward.model.statistics import ColumnStatistics as ColumnStatistics
 from lakeward.model.statistics import Growth as Growth
 from lakeward.model.statistics import TableStatistics as TableStatistics

@@ -131,6 +131,7 @@ token = _table(
 )
 claim = _table("lakeward_claim", "name:text transaction_id:text")
 lineage = _table("lakeward_lineage", "transaction_id:text body:text")
+service_level = _table("lakeward_service_level", "name:text body:text actor:text set_ms")
 statistics = _table("lakeward_statistics", "table_id version body:text")
 sketch = _table("lakeward_sketch", "table_id field_id version body:text")
 quality = _table("lakeward_quality", "table_id name:text version measured_ms body:text")

@@ -20,8 +20,10 @@ VIOLATION: Final = "violation"
 MAINTENANCE: Final = "maintenance"
 PIPELINE: Final = "pipeline"
 QUALITY: Final = "quality"
+SERVICE_LEVEL: Final = "service_level"
 NAMES: Final = (
     *(COMMIT, RATIFIED, PUBLISHED, CONFLICTED, FAILED, VIOLATION, MAINTENANCE, PIPELINE, QUALITY),
+    SERVICE_LEVEL,
 )
 
 
@@ -172,4 +174,23 @@ class QualityEvent:
     expectation: str
     wanted: str
     value: float | None
+    timestamp: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLevelEvent:
+    """A service level that is not kept.
+
+    Attributes:
+        name: The service level.
+        subject: The table or the pipeline.
+        wanted: What is promised, in words.
+        attained: The share that was kept.
+        timestamp: When it was looked at.
+    """
+
+    name: str
+    subject: str
+    wanted: str
+    attained: float | None
     timestamp: datetime

@@ -18,6 +18,7 @@ from lakeward.model.clock import to_datetime
 from lakeward.model.commit import Head, TransactionState
 from lakeward.model.counters import BOUNDS, Counters
 from lakeward.model.metrics import Bounded, LakeMetrics, Metric, Sample, counter, gauge
+from lakeward.read.service_levels import attained
 
 _CHECKED: Final = 1000
 """Of how many tables, those with the newest commits, it is checked whether they are published."""
@@ -51,6 +52,7 @@ def metrics(context: LakeContext, most: int, *, process: bool) -> LakeMetrics:
             *_locks(session, now),
             *_runs(session, now, most),
             *_streams(session, newest, most),
+            *_service_levels(session, now, most),
         ]
     found += _publication(context, newest, most, now)
     if process:
@@ -93,6 +95,27 @@ def _tables(session: Session, newest: Sequence[Head], most: int) -> Iterator[Met
         violated.add("table", table, count, action=action)
     about = "Rows that violated constraints of a table, by what was done."
     yield gauge("lakeward_violation_rows", about, violated.samples())
+
+
+def _service_levels(session: Session, now: int, most: int) -> Iterator[Metric]:
+    known = [one for one in attained(session, now)[:most] if one.attained is not None]
+    for name, about, values in (
+        (
+            "lakeward_service_level_attainment",
+            "Share of a service level that was kept over its window.",
+            [one.attained for one in known],
+        ),
+        (
+            "lakeward_service_level_target",
+            "Share of a service level that must be kept.",
+            [one.target for one in known],
+        ),
+    ):
+        samples = [
+            Sample({"level": one.name}, value or 0.0)
+            for one, value in zip(known, values, strict=True)
+        ]
+        yield gauge(name, about, samples)
 
 
 def _transactions(session: Session, now: int) -> Iterator[Metric]:

@@ -1,14 +1,15 @@
-"""`quality` and `statistics`: are expectations met, and how large are tables and columns?"""
+"""`quality`, `statistics`, `sla`: are promises kept, and how large are tables and columns?"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from lakeward.cli import exits
 from lakeward.cli.arguments import complete_table
-from lakeward.cli.context import Cli
+from lakeward.cli.context import Cli, absolute
 from lakeward.cli.program import command
 
 
@@ -16,6 +17,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     command(app, rich_help_panel="Upkeep")(quality)
     command(app, rich_help_panel="Tables")(statistics)
+    command(app, rich_help_panel="Upkeep")(sla)
 
 
 def quality(
@@ -74,3 +76,46 @@ def statistics(
             return
         found = lake.table(table).statistics(version=version, distinct=distinct or ())
     cli.answer(found, text.statistics(found))
+
+
+def sla(
+    cli: Cli,
+    apply: Annotated[
+        Path | None,
+        typer.Option(
+            "--apply", metavar="FILE", help="Declare the service levels of a TOML file first."
+        ),
+    ] = None,
+    remove: Annotated[
+        str | None, typer.Option("--remove", metavar="NAME", help="Remove a service level first.")
+    ] = None,
+) -> None:
+    """Show how far service levels are kept, and how much of the error budget is left.
+
+    They are computed from the log. Ends with code 12 when one is not kept.
+    """
+    from lakeward.cli.views import quality as text
+
+    with cli.lake() as lake:
+        if apply is not None:
+            for name, level in _toml(absolute(apply)).items():
+                lake.set_service_level(name, level)
+        if remove is not None:
+            lake.set_service_level(remove, None)
+        found = lake.sla()
+    kept = all(one.kept is not False for one in found)
+    cli.answer({"kept": kept, "service_levels": found}, text.service_levels(found))
+    if not kept:
+        raise typer.Exit(exits.UNHEALTHY)
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    from lakeward.errors import InvalidInput
+
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        what = f"The file {path} cannot be read as TOML: {error}."
+        raise InvalidInput(what) from error

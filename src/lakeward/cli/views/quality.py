@@ -1,4 +1,4 @@
-"""The quality of tables: each expectation with its value, its verdict and its history."""
+"""The quality of tables, and service levels: each with its value and its verdict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from lakeward.cli.output import words
-from lakeward.lake.records import Measurement, Quality
+from lakeward.lake.records import Attainment, Measurement, Quality
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _WIDTH: Final = 20
@@ -38,6 +38,28 @@ def quality(found: Sequence[Quality]) -> Iterator[RenderableType]:
             right=("measured",),
         )
     yield _verdict([m for one in found for m in one.measurements])
+
+
+def service_levels(found: Sequence[Attainment]) -> Iterator[RenderableType]:
+    """A line to each service level."""
+    if not found:
+        yield Text("No service level is declared.")
+        return
+    yield words.grid(
+        ["", "service level", "of", "wanted", "attained", "budget left"],
+        (
+            (
+                _mark(one.kept),
+                words.printable(one.name),
+                words.printable(one.subject),
+                words.printable(one.wanted),
+                "nothing happened" if one.attained is None else f"{one.attained:.3%}",
+                "" if one.budget_left is None else f"{one.budget_left:.0%}",
+            )
+            for one in found
+        ),
+        right=("attained", "budget left"),
+    )
 
 
 def value(number: float) -> str:

@@ -34,6 +34,7 @@ from lakeward.log.migrations import (
     m0020_tokens,
     m0021_quality,
     m0022_statistics,
+    m0023_service_levels,
 )
 
 MIGRATIONS: Final[tuple[ModuleType, ...]] = (
@@ -59,6 +60,7 @@ MIGRATIONS: Final[tuple[ModuleType, ...]] = (
     m0020_tokens,
     m0021_quality,
     m0022_statistics,
+    m0023_service_levels,
 )
 CURRENT: Final = len(MIGRATIONS)
 
