@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -30,6 +30,7 @@ from lakeward.model.file import LIVE, LoggedFile
 from lakeward.model.names import TableName
 from lakeward.model.parameters import Params
 from lakeward.model.schema import Schema
+from lakeward.model.shown import ShownList
 from lakeward.read import moments
 from lakeward.read.describe import Totals, columns_line
 from lakeward.read.exportable import Exportable
@@ -41,6 +42,8 @@ from lakeward.write.commit.publications import current
 
 if TYPE_CHECKING:
     from lakeward.lake.altering import TableAlter
+
+_OF_HISTORY: Final = ("version", "timestamp", "operation", "changed", "actor", "message")
 
 
 class Table(
@@ -158,7 +161,8 @@ class Table(
         head = self._head()
         with self._context.database.read() as session:
             found = commits.history(session, head.table_id, low=low, high=high, limit=most)
-        return [version_of(c) for c in found]
+        title = f"History of {head.name}"
+        return ShownList(map(version_of, found), title, _OF_HISTORY)
 
     def versions(
         self, *, since: datetime | str | None = None, until: datetime | str | None = None

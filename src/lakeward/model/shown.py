@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
+
+_T = TypeVar("_T")
 
 
 class Shown:
@@ -16,6 +18,19 @@ class Shown:
     def __dir__(self) -> list[str]:
         names = super().__dir__()
         return [n for n in names if not n.startswith("_") and n not in self._internal]
+
+
+class ShownList(list[_T]):
+    """A list of records that a notebook shows as a table of some of their fields."""
+
+    def __init__(self, records: Iterable[_T], title: str, fields: Sequence[str]) -> None:
+        super().__init__(records)
+        self._title = title
+        self._fields = fields
+
+    def _repr_html_(self) -> str:
+        rows = ([getattr(record, name) for name in self._fields] for record in self)
+        return html_table(self._title, self._fields, rows)
 
 
 def html_table(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -14,6 +14,7 @@ from lakeward.model.file import LoggedFile
 from lakeward.model.records import HIDDEN, in_json, shown_as
 from lakeward.model.row_counts import NO_ROWS, SAMPLE, RowCounts, row_counts
 from lakeward.model.schema import Schema
+from lakeward.model.shown import html_table
 from lakeward.model.transform import value_text
 from lakeward.model.types import Type
 from lakeward.model.values import Value, from_neutral
@@ -103,6 +104,22 @@ class Diff:
         }
         facts = "".join(f", {name}={value!r}" for name, value in shown.items() if value)
         return f"Diff({self.table!r}, {self.from_version} to {self.to_version}{facts})"
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [
+            ("rows changed", self.changed),
+            ("files added", len(self.added_files)),
+            ("files removed", len(self.removed_files)),
+        ]
+        rows += [("schema", change) for change in self.schema_changes]
+        rows += [(f"property {name}", change) for name, change in self.properties.items()]
+        if self.rows is not None:
+            found = self.rows
+            rows.append(("rows inserted", found.inserted))
+            rows.append(("rows deleted", found.deleted))
+            rows.append(("rows with other values", found.changed))
+        title = f"{self.table}, version {self.from_version} to {self.to_version}"
+        return html_table(title, ("what", "difference"), rows)
 
     @property
     @in_json

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import lakeward as lw
 from tests.behaviour.lakes import append
 
@@ -49,3 +51,7 @@ def test_what_is_shown_in_a_notebook_is_escaped(lake: lw.Lake) -> None:
         assert "<script" not in html
         assert "a<b>" not in html
         assert "t</td><td>" in html or "a&lt;b&gt;&amp;c</td><td>int64" in html
+    history: Any = table.history()
+    assert "<script" not in history._repr_html_()
+    assert "&lt;script&gt;" in history._repr_html_()
+    assert "files added</td><td>1" in table.diff(0, 1)._repr_html_()
