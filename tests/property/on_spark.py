@@ -62,12 +62,12 @@ def on_spark(tx: lw.Transaction, operation: Operation, spelling: int) -> State |
 
 def _as_sql(tx: lw.Transaction, operation: Operation, spelling: int) -> bool:
     """Run an operation as a statement; False where there is none for it."""
+    view = None
     if isinstance(operation, Merge) and spelling % 3 == 0:
-        _frame(tx, operation.rows).createOrReplaceTempView("source_rows")
-        source = "SELECT * FROM source_rows"
-    else:
-        source = _select(getattr(operation, "rows", ()))
-    text = statement_of(operation, source, overwrites=True)
+        view = "source_rows"
+        _frame(tx, operation.rows).createOrReplaceTempView(view)
+    source = _select(getattr(operation, "rows", ()))
+    text = statement_of(operation, source, overwrites=True, view=view)
     if text is not None:
         tx.sql(text)
     return text is not None

@@ -5,11 +5,13 @@ from __future__ import annotations
 from tests.property.model import Append, Delete, Merge, Operation, Overwrite, Update, Where
 
 
-def statement_of(operation: Operation, source: str, *, overwrites: bool) -> str | None:
+def statement_of(
+    operation: Operation, source: str, *, overwrites: bool, view: str | None = None
+) -> str | None:
     """An operation as a statement; None where there is none for it.
 
     `source` is a query for the rows that it brings. `overwrites` says whether the engine knows
-    INSERT OVERWRITE.
+    INSERT OVERWRITE, and `view` may name a view with the rows of a merge.
     """
     match operation:
         case Append(table, _):
@@ -28,7 +30,8 @@ def statement_of(operation: Operation, source: str, *, overwrites: bool) -> str 
                 "WHEN NOT MATCHED BY SOURCE THEN DELETE": alone == "delete",
             }
             wanted = " ".join(text for text, is_wanted in clauses.items() if is_wanted)
-            return f"MERGE INTO {table} AS t USING ({source}) AS s ON t.k = s.k {wanted}"
+            using = view or f"({source})"
+            return f"MERGE INTO {table} AS t USING {using} AS s ON t.k = s.k {wanted}"
     return None
 
 
