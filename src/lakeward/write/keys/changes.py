@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from lakeward.model.constraints import has_late_checks
 from lakeward.model.expressions.when import Does
 from lakeward.model.file import LoggedFile
 from lakeward.write.keys.reading import logged
 from lakeward.write.plan.change import Added, Change, RowsChanged
-
-
-def concerns(change: Change) -> bool:
-    """Whether a change may violate a key of its table, or a foreign key to it."""
-    definition = change.definition
-    if change.new_definition is not None and not change.is_new:
-        return True
-    if not change.data_change:
-        return False
-    return has_late_checks(definition) and bool(change.added or change.removed)
 
 
 def adds_rows(change: Change) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from lakeward.context import LakeContext
 from lakeward.errors import ConstraintViolation
@@ -11,7 +12,7 @@ from lakeward.log.database import Session
 from lakeward.model.commit import Head
 from lakeward.model.constraints import ForeignKey, OnViolation, Unique
 from lakeward.model.definition import Definition
-from lakeward.write.keys.changes import concerns, movable_files
+from lakeward.write.keys.changes import movable_files
 from lakeward.write.keys.check import KeyCheck, Offence
 from lakeward.write.keys.guards import Guard
 from lakeward.write.plan.change import Change
@@ -32,7 +33,8 @@ class Checked:
     quarantined: Sequence[Offence] = ()
 
 
-_NOTHING = Checked()
+NOTHING: Final = Checked()
+"""The result where no key has to be checked."""
 
 
 def check_keys(context: LakeContext, changes: Iterable[Change]) -> Checked:
@@ -41,12 +43,9 @@ def check_keys(context: LakeContext, changes: Iterable[Change]) -> Checked:
     Raises:
         ConstraintViolation: Rows violate a key.
     """
-    known = list(changes)
-    if not any(map(concerns, known)):
-        return _NOTHING
     with context.database.read() as session:
         # A table that the transaction creates has no id yet.
-        by_id = {c.head.table_id or -n: c for n, c in enumerate(known, 1)}
+        by_id = {c.head.table_id or -n: c for n, c in enumerate(changes, 1)}
         check = KeyCheck(context, session, by_id)
         check.run()
     fatal = [o for o in check.offences if _is_fatal(o)]

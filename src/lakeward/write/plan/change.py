@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from lakeward.model.commit import AppTransaction, Head, Return
+from lakeward.model.constraints import has_late_checks
 from lakeward.model.definition import Definition
 from lakeward.model.expressions.nodes import Expression
 from lakeward.model.expressions.when import Clause, Clauses
@@ -91,6 +92,14 @@ class Change:
     def is_new(self) -> bool:
         """Whether the transaction makes the table."""
         return self.head.version < 0
+
+    @property
+    def may_violate_keys(self) -> bool:
+        """Whether a key of the table, or a foreign key to it, must be checked before the commit."""
+        if self.new_definition is not None and not self.is_new:
+            return True
+        changes_rows = self.data_change and bool(self.added or self.removed)
+        return changes_rows and has_late_checks(self.definition)
 
     @property
     def is_blind(self) -> bool:

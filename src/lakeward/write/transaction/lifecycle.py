@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -35,7 +34,7 @@ from lakeward.write.commit.outcome import happened, ratify_surely, recorded
 from lakeward.write.commit.publications import take_over
 from lakeward.write.commit.ratify import Intent, OnRatify, ratify
 from lakeward.write.keys.guards import Moved
-from lakeward.write.keys.reactions import Checked, check_keys
+from lakeward.write.keys.reactions import NOTHING, Checked, check_keys
 from lakeward.write.stage.stager import stored_paths
 from lakeward.write.transaction import announcing
 from lakeward.write.transaction.executor import EmbeddedExecutor, Executor, NothingDone
@@ -58,8 +57,6 @@ from lakeward.write.transaction.view import View
 from lakeward.write.transaction.violations import record_failure
 
 M = TypeVar("M")
-
-_LOG = logging.getLogger(__name__)
 
 _RESOLVED: Final = 100
 """How often conflicts are resolved before they are taken for a series without end."""
@@ -293,8 +290,11 @@ class Lifecycle:
 
     def _check_keys(self, members: Sequence[Member]) -> Checked | None:
         """Check keys; return None if a change was carried over a compaction: then check again."""
+        changes = [m.change for m in members]
+        if not any(change.may_violate_keys for change in changes):
+            return NOTHING
         try:
-            checked = check_keys(self.context, [m.change for m in members])
+            checked = check_keys(self.context, changes)
         except ConstraintViolation:
             if carry_over_moves(members, self.isolation):
                 return None
@@ -311,10 +311,8 @@ class Lifecycle:
             for path in stored_paths(f)
         }
         for member in self._ever_members():
-            try:
+            with suppress(LakewardError):
                 member.stager.discard(keep=used)
-            except LakewardError as error:
-                _LOG.warning("Unused files could not be deleted: %s", error)
 
     def _ever_members(self) -> list[Member]:
         """Return all tables including dropped ones, whose staged files are deleted as well."""

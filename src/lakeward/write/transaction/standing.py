@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from lakeward.model.names import TableName
 from lakeward.model.shown import Shown, html_table
 from lakeward.write.commit.outcome import Outcome, outcome
-from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle
+from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle, Operating
+from lakeward.write.transaction.member import Member
 
 if TYPE_CHECKING:
     from lakeward.write.transaction.aio import AsyncTransaction
@@ -23,6 +25,7 @@ class Standing(Shown):
     def __init__(self, lifecycle: Lifecycle) -> None:
         self._lifecycle = lifecycle
         self._view = lifecycle.view
+        self._executor = lifecycle.executor
         self.transaction_id = lifecycle.transaction_id
         self.isolation = lifecycle.isolation
         self.message = lifecycle.message
@@ -102,3 +105,9 @@ class Standing(Shown):
     ) -> None:
         if self._async is not None:
             await self._async._end(kind, error, trace)
+
+    def _is_replay(self) -> bool:
+        return self._lifecycle.is_replay()
+
+    def _operation(self, name: str, *, reads: bool = False) -> Operating[Member]:
+        return self._lifecycle.operation(TableName.parse(name), reads=reads)

@@ -21,7 +21,7 @@ from lakeward.write.commit.ratify import OnRatify
 from lakeward.write.plan.change import Change, RowChanges, progress_operation
 from lakeward.write.stage.remote_files import located
 from lakeward.write.transaction.evolving import fitted
-from lakeward.write.transaction.lifecycle import CommitResult, Lifecycle
+from lakeward.write.transaction.lifecycle import CommitResult
 from lakeward.write.transaction.staging import Staging
 from lakeward.write.transaction.statements import Statements
 
@@ -43,9 +43,6 @@ class Transaction(Statements):
     """
 
     _internal: ClassVar = frozenset({"on_ratify", "staging", "take_back"})
-
-    def __init__(self, lifecycle: Lifecycle) -> None:
-        super().__init__(lifecycle)
 
     # What a user does.
 

@@ -13,17 +13,11 @@ from lakeward.model.names import TableName
 from lakeward.write.alter.alter import depends_on_rows
 from lakeward.write.alter.builder import Alter
 from lakeward.write.transaction.evolving import alter
-from lakeward.write.transaction.lifecycle import Lifecycle, Operating
-from lakeward.write.transaction.member import Member
 from lakeward.write.transaction.standing import Standing
 
 
 class WholeTables(Standing):
     """The part of a transaction that alters and drops tables."""
-
-    def __init__(self, lifecycle: Lifecycle) -> None:
-        super().__init__(lifecycle)
-        self._executor = lifecycle.executor
 
     def create(
         self,
@@ -92,9 +86,3 @@ class WholeTables(Standing):
         if not self._is_replay():
             with self._operation(name):
                 self._executor.drop(TableName.parse(name))
-
-    def _is_replay(self) -> bool:
-        return self._lifecycle.is_replay()
-
-    def _operation(self, name: str, *, reads: bool = False) -> Operating[Member]:
-        return self._lifecycle.operation(TableName.parse(name), reads=reads)
