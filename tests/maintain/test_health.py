@@ -235,3 +235,31 @@ def test_nothing_is_done_while_the_window_is_closed(lake: lw.Lake) -> None:
     assert done.state == "closed"
     assert done.opens is not None
     assert table.version == 3
+
+
+@pytest.mark.parametrize(
+    ("terms", "advice"),
+    [(["day"], "partition by month(day) instead of day"), (["hour(at)"], "partition by day(at)")],
+)
+def test_health_advises_on_partitions_that_are_too_many(
+    lake: lw.Lake, terms: list[str], advice: str
+) -> None:
+    table = lake.create("t", "day date, at timestamp, n int64", partition_by=terms)
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    moments = [begin + timedelta(days=n, hours=n) for n in range(30)]
+    table.append([{"day": m.date(), "at": m, "n": 1} for m in moments])
+
+    (found,) = (r for r in table.health().reasons if r.kind == "partitions")
+
+    assert advice in found.what
+
+
+def test_a_vacuum_of_the_whole_lake_counts_for_each_table(lake: lw.Lake) -> None:
+    table = _table(lake, "t", 2)
+    table.overwrite(_scattered(0))
+    assert {d.chore.kind for d in lake.maintain(dry_run=True).done} == {"vacuum"}
+
+    lake.vacuum()
+
+    assert lake.maintain(dry_run=True).state == "nothing"
+    assert not lake.maintain(dry_run=True).done

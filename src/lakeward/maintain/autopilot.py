@@ -122,8 +122,12 @@ def _of_table(context: LakeContext, snapshot: TableSnapshot, rhythm: Rhythm) -> 
 
 def _last_run(session: Session, now: int, kind: str, table: str) -> int | None:
     """Return when the last run of a kind that was not stopped began; None if none was."""
-    newest = jobs.newest(session, now, kind=kind, table=table, limit=20)
-    last = next((j for j in newest if j.state in _FINISHED), None)
+    own = jobs.newest(session, now, kind=kind, table=table, limit=20)
+    of_all = (
+        j for j in jobs.newest(session, now, kind=kind, table=None, limit=20) if j.table is None
+    )
+    ended = [j for j in (*own, *of_all) if j.state in _FINISHED]
+    last = max(ended, key=lambda j: j.started, default=None)
     return None if last is None else int(last.started.timestamp() * 1000)
 
 

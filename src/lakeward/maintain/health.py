@@ -181,18 +181,21 @@ def _over_partitioned(seen: _Seen) -> Reason:
     count = len(seen.partitions)
     mean = sum(p.bytes for p in seen.partitions) / count
     share = 0.0 if count < _FEW_PARTITIONS else 1 - 4 * mean / seen.target
-    advice = _coarser(seen.definition.partitioning)
+    advice = _coarser(seen.definition)
     what = f"{count} partitions have {mean / 2**20:.1f} MB on average; {advice}"
     return _reason("partitions", share, what, f"lakeward show {seen.name}")
 
 
-def _coarser(terms: Sequence[str]) -> str:
-    """Return advice on coarser partitioning."""
+def _coarser(definition: Definition) -> str:
+    """Return advice: days instead of hours, months instead of days, years instead of months."""
     steps = {"hour(": "day(", "day(": "month(", "days(": "month(", "month(": "year("}
-    for term in terms:
+    for term in definition.partitioning:
         for fine, coarse in steps.items():
             if term.startswith(fine):
                 return f"partition by {coarse}{term[len(fine) :]} instead of {term}"
+        column = definition.schema.by_name.get(term)
+        if column is not None and str(column.type) == "date":
+            return f"partition by month({term}) instead of {term}"
     return "partition by fewer or coarser values"
 
 
