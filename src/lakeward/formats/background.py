@@ -50,7 +50,7 @@ class BackgroundWorker:
         return self._take(job)
 
     def compact(self, name: str) -> None:
-        """Compact a table's small files in the thread, if it is idle and the lake does that."""
+        """Compact a table's small files in the thread, if it is idle and `compactor` is set."""
         if self.compactor is not None:
             self.offer(partial(self.compactor, name))
 

@@ -50,7 +50,7 @@ class CutTable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The version of each table at one moment; None for now."""
+    """The version of each table at one moment; `moment` is None for the newest versions."""
 
     moment: datetime | None
     tables: tuple[CutTable, ...]

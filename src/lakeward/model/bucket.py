@@ -77,7 +77,7 @@ def unscaled(source: Decimal, value: Value) -> int:
 
 
 def scaled(source: Decimal, units: int) -> str:
-    """The neutral spelling of a whole number of a decimal's smallest units."""
+    """The decimal, as neutral text, that has so many of the type's smallest units."""
     return f"{decimal.Decimal(units).scaleb(-source.scale, _WIDE):f}"
 
 

@@ -33,7 +33,7 @@ class Move:
     new: str
 
     def __call__(self, name: str) -> str:
-        """A file's full name now; names outside the old roots stay as they are."""
+        """Return a file's full name after the move; names outside the old roots are unchanged."""
         inside = self.inside(name)
         if inside is None:
             return name

@@ -19,9 +19,9 @@ from lakeward.write.stage.remote_files import located
 
 
 class RowFiles(Files):
-    """Rows of files, known by their full paths; of a file that has grown, the rows after the old.
+    """Rows of files that were not taken before; a file is identified by its full path.
 
-    A file is read from its beginning, and the rows that were taken before are left out.
+    If a file has grown, it is read from its beginning and the rows taken before are skipped.
     """
 
     def __init__(self, paths: Sequence[RowFile], form: str) -> None:

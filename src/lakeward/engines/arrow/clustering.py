@@ -7,7 +7,7 @@ Then the buckets are sorted one after the other, which gives the same order as o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -207,6 +207,3 @@ def in_order(buckets: Buckets, numbers: Iterable[int]) -> Iterator[pa.Table]:
         rows = buckets.sorted(number)
         if rows is not None:
             yield rows
-
-
-MakeOrder = Callable[[pa.Table], Order]

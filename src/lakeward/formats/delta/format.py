@@ -102,7 +102,7 @@ class DeltaFormat(LightDelta, DeltaOwed, DeltaDefinitions, DeltaAlterations, For
         return row_tracking.row_ids(definition)
 
     def gives_first_ids(self, before: Definition, after: Definition) -> bool:
-        """Return whether row tracking is switched on."""
+        """Return whether a change of the definition switches row tracking on."""
         return row_tracking.is_enabled(after) and not row_tracking.is_enabled(before)
 
     def write_commit(

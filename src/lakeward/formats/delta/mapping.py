@@ -40,7 +40,7 @@ def physical(definition: Definition) -> Definition:
 def in_files(
     definition: Definition, columns: Sequence[str], where: Expression | None
 ) -> tuple[Definition, Sequence[str], Expression | None]:
-    """Definition, columns and condition with the names in files, if these are mapped."""
+    """Return the definition, columns and condition under the names that columns have in files."""
     stored = physical(definition)
     if stored is definition:
         return definition, columns, where

@@ -99,11 +99,11 @@ def check_same(first: Document, newest: Document, table: str) -> None:
 def check_row_ids(
     first: Document, newest: Document, manifests: Iterable[Any], net: Net, table: str
 ) -> None:
-    """Raise `UnsupportedFeature` if rows that moved may have ids that others get, too.
+    """Raise `UnsupportedFeature` if rewritten files on a branch may hold wrong row ids.
 
-    `manifests` are those that the branch began with. The ids that a branch gives to rows are not
-    those that its commit gives them, so such rows must not be moved on it: there their ids are
-    written into the files.
+    The commit of a branch gives new rows other ids than the branch did. A rewrite on the branch
+    writes the branch's ids into files, where they could equal the ids of other rows. `manifests`
+    are those that the branch began with.
     """
     if newest.next_row_id is None or not net.removed:
         return

@@ -45,13 +45,8 @@ class Place:
         return not self.parents or isinstance(self.parents[-1].type, Struct)
 
     @property
-    def inside_collection(self) -> bool:
-        """Whether it is somewhere below a list or a map."""
-        return any(isinstance(p.type, ListOf | MapOf) for p in self.parents)
-
-    @property
     def path(self) -> str:
-        """How users name it."""
+        """Its name as users write it, with the names of its parents: `address.street`."""
         return ".".join(f.name for f in (*self.parents, self.field))
 
 

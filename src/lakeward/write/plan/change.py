@@ -279,10 +279,9 @@ def _clause_record(clause: Clause) -> dict[str, str]:
 
 
 def _counted(change: Change) -> dict[str, int]:
-    """Rows inserted, updated and deleted by operations that write files again; none if unknown.
+    """Count the rows that operations inserted, updated and deleted; empty if a count is unknown.
 
-    Rows that a file keeps are no change: the rows after less the rows before are the inserted less
-    the deleted ones.
+    Deleted rows are computed: rows before + inserted rows - rows after.
     """
     before = [f.file.live_rows for f in change.removed.values()]
     after = [f.live_rows for f in change.added]

@@ -87,14 +87,14 @@ class _View:
 
 
 class Reader:
-    """Finds what replaces the names in statements of a transaction."""
+    """Finds the Spark relations that replace table names in the statements of a transaction."""
 
     def __init__(self, tables: SparkTables) -> None:
         self._tables = tables
         self._views: dict[str, _View] = {}
 
     def sources(self, statement: Statement, found: Found, use: Use) -> Sources:
-        """What replaces the names of a statement."""
+        """Return the relation that replaces each table name of a statement."""
         relations = {}
         for ref in statement.tables:
             table = found.get(ref.start)
