@@ -35,13 +35,20 @@ def _step(lake: lw.Lake, choose: random.Random, number: int) -> str:
     with lake.transaction() as tx:
         for name in choose.sample(TABLES, choose.randint(1, 3)):
             known = _ids(lake, name)
-            what = choose.choice(["append", "append", "delete", "update", "overwrite"])
+            what = choose.choice(
+                ["append", "append", "delete", "update", "overwrite", "merge", "restore"]
+            )
             if what == "append" or not known:
                 tx.append(name, [{"id": number * 10 + n, "x": n} for n in range(3)])
             elif what == "delete":
                 tx.delete(name, where=f"id = {choose.choice(known)}")
             elif what == "update":
                 tx.update(name, set={"x": "x + 1"}, where=f"id = {choose.choice(known)}")
+            elif what == "merge":
+                rows = [{"id": choose.choice(known), "x": 7}, {"id": number * 10, "x": 8}]
+                tx.merge(name, rows, on="id")
+            elif what == "restore":
+                tx.restore(name, version=choose.randrange(lake.table(name).version + 1))
             else:
                 tx.overwrite(name, [{"id": number * 10, "x": 0}])
     return tx.transaction_id
