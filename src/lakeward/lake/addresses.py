@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -35,12 +37,22 @@ def address_of(
     return Address(text, context.storage.root, tuple(sorted(storage_options.items())))
 
 
-@lru_cache(maxsize=8)
-def context_at(address: Address, *, read_only: bool | None) -> LakeContext:
-    """Open a lake once in this process; it stays open. Nothing is created or repaired.
+@contextmanager
+def opened_at(address: Address) -> Iterator[LakeContext]:
+    """Open a lake to read it."""
+    context = _opened(address, read_only=True)
+    with closing(context.database):
+        yield context
 
-    With `read_only` None it is opened for writing where this user may write.
-    """
+
+@lru_cache(maxsize=8)
+def kept_open(address: Address) -> LakeContext:
+    """Open a lake once in this process, for writing where this user may write; it stays open."""
+    return _opened(address, read_only=None)
+
+
+def _opened(address: Address, *, read_only: bool | None) -> LakeContext:
+    """Open a lake; nothing is created or repaired."""
     return opened(
         address.target,
         address.warehouse,

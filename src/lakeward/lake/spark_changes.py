@@ -19,7 +19,7 @@ import pyarrow as pa
 from lakeward.engines.spark.changes_source import Source
 from lakeward.engines.spark.extra import check
 from lakeward.errors import InvalidInput, VersionNotFound
-from lakeward.lake.addresses import Address, context_at
+from lakeward.lake.addresses import Address, kept_open, opened_at
 from lakeward.log import commits, heads
 from lakeward.log.database import Session
 from lakeward.model.commit import Head
@@ -71,15 +71,14 @@ class _Versions:
 
     def newest(self) -> int:
         """Return the newest version, with commits of others taken in where this user may write."""
-        context = context_at(self.address, read_only=None)
+        context = kept_open(self.address)
         return self._checked(current(context, TableName.parse(self.spec.table))).version
 
     def check(self, until: int) -> None:
         """Raise `InvalidInput` if the columns have changed after the version that is shown."""
         if until <= self.spec.shown:
             return
-        context = context_at(self.address, read_only=True)
-        with context.database.read() as session:
+        with opened_at(self.address) as context, context.database.read() as session:
             head = self._head(session)
             shown, last = (at_version(context, session, head, v) for v in (self.spec.shown, until))
         if _columns(shown, self.spec.columns) != _columns(last, self.spec.columns):
@@ -90,12 +89,18 @@ class _Versions:
 
     def batches(self, since: int, until: int) -> Iterator[pa.RecordBatch]:
         """Yield the changes of the versions from `since` to `until`."""
-        context, spec = context_at(self.address, read_only=True), self.spec
-        with context.database.read() as session:
-            shown = at_version(context, session, self._head(session), spec.shown)
-        yield from changes.read_changes(
-            shown, since, last=until, columns=spec.columns, where=spec.where, key=spec.key
-        )
+        spec = self.spec
+        with opened_at(self.address) as context:
+            with context.database.read() as session:
+                shown = at_version(context, session, self._head(session), spec.shown)
+            yield from changes.read_changes(
+                shown, since, last=until, columns=spec.columns, where=spec.where, key=spec.key
+            )
+
+    def close(self) -> None:
+        """Close the lake that `newest` keeps open in this process."""
+        kept_open(self.address).database.close()
+        kept_open.cache_clear()
 
     def _head(self, session: Session) -> Head:
         return self._checked(heads.get(session, TableName.parse(self.spec.table)))

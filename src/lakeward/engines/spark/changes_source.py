@@ -44,6 +44,9 @@ class Versions(Protocol):
     def batches(self, since: int, until: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the versions from `since` to `until`, both included."""
 
+    def close(self) -> None:
+        """Close what `newest` keeps open."""
+
 
 Make: TypeAlias = Callable[[Mapping[str, str]], Versions]
 """Makes a reader from the options of a source, in any process."""
@@ -154,6 +157,9 @@ def _source_class(source: Source) -> type:
 
         def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
             return _converted(make(self.options).batches(*partition.value), self.schema)
+
+        def stop(self) -> None:
+            make(self.options).close()
 
     return Changes
 
