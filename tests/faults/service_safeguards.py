@@ -259,12 +259,20 @@ SERVICE_SAFEGUARDS: Final = (
         "rows_that_cannot and arrow",
     ),
     _service(
-        "broken manifests of a client are a mistake of the client",
+        "manifests of a client are checked before they are decoded",
+        "write/branch/remote.py",
+        "            check_avro(data)\n",
+        "            pass\n",
+        _MALFORMED,
+        "manifests",
+    ),
+    _service(
+        "manifests that a client has not written are a mistake of the client",
         "write/branch/remote.py",
         "    except CorruptTable as error:\n",
         "    except CorruptTable as error:\n        raise\n",
-        _MALFORMED,
-        "manifests",
+        _CATALOG,
+        "own and missing",
     ),
     _service(
         "a commit names files in its table's directory only",

@@ -18,7 +18,7 @@ from tests.support.servers import Unobtainable
 from tests.support.service import Service, listed
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-TABS = ("", "/compare", "/schema", "/policy", "/rows", "/layout", "/health", "/lineage")
+TABS = ("", "/compare", "/schema", "/policy", "/rows", "/layout", "/health", "/lineage", "/quality")
 SHOWN = {"/": "dashboard", "/lineage": "lineage", "/tables/{table}/layout": "layout"}
 UNSEEN = {"/events", "/static/{name}", "/login"}
 

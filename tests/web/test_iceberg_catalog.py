@@ -293,6 +293,8 @@ def test_a_commit_reads_no_files_but_the_tables_own(own: Service, what: str) -> 
 
     assert answer.status_code == 400, answer.text
     assert "root:" not in answer.text
+    if what != "missing":
+        assert "outside of the directory of sales.totals" in answer.text
     assert own.lake.table("sales.totals").version == 1
 
 

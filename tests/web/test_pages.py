@@ -19,6 +19,7 @@ from lakeward.errors import ConstraintViolation
 from lakeward.lake.records import LineageEdge, RunRecord
 from lakeward.model.lineage.graph import EdgeKind, LineageNode, NodeKind
 from lakeward.model.records import to_json
+from lakeward.web.charts import line
 from lakeward.web.lineage import drawing
 from lakeward.web.pages.rendering import environment
 from tests.support.service import Service, orders
@@ -109,7 +110,17 @@ def test_every_link_leads_to_a_page_that_is_safe(hostile: Service) -> None:
             ahead += [link for link in found if not link.endswith("/login")]
     pages = {p.partition("?")[0] for p in seen}
     assert {"/", "/health", "/transactions", "/jobs", "/audit", "/search"} <= pages
-    tabs = ("", "/compare", "/schema", "/policy", "/rows", "/layout", "/health", "/lineage")
+    tabs = (
+        "",
+        "/compare",
+        "/schema",
+        "/policy",
+        "/rows",
+        "/layout",
+        "/health",
+        "/lineage",
+        "/quality",
+    )
     assert {f"/tables/bad.names{tab}" for tab in tabs} <= pages
     # The texts are there, escaped.
     assert all(
@@ -287,3 +298,35 @@ def test_a_drawing_places_tables_right_of_their_sources_even_in_a_circle() -> No
     assert len(set(places.values())) == 3
     assert len(found.arrows) == 4
     assert drawing([]).boxes == ()
+
+
+def test_quality_is_shown_with_its_series(own: Service) -> None:
+    expected = {"expectations": {"few rows": {"measure": "rows", "max": 5}}}
+    own.lake.set_policy("sales.orders", expected)
+    table = own.lake.table("sales.orders")
+    table.quality()
+    table.append(orders(50))
+    table.quality()
+    client = own.as_("reader")
+
+    text = client.get("/tables/sales.orders/quality", headers=BROWSER).text
+    records = client.get("/api/v1/tables/sales.orders/quality").json()
+
+    assert "not met" in text
+    assert text.count("<polyline") == 4
+    assert [(m["name"], m["passed"]) for m in records["measurements"]] == [("few rows", False)]
+    growth = client.get("/api/v1/tables/sales.orders/growth").json()["versions"]
+    assert [g["rows"] for g in growth][-2:] == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("values", "points"),
+    [
+        ([], ""),
+        ([None], ""),
+        ([1.0], "4.0,44.0"),
+        ([0.0, None, 2.0], "4.0,44.0 296.0,4.0"),
+    ],
+)
+def test_lines_go_from_the_smallest_to_the_largest(values: list[float | None], points: str) -> None:
+    assert line(values) == points

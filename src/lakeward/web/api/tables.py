@@ -162,6 +162,20 @@ def lineage(
     return answer(request, seen_lineage(by, found))
 
 
+@router.get("/{table}/quality")
+@needs(Role.READER)
+def quality(request: Request, by: By, table: str) -> Response:
+    """Show the expectations of a table as they were measured last, with their series."""
+    return answer(request, by.table(table).quality(measure=False))
+
+
+@router.get("/{table}/growth")
+@needs(Role.READER)
+def growth(request: Request, by: By, table: str, limit: Limit = 100) -> Response:
+    """List rows, files and bytes after each of the newest versions, oldest first."""
+    return answer(request, {"table": table, "versions": by.table(table).growth(limit=limit)})
+
+
 @router.get("/{table}/retention")
 @needs(Role.READER)
 def retention(request: Request, by: By, table: str) -> Response:

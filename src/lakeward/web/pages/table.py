@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse
 from lakeward.model.records import to_json
 from lakeward.model.roles import Role
 from lakeward.web.access import By, needs
+from lakeward.web.charts import line
 from lakeward.web.pages.rendering import page, part
 from lakeward.web.places import SnapshotAt
 
@@ -17,6 +18,7 @@ router = APIRouter(prefix="/tables", include_in_schema=False)
 _VERSIONS = 50
 _ROWS = 50
 _FILES = 100
+_POINTS = 200
 Version = Annotated[int | None, Query(ge=0)]
 
 
@@ -83,6 +85,27 @@ def policy(request: Request, by: By, table: str) -> Response:
         "violations": by.lake.violations(table=table, limit=20),
     }
     return page(request, "policy", records)
+
+
+@router.get("/{table}/quality")
+@needs(Role.READER)
+def quality(request: Request, by: By, table: str) -> Response:
+    """Measured expectations with their series, growth over versions, and violations."""
+    source = by.table(table)
+    found, growth = source.quality(measure=False), source.growth(limit=_POINTS)
+    records = {
+        "table": source.at().details(),
+        "quality": found,
+        "growth": growth,
+        "violations": by.lake.violations(table=table, limit=20),
+        "lines": {n: line([m.value for m in series]) for n, series in found.series.items()},
+        "lines_of": {
+            "rows": line([g.rows for g in growth]),
+            "files": line([g.files for g in growth]),
+            "bytes": line([g.bytes for g in growth]),
+        },
+    }
+    return page(request, "quality", records)
 
 
 @router.get("/{table}/rows")
