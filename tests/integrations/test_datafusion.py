@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator
+import math
+from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from datafusion import SessionContext
 
@@ -42,25 +45,69 @@ def test_the_files_of_a_version_are_read_by_datafusion_itself(lake: lw.Lake) -> 
     assert done.to_json()["reason"] == done.reason
 
 
-@pytest.mark.parametrize("why", ["deleted", "altered", "empty"])
+def _deleted(lake: lw.Lake) -> lw.Table:
+    table = lake.create("v", "id int64", properties={"delta.enableDeletionVectors": "true"})
+    table.append([{"id": n} for n in range(1000)])
+    table.delete(where="id >= 998")
+    return table
+
+
+def _altered(lake: lw.Lake) -> lw.Table:
+    table = lake.table("t")
+    table.alter().add_column("more", "string").commit()
+    return table
+
+
+def _foreign(lake: lw.Lake) -> lw.Table:
+    table = lake.create("v", "id int64, name string")
+    rows = pa.table({"name": ["a", "b"], "id": [1, 2]})
+    pq.write_table(rows, Path(table.location) / "given.parquet")
+    with lake.transaction() as tx:
+        tx.add_files("v", ["given.parquet"])
+    return table
+
+
+def _pattern(lake: lw.Lake) -> lw.Table:
+    other = lw.open(Path(lake.warehouse).parent / "la[k]e")
+    return _filled(other, "id int64", [{"id": 1}])
+
+
+def _filled(lake: lw.Lake, schema: str, rows: list[dict[str, Any]], **given: Any) -> lw.Table:
+    table = lake.create("v", schema, **given)
+    table.append(rows)
+    return table
+
+
+_MAPPED = {"properties": {"delta.columnMapping.mode": "name"}}
+_FALLBACKS: dict[str, Callable[[lw.Lake], lw.Table]] = {
+    "rows of the files are deleted": _deleted,
+    "the columns were altered": _altered,
+    "no file is needed": lambda lake: lake.create("v", "id int64"),
+    "values may be NaN": lambda lake: _filled(
+        lake, "id int64, v double", [{"id": 1, "v": math.nan}]
+    ),
+    "columns have other names": lambda lake: _filled(lake, "id int64", [{"id": 1}], **_MAPPED),
+    "type that engines read in another way": lambda lake: _filled(
+        lake, "id int64, s struct<x: int64>", [{"id": 1, "s": {"x": 1}}]
+    ),
+    "a partition value cannot be the name": lambda lake: _filled(
+        lake, "id int64, p string", [{"id": 1, "p": "a/ ="}], partition_by=["p"]
+    ),
+    "files of other writers differ": _foreign,
+    "for a pattern": _pattern,
+}
+
+
+@pytest.mark.parametrize("why", _FALLBACKS)
 def test_each_fallback_is_recorded_with_its_reason(lake: lw.Lake, why: str) -> None:
-    table, wanted = lake.table("t"), [10, 11, 20, 21]
-    said = {"deleted": "deleted", "altered": "altered", "empty": "no file"}[why]
-    if why == "deleted":
-        table = lake.create("v", "id int64", properties={"delta.enableDeletionVectors": "true"})
-        table.append([{"id": n} for n in range(1000)])
-        table.delete(where="id >= 998")
-        wanted = list(range(998))
-    elif why == "altered":
-        table.alter().add_column("more", "string").commit()
-    else:
-        table, wanted = lake.create("e", "id int64"), []
+    table = _FALLBACKS[why](lake)
     context = SessionContext()
     done = register(context, "t", table)
     assert done.way == "dataset"
-    assert said in done.reason
-    assert _ids(context) == wanted
-    with pytest.raises(lw.errors.UnsupportedFeature, match=said):
+    assert why in done.reason
+    assert done.to_json()["reason"] == done.reason
+    assert _ids(context) == sorted(table.to_arrow()["id"].to_pylist())
+    with pytest.raises(lw.errors.UnsupportedFeature, match=why):
         register(context, "u", table, scan={"file_name_column": "file"})
 
 

@@ -11,10 +11,12 @@ import obstore
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from datafusion import SessionContext
 from obstore.store import S3Store
 
 import lakeward as lw
 from lakeward.errors import InvalidInput, LakewardError
+from lakeward.integrations.datafusion import register
 from tests.support.inside import context_of
 from tests.support.s3 import S3Server, on_disk
 
@@ -130,3 +132,16 @@ def test_a_directory_serves_other_processes_and_damage_is_noticed(
     again = open_on(cache=kept)
     assert again.table("t").to_arrow() == first
     assert again.counters()["cache_misses"] > 0
+
+
+def test_datafusion_reads_files_of_a_store_through_our_reader(
+    open_on: Callable[..., lw.Lake],
+) -> None:
+    lake = open_on()
+    table = lake.create("t", "a double, b double")
+    table.append(_rows(1))
+    context = SessionContext()
+    done = register(context, "t", table)
+    assert (done.way, done.reason) == ("dataset", "the files are in an object store")
+    found = pa.table(context.sql("SELECT count(*) AS n FROM t WHERE a < 0.5"))
+    assert found["n"].to_pylist() == [table.to_arrow(where="a < 0.5").num_rows]
