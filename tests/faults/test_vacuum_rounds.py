@@ -108,7 +108,7 @@ def _play(lake: lw.Lake, target: LakeTarget, rounds: int) -> str:
         holders.check()
         if number % 4 == 0:
             _check_strangers(lake, target)
-    assert deleted > rounds / 4, "vacuums had hardly anything to delete"
+    assert rounds < 10 or deleted > rounds / 4, "vacuums had hardly anything to delete"
     holders.release()
     for _ in range(3):
         if target.place is not None:
