@@ -15,8 +15,9 @@ PINS_ARGS ?=
 BIN := .venv/bin
 READY := .venv/.ready
 PEERS_READY := .venv-peers/.ready
+AIRFLOW_READY := .venv-airflow/.ready
 BROWSER_READY := .venv-browser/.ready
-PIN_GROUPS := uv build core dev peers browser
+PIN_GROUPS := uv build core dev peers airflow browser
 FAST := "not (postgres or crash or slow or full or bench or peers or s3 or spark)"
 
 ##@ Start here
@@ -119,6 +120,10 @@ s3: setup ## Run the whole behaviour suite with the warehouse on an S3 server
 azure: setup ## Run the storage suite on Azurite, which comes with npm
 	$(BIN)/pytest -m azure -n 0 $(PYTEST_ARGS)
 
+.PHONY: airflow
+airflow: $(AIRFLOW_READY) ## Run the tests of the Airflow provider, in an environment with Airflow
+	.venv-airflow/bin/pytest -p no:cacheprovider tests/airflow $(PYTEST_ARGS)
+
 .PHONY: bench
 bench: setup peers ## Compare with the peers, interleaved in one run
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
@@ -145,6 +150,10 @@ $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml scripts/bootst
 
 $(BROWSER_READY): requirements/uv.txt requirements/browser.txt scripts/bootstrap
 	@PYTHON="$(PYTHON)" scripts/bootstrap .venv-browser requirements/browser.txt
+	@touch $@
+
+$(AIRFLOW_READY): requirements/uv.txt requirements/airflow.txt pyproject.toml scripts/bootstrap
+	@PYTHON="$(PYTHON)" scripts/bootstrap .venv-airflow requirements/airflow.txt --editable
 	@touch $@
 
 $(PEERS_READY): requirements/uv.txt requirements/peers.txt scripts/bootstrap

@@ -15,6 +15,8 @@ from tests.support.pythons import ROOT
 SOURCE = ROOT / "src" / "lakeward"
 # Libraries that a user brings: rows come from them and go to them where they are there.
 BROUGHT = {"duckdb", "pandas", "polars"}
+# Packages that are in an environment of their own, because they cap what others need.
+ELSEWHERE = {"airflow": ["apache-airflow"]}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -80,7 +82,7 @@ def _is_for_types(node: ast.AST) -> bool:
 
 
 def _distributions(module: str) -> set[str]:
-    return {_plain(name) for name in _installed().get(module, [])}
+    return {_plain(name) for name in _installed().get(module, ELSEWHERE.get(module, []))}
 
 
 _installed = cache(packages_distributions)
