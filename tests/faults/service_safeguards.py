@@ -264,7 +264,7 @@ SERVICE_SAFEGUARDS: Final = (
         "            check_avro(data)\n",
         "            pass\n",
         _MALFORMED,
-        "manifests",
+        "length_that_lies",
     ),
     _service(
         "manifests that a client has not written are a mistake of the client",

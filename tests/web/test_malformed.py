@@ -116,6 +116,17 @@ def test_manifests_that_are_none_are_refused(own: Service, tmp_path: Path, count
     assert found[400] > count / 2
 
 
+def test_a_length_that_lies_does_not_end_the_process(own: Service, tmp_path: Path) -> None:
+    """pyiceberg's fast decoder believes it, and reads memory that is not its own."""
+    change = staged(catalog_of(own).load_table("sales.totals"), totals(1.0))
+    place = Path(_snapshot(change)["manifest-list"].removeprefix("file://"))
+    # A map with one entry, whose key says that it has 2^31 bytes.
+    place.write_bytes(b"Obj\x01" + b"\x02" + b"\x80\x80\x80\x80\x10" + b"xx")
+
+    assert checked(own.as_("writer").post(COMMIT, json=change), tmp_path) == 400
+    assert own.as_("reader").get("/healthz").status_code == 200
+
+
 def _snapshot(change: dict[str, Any]) -> dict[str, Any]:
     (added,) = [u for u in change["updates"] if u["action"] == "add-snapshot"]
     found: dict[str, Any] = added["snapshot"]
