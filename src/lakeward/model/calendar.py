@@ -46,7 +46,7 @@ def civil(days: int) -> tuple[int, int, int]:
 
 
 def first_of_year(year: int) -> int:
-    """The first day of a year, since 1970."""
+    """The first day of a year, as the number of days since 1970-01-01."""
     before = year - 1
     era, of_era = divmod(before, _ERA_YEARS)
     # 306 days after 1 March it is 1 January of the next year.

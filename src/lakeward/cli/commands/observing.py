@@ -48,8 +48,8 @@ def lineage(
 ) -> None:
     """Show where the rows of a table come from, as a tree, or which tables come from it.
 
-    `value` and `rows` are dependencies that are known: values are computed of it, or it decides
-    which rows there are. `unknown` says that the lake does not know.
+    `value`: values are computed from the source. `rows`: the source decides which rows there are.
+    `unknown`: the lake does not know the source.
     """
     from lakeward.cli.output import words
     from lakeward.errors import InvalidInput

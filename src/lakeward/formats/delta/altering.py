@@ -166,7 +166,7 @@ def _unnamed_parts(field: Field) -> Sequence[Field]:
 
 
 def _retyped(before: Definition, after: Definition, change: ChangeType) -> Definition:
-    """Note the old type beside the field, unless Delta has one name for both."""
+    """Record the old type in the field's metadata (`delta.typeChanges`), if its name changes."""
     old, new = find(before.schema, change.path), find(after.schema, change.path)
     types = (delta_type_name(old.field.type), delta_type_name(new.field.type))
     if types[0] == types[1]:

@@ -1,4 +1,4 @@
-"""What the store knows of Delta tables."""
+"""The part of the Delta format that needs only the store, and loads little."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class LightDelta(LightFormat):
-    """Delta Lake tables, as the store knows them."""
+    """Answers about Delta tables from the store alone."""
 
     name: ClassVar[str] = "delta"
 

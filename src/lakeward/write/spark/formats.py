@@ -160,7 +160,7 @@ class DeltaInSpark(SparkFormat):
         self._workspace.leave_delta(name.namespace, name.name)
 
     def enter_again(self, branch: Branch) -> None:
-        """Refresh the branch's columns."""
+        """Refresh the columns under which Spark sees the branch, after an alteration."""
         name = branch.head.name
         self._workspace.show_delta(name.namespace, name.name)
 

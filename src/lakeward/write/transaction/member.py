@@ -343,10 +343,10 @@ class Member:
             feed.finish(self.context.storage, self.stager, self.change)
 
     def check_replayable(self, head: Head) -> None:
-        """Refuse to make a change again whose steps are not all that it did.
+        """Raise `UnsupportedFeature` if the change cannot be repeated on another version.
 
-        Its rows would be missing from what is committed. Callers look at `Change.is_replayable`
-        first and raise the conflict.
+        Its steps do not describe all that it did, so a repetition would lose rows. Callers check
+        `Change.is_replayable` first and raise the conflict.
         """
         if self.change.is_replayable:
             return

@@ -46,7 +46,7 @@ class Standing(Shown):
 
     @property
     def result(self) -> CommitResult | None:
-        """What it committed, after its `with` block or `commit`; None before, and rolled back."""
+        """The result of the commit; None before it, and after a rollback."""
         return self._lifecycle.result
 
     @property
