@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakeward as lw
-from lakeward.errors import ConstraintViolation, ExpectationFailed
+from lakeward.errors import ConstraintViolation, ExpectationFailed, InvalidInput, SchemaMismatch
 from lakeward.pipeline import Pipeline, landing, new, whole
 
 NAMES = ("id", "amount", "at")
@@ -209,3 +209,37 @@ def test_a_step_may_delete_by_key(spark: SparkSession, lake: lw.Lake, place: Pat
     deliver(place, "b", [(1, None, 2), (2, None, 0)])
     pipeline.run(lake, spark, landing=str(place))
     assert rows(lake, "kept") == [(2, 20, 1)]
+
+
+def test_steps_add_the_columns_that_their_rows_bring(
+    spark: SparkSession, lake: lw.Lake, place: Path
+) -> None:
+    extra = ["amount * 2 AS twice"]
+
+    def pipeline(columns: list[str], mode: str | None) -> Pipeline:
+        made = Pipeline("growing")
+
+        @made.step("bronze.sales", schema=ROW, schema_mode=mode)
+        def bronze(batch: Any = landing("sales")) -> Any:
+            return batch.selectExpr("*", *columns)
+
+        @made.step("silver.sales", schema=ROW, mode="merge", key="id", schema_mode=mode)
+        def silver(rows: Any = new("bronze.sales")) -> Any:
+            return rows
+
+        return made
+
+    deliver(place, "a", [(1, 10, 1)])
+    pipeline([], None).run(lake, spark, landing=str(place))
+    deliver(place, "b", [(1, 11, 2), (2, 20, 1)])
+    pipeline(extra, "merge").run(lake, spark, landing=str(place))
+    deliver(place, "c", [(3, 30, 1)])
+    result = pipeline(extra, "merge").run(lake, spark, landing=str(place))
+
+    assert not result.notices
+    assert rows(lake, "silver.sales") == [(1, 11, 2, 22), (2, 20, 1, 40), (3, 30, 1, 60)]
+    assert [r[3] for r in rows(lake, "bronze.sales")] == [None, 22, 40, 60]
+    with pytest.raises(SchemaMismatch, match="twice"):
+        pipeline(extra, None).run(lake, spark, landing=str(place))
+    with pytest.raises(InvalidInput, match="overwrite"):
+        pipeline([], "overwrite")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -42,3 +43,55 @@ def test_statements_keep_to_the_policy_of_a_pattern(
         with lake.transaction(spark=spark) as tx:
             tx.sql("INSERT INTO gold.t VALUES (2)")
         assert ids(lake, "gold.t") == [1, 2]
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_tables_that_statements_make_keep_to_the_policy_of_their_pattern(
+    spark: SparkSession, tmp_path: Path, table_format: str
+) -> None:
+    with lw.open(tmp_path / "lake") as lake:
+        rules = {"positive": "id > 0", "one": {"unique": ["id"]}}
+        features = ["row_tracking"] if table_format == "delta" else ["row_lineage"]
+        lake.set_policy("gold.*", {"constraints": rules, "features": features})
+        for rows, constraint in (("-1", "positive"), ("explode(array(1, 1))", "one")):
+            with (
+                pytest.raises(ConstraintViolation) as caught,
+                lake.transaction(spark=spark) as tx,
+            ):
+                tx.sql(f"CREATE TABLE gold.t USING {table_format} AS SELECT {rows} AS id")
+            assert caught.value.constraint == constraint
+        assert lake.tables() == []
+        with lake.transaction(spark=spark) as tx:
+            tx.sql(f"CREATE TABLE gold.t USING {table_format} AS SELECT 1 AS id")
+        protocol = lake.table("gold.t").definition.protocol
+        assert "rowTracking" in protocol.get("writerFeatures", ()) or (
+            protocol["format-version"] == 3
+        )
+        assert ids(lake, "gold.t") == [1]
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_spark_writes_files_with_the_codec_of_the_policy(
+    spark: SparkSession, tmp_path: Path, table_format: str
+) -> None:
+    with lw.open(tmp_path / "lake") as lake:
+        lake.set_policy("gold.*", {"compression": "gzip"})
+        for name in ("gold.t", "plain"):
+            lake.create(name, {"id": "int64"}, format=table_format)
+
+        with lake.transaction(spark=spark) as tx:
+            tx.sql("INSERT INTO gold.t VALUES (1)")
+            tx.sql("INSERT INTO plain VALUES (1)")
+            tx.append("gold.t", [{"id": 2}])
+
+        codecs = {
+            name: {_codec(lake, name, file.path) for file in lake.table(name).files()}
+            for name in ("gold.t", "plain")
+        }
+        assert codecs["gold.t"] == {"GZIP"}
+        assert "GZIP" not in codecs["plain"]
+
+
+def _codec(lake: lw.Lake, name: str, path: str) -> str:
+    footer = pq.ParquetFile(Path(lake.table(name).location) / path).metadata
+    return str(footer.row_group(0).column(0).compression)

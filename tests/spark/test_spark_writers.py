@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 import lakeward as lw
-from lakeward.errors import UnsupportedFeature
+from lakeward.errors import InvalidInput, UnsupportedFeature
 
 BOTH = pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 NAME = "sales.orders"
@@ -61,6 +61,31 @@ def test_frames_of_either_session_are_added_by_name(
     ]
     assert table.version == 2
     assert not [key for key in spark.conf.getAll if "txn_" in key]
+
+
+@BOTH
+def test_a_table_gets_the_columns_of_a_frame_that_is_written_by_name(
+    spark: SparkSession, lake: lw.Lake, table_format: str
+) -> None:
+    table = make(lake, table_format)
+    more = spark.createDataFrame([(1, "one", 2.5)], "id long, name string, price double")
+
+    with lake.transaction(spark=spark) as tx:
+        more.writeTo(tx.name(NAME, like=more, schema_mode="merge")).append()
+        rows(spark, 2, "two").withColumn("price", fn.lit(None).cast("double")).writeTo(
+            tx.name(NAME)
+        ).append()
+
+    assert [tuple(r.values()) for r in table.to_arrow().sort_by("id").to_pylist()] == [
+        (0, "first", None),
+        (1, "one", 2.5),
+        (2, "two", None),
+    ]
+    assert table.version == 2
+    tx = lake.transaction(spark=spark)
+    with pytest.raises(InvalidInput, match="like"):
+        tx.name(NAME, schema_mode="merge")
+    tx.rollback()
 
 
 @BOTH

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from lakeward.errors import InvalidInput
 from lakeward.model import arguments
 from lakeward.model.constraints import Constraint
+from lakeward.model.evolution.merging import SchemaMode
 from lakeward.model.names import TableName
 from lakeward.pipeline.code import Code
 from lakeward.pipeline.expectations import Expectations
@@ -93,6 +94,7 @@ class Step:
     expectations: Expectations
     code: Code
     table: Mapping[str, Any] = field(default_factory=dict)
+    schema_mode: str | None = None
 
     def source_name(self, parameter: str) -> str:
         """The log's name for a source of this step."""
@@ -111,6 +113,7 @@ class Step:
             "delete": self.delete,
             "expectations": repr(self.expectations),
             "table": {n: str(v) for n, v in self.table.items()},
+            **({} if self.schema_mode is None else {"schema_mode": self.schema_mode}),
         }
 
     @property
@@ -167,6 +170,7 @@ class Declaration:
         properties: Mapping[str, str] | None = None,
         constraints: Mapping[str, str | Constraint] | None = None,
         comment: str | None = None,
+        schema_mode: str | None = None,
     ) -> Callable[[Function], Function]:
         """Declare how a table's rows are made, by a function whose defaults say from what.
 
@@ -189,6 +193,9 @@ class Declaration:
             properties: As in `lake.create`.
             constraints: As in `lake.create`.
             comment: As in `lake.create`.
+            schema_mode: `merge`: columns that the rows have and the table lacks are added, and
+                types are widened; `overwrite`, for the mode of that name: the table gets the
+                columns of the rows. Unless given, the table's policy decides.
 
         Raises:
             InvalidInput: What was declared makes no sense.
@@ -200,6 +207,7 @@ class Declaration:
         names = (key,) if isinstance(key, str) else tuple(key)
         chosen = arguments.choice(mode, Mode, "mode")
         _check_merge(table, chosen, names, latest, delete)
+        _check_schema_mode(table, chosen, schema_mode)
         expectations = Expectations.of(expect or {}, drop or {}, warn or {}, str(table))
 
         def declare(function: Function) -> Function:
@@ -221,6 +229,7 @@ class Declaration:
                     "constraints": constraints,
                     "comment": comment,
                 },
+                schema_mode,
             )
             return function
 
@@ -371,3 +380,13 @@ def _check_merge(
     if mode not in (Mode.MERGE, Mode.APPLY) and (key or latest or delete):
         what = f"The step for {table} does not merge, so key, latest and delete mean nothing."
         raise InvalidInput(what, hint="Give mode='merge', or leave them out.", table=str(table))
+
+
+def _check_schema_mode(table: TableName, mode: Mode, schema_mode: str | None) -> None:
+    if schema_mode is None:
+        return
+    chosen = arguments.choice(schema_mode, SchemaMode, "schema_mode")
+    if chosen is SchemaMode.OVERWRITE and mode is not Mode.OVERWRITE:
+        what = f"The step for {table} keeps rows, so it cannot replace the table's columns."
+        hint = "Give mode='overwrite', or schema_mode='merge'."
+        raise InvalidInput(what, hint=hint, table=str(table))

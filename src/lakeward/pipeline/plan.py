@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.errors import SchemaMismatch, UnsupportedFeature
+from lakeward.formats.policy import effective_policy
 from lakeward.log import commits, heads, inputs
 from lakeward.log import files as logged
 from lakeward.log.database import Session
@@ -20,7 +21,7 @@ from lakeward.model.inputs import Cursor, InputFile
 from lakeward.model.names import TableName
 from lakeward.model.types import Field
 from lakeward.pipeline.arrivals import Arrivals, LandingDirectory
-from lakeward.pipeline.declaration import Declaration, Landing, Step
+from lakeward.pipeline.declaration import Declaration, Landing, Mode, Step
 from lakeward.pipeline.file_kinds import FileKind
 from lakeward.pipeline.results import SAMPLE, Notice, counted, named
 from lakeward.write.tables.create import define
@@ -192,20 +193,33 @@ def check_readable(found: NewVersions, context: LakeContext) -> bool:
 def check_declared(session: Session, context: LakeContext, pipeline: Declaration) -> None:
     """Raise `SchemaMismatch` when a table differs from its declaration.
 
-    A run does not change the columns, format, partitioning or checks of a table that exists. It
-    would leave out a new column, or not check what is declared.
+    A run does not change the format, partitioning or checks of a table that exists, nor its columns
+    unless the step or the table's policy says so: it would leave out a new column, or not check
+    what is declared.
     """
     for step in pipeline.steps():
         head = heads.find(session, step.target)
         if head is None:
             continue
-        found = _differences(step.table, head.format, context.definition(session, head))
+        definition = context.definition(session, head)
+        evolves = schema_mode_of(step, head, definition) is not None
+        found = _differences(step.table, head.format, definition, evolves=evolves)
         if found:
             raise _mismatch(step, found)
 
 
-def _differences(table: Mapping[str, Any], found_format: str, has: Definition) -> dict[str, str]:
-    """What differs, by column or option."""
+def schema_mode_of(step: Step, head: Head, definition: Definition) -> str | None:
+    """Return how a step may change its table's columns, by itself or by the table's policy."""
+    chosen = step.schema_mode or effective_policy(head, definition).policy.schema_mode
+    if chosen == "overwrite" and step.mode is not Mode.OVERWRITE:
+        return "merge"
+    return None if chosen == "strict" else chosen
+
+
+def _differences(
+    table: Mapping[str, Any], found_format: str, has: Definition, *, evolves: bool
+) -> dict[str, str]:
+    """What differs, by column or option; columns of a table that evolves may differ."""
     if table["format"] != found_format:
         return {"format": f"format {table['format']} (the table is {found_format})"}
     by = table["partition_by"]
@@ -219,13 +233,13 @@ def _differences(table: Mapping[str, Any], found_format: str, has: Definition) -
         guard=True,
     )
     out = {}
-    for name, column in asked.schema.by_name.items():
+    for name, column in () if evolves else asked.schema.by_name.items():
         own = has.schema.by_name.get(name)
         if own is None:
             out[name] = f"{name} {column.type} (the table has no such column)"
         elif _spelled(own) != _spelled(column):
             out[name] = f"{name} {_spelled(column)} (the table has {_spelled(own)})"
-    for name in has.schema.by_name:
+    for name in () if evolves else has.schema.by_name:
         if name not in asked.schema.by_name:
             out[name] = f"no {name} (the table has {_spelled(has.schema.by_name[name])})"
     if asked.partitioning != has.partitioning:

@@ -115,16 +115,18 @@ def put_once(tx: Transaction, step: Step, rows: Any) -> Any:
 
     Spark computes them once, and they need not be persisted.
     """
-    return append_once(tx, str(step.target), rows) if step.mode is Mode.APPEND else None
+    if step.mode is not Mode.APPEND:
+        return None
+    return append_once(tx, str(step.target), rows, step.schema_mode)
 
 
 def put(tx: Transaction, step: Step, rows: Any) -> None:
     """Append, overwrite or merge the rows of a step."""
     target = str(step.target)
     if step.mode is Mode.APPEND:
-        tx.append(target, rows)
+        tx.append(target, rows, schema_mode=step.schema_mode)
     elif step.mode is Mode.OVERWRITE:
-        tx.overwrite(target, rows)
+        tx.overwrite(target, rows, schema_mode=step.schema_mode)
     else:
         _merge(tx, step, rows)
 
@@ -151,7 +153,8 @@ def _merge(tx: Transaction, step: Step, rows: Any) -> None:
     clauses.append(f"WHEN MATCHED{newer} THEN UPDATE SET {sets}")
     clauses.append(f"{insert} THEN INSERT ({columns}) VALUES ({values})")  # noqa: S608  quoted
     target = ".".join(identifier(p) for p in str(step.target).split("."))
-    tx.sql(f"MERGE INTO {target} AS t USING {view} AS s ON {on} {' '.join(clauses)}")
+    word = "MERGE" if step.schema_mode is None else "MERGE WITH SCHEMA EVOLUTION"
+    tx.sql(f"{word} INTO {target} AS t USING {view} AS s ON {on} {' '.join(clauses)}")
 
 
 def written(tx: Transaction, step: Step, rows: Any) -> Any:
@@ -197,12 +200,15 @@ def checked(step: Step, returned: Any) -> Any:
 def fitted(step: Step, rows: Any, definition: Definition) -> tuple[Any, list[Notice]]:
     """Select the table's columns in its order; a notice names columns that the table lacks.
 
-    Raises `InvalidInput` for a missing column, `SchemaMismatch` where values would be truncated.
+    With a `schema_mode` these are kept, and nullable columns may be missing. Raises `InvalidInput`
+    for a missing column, `SchemaMismatch` where values would be truncated.
     """
     table = str(step.target)
     generated = generated_ids(definition)
     columns = {f.name: f for f in definition.schema if f.id not in generated}
     missing = [c for c in columns if c not in rows.columns]
+    if step.schema_mode is not None:
+        missing = [c for c in missing if step.schema_mode == "merge" and not columns[c].nullable]
     if missing:
         what = f"The step for {table} gives no column {missing[0]!r}."
         hint = f"It gives {', '.join(rows.columns)}."
@@ -217,12 +223,15 @@ def fitted(step: Step, rows: Any, definition: Definition) -> tuple[Any, list[Not
     own = {DELETE, ORDER} | (set(CHANGE_COLUMNS) if step.mode is Mode.APPLY else set())
     extra = [c for c in rows.columns if c not in own and c not in definition.schema.by_name]
     notices = []
-    if extra:
+    wanted = [c for c in columns if c in rows.columns]
+    if step.schema_mode is not None:
+        wanted += extra
+    elif extra:
         message = f"{table}: the step gives columns that the table does not have: {named(extra)}."
         notices.append(
             Notice("columns_not_written", table, message, len(extra), tuple(extra[:SAMPLE]))
         )
-    wanted = [*columns, *(c for c in (DELETE, ORDER) if c in rows.columns)]
+    wanted += [c for c in (DELETE, ORDER) if c in rows.columns]
     return rows.select(*(identifier(c) for c in wanted)), notices
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
@@ -30,7 +31,7 @@ from lakeward.pipeline.declaration import Changes, Declaration, Landing, Mode, S
 from lakeward.pipeline.keys import Candidates
 from lakeward.pipeline.landed import landed
 from lakeward.pipeline.landed_text import REJECTED, REJECTED_SCHEMA
-from lakeward.pipeline.plan import PlannedStep, plan
+from lakeward.pipeline.plan import PlannedStep, plan, schema_mode_of
 from lakeward.pipeline.results import RunResult, StepResult
 from lakeward.write.tables import create as tables
 from lakeward.write.transaction.transaction import Transaction
@@ -204,7 +205,8 @@ def _steps(
             exempt = rows.DELETE if step.mode is Mode.APPLY else "false"
             made = rows.marked(step, rows.checked(step, step.function(**frames)))
             sifted, dropped = expectations.sift(made, step.expectations, exempt)
-            fitting, notices = rows.fitted(step, sifted, _definition(context, step))
+            definition, step = _defined(context, step)
+            fitting, notices = rows.fitted(step, sifted, definition)
             progress.notices += notices
             known = rows.put_once(tx, step, fitting)
             is_put = known is not None
@@ -279,9 +281,12 @@ def _frame(
     return out
 
 
-def _definition(context: LakeContext, step: Step) -> Definition:
+def _defined(context: LakeContext, step: Step) -> tuple[Definition, Step]:
+    """The definition of a step's table, and the step with the table's schema mode."""
     with context.database.read() as session:
-        return context.definition(session, heads.get(session, step.target))
+        head = heads.get(session, step.target)
+        definition = context.definition(session, head)
+    return definition, replace(step, schema_mode=schema_mode_of(step, head, definition))
 
 
 def _record(session: Session, progress: Progress, tx: Transaction) -> None:

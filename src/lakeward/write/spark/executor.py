@@ -294,7 +294,9 @@ class SparkExecutor:
             raise
 
 
-def append_once(tx: Transaction, name: str, data: DataFrame) -> DataFrame | None:
+def append_once(
+    tx: Transaction, name: str, data: DataFrame, schema_mode: str | None
+) -> DataFrame | None:
     """Add rows; the same rows as they were written, which are read and not computed again.
 
     None, and nothing is added, where the branch will have other rows too: of Iceberg tables, and of
@@ -303,7 +305,7 @@ def append_once(tx: Transaction, name: str, data: DataFrame) -> DataFrame | None
     executor, table = cast(SparkExecutor, tx._executor), TableName.parse(name)
     if tx._is_replay() or not executor.tables.is_untouched(table):
         return None
-    tx.append(name, data)
+    tx.append(name, data, schema_mode=schema_mode)
     return executor.tables.added(table)
 
 

@@ -48,6 +48,7 @@ class SparkFormat(ABC):
     # whether rows of Delta tables with deletion vectors can be written to it straight from where
     # they are read; see `lakeward.engines.spark.plans`
     takes_vectors: ClassVar[bool]
+    compression: ClassVar[str]  # the setting of a session that names the codec of new files
 
     def __init__(self, context: LakeContext, workspace: Workspace) -> None:
         self._context = context
@@ -126,6 +127,7 @@ class DeltaInSpark(SparkFormat):
     begins_whole: ClassVar[bool] = False
     takes_subqueries: ClassVar[bool] = False
     takes_vectors: ClassVar[bool] = True
+    compression: ClassVar[str] = "spark.sql.parquet.compression.codec"
 
     def to_read(self, name: TableName) -> Relation:
         """The Spark view of a table that a statement reads."""
@@ -210,6 +212,7 @@ class IcebergInSpark(SparkFormat):
     begins_whole: ClassVar[bool] = True
     takes_subqueries: ClassVar[bool] = True
     takes_vectors: ClassVar[bool] = False
+    compression: ClassVar[str] = "spark.sql.iceberg.compression-codec"
 
     def to_read(self, name: TableName) -> Relation:
         """The table in our Iceberg catalog of the Spark session."""

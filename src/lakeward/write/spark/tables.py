@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.engines.spark.workspace import Workspace
 from lakeward.errors import LakewardError
 from lakeward.formats.net import Net
+from lakeward.formats.policy import effective_policy
 from lakeward.log import heads
 from lakeward.model.clock import now_ms
 from lakeward.model.commit import Head
@@ -40,6 +41,13 @@ if TYPE_CHECKING:
     from lakeward.engines.spark.workspace import DataFrame
 
 
+_CODECS: Final = {
+    "none": "uncompressed",
+    **{codec: codec for codec in ("uncompressed", "snappy", "gzip", "zstd")},
+}
+"""How Spark names the codecs that it always has."""
+
+
 @dataclass
 class _Written:
     """A table that the transaction writes."""
@@ -62,6 +70,8 @@ class SparkTables:
         self._pinned: dict[TableName, int] = {}
         self._written: dict[TableName, _Written] = {}
         self._forgotten: list[Branch] = []  # of tables that are dropped
+        # settings of the session that a table's policy replaced, with the user's values
+        self._overridden: dict[str, str | None] = {}
         self._formats = {
             name: kind(view.context, self.workspace) for name, kind in ADAPTERS.items()
         }
@@ -329,7 +339,21 @@ class SparkTables:
         if reads:
             self._complete(written)
         written.operations.append(operation)
+        self._set_compression(name)
         return written
+
+    def _set_compression(self, name: TableName) -> None:
+        """Have Spark write files of a table with the codec of its policy, or else its own."""
+        change = self._view.members[name].change
+        chosen = effective_policy(change.head, change.definition).policy.compression
+        codec = None if chosen is None else _CODECS.get(chosen)
+        setting, conf = self.format(name).compression, self.workspace.session.conf
+        if codec is not None:
+            self._overridden.setdefault(setting, conf.get(setting, None))
+            conf.set(setting, codec)
+        elif setting in self._overridden:
+            before = self._overridden.pop(setting)
+            conf.unset(setting) if before is None else conf.set(setting, before)
 
     def _complete(self, written: _Written) -> None:
         if written.branch.is_whole:

@@ -7,7 +7,9 @@ from typing import Any, Final, cast
 
 from lakeward.engines.base import Capability, unsupported
 from lakeward.errors import InvalidInput
+from lakeward.model.evolution.merging import SchemaMode
 from lakeward.write.plan.change import RowChanges
+from lakeward.write.transaction.evolving import fit_schema
 from lakeward.write.transaction.executor import Executor, SqlExecutor
 from lakeward.write.transaction.restoring import Restoring
 
@@ -29,19 +31,31 @@ class Statements(Restoring):
         """
         return self._sql().session
 
-    def name(self, name: str) -> str:
+    def name(self, name: str, *, like: Any = None, schema_mode: str | None = None) -> str:
         """Return a table's name in the Spark session, for writers that take a name.
 
-        `frame.write.insertInto(tx.name("sales.orders"))`, with a frame of the session that the
+        `frame.writeTo(tx.name("sales.orders")).append()`, with a frame of the session that the
         transaction was given or of `tx.spark`. Changes under that name are committed with the
-        transaction, and count as changes of the whole table. Columns and properties must not
-        change.
+        transaction, and count as changes of the whole table. The writer must not change columns
+        and properties; `like` does so before it writes.
+
+        Args:
+            name: The table.
+            like: The frame that is going to be written: the table gets the columns that it lacks.
+            schema_mode: `merge`, for `like`; the table's policy unless given.
 
         Raises:
+            InvalidInput: `schema_mode` is given without `like`.
+            PolicyViolation: The table's policy does not allow the change.
             UnsupportedFeature: The transaction was begun without Spark.
         """
         executor = self._sql()
+        if schema_mode is not None and like is None:
+            what = "`schema_mode` needs the frame that is going to be written."
+            raise InvalidInput(what, hint="Give it as like=frame.", parameter="like")
         with self._operation(name, reads=True) as member:
+            if like is not None:
+                fit_schema(self._executor, member, like, schema_mode, SchemaMode.MERGE)
             return executor.name(member)
 
     def sql(
