@@ -85,6 +85,28 @@ def test_a_second_quarantine_goes_to_the_same_table(shared_lake: lw.Lake, name: 
     assert ids(shared_lake, f"{name}__quarantine") == [1, 1]
 
 
+def test_the_quarantine_gets_the_columns_that_its_table_gets(
+    shared_lake: lw.Lake, name: str
+) -> None:
+    shared_lake.create(
+        name,
+        {"id": "int64", "n": "int32", "s": "string"},
+        constraints={"key": lw.Unique("id", on_violation="quarantine")},
+    )
+    append(shared_lake, name, {"id": [1, 1], "n": [1, 2], "s": ["a", "b"]})
+    change = shared_lake.table(name).alter().change_type("n", "int64").rename_column("s", "r")
+    change.add_column("more", "string").commit()
+
+    append(shared_lake, name, {"id": [1, 2], "n": [2**40, 5], "r": ["c", "d"], "more": ["x", "y"]})
+
+    found = shared_lake.table(f"{name}__quarantine").to_arrow(columns=["n", "s", "r", "more"])
+    assert sorted(found.to_pylist(), key=lambda row: row["n"]) == [
+        {"n": 2, "s": "b", "r": None, "more": None},
+        {"n": 2**40, "s": None, "r": "c", "more": "x"},
+    ]
+    assert ids(shared_lake, name) == [1, 2]
+
+
 def test_rows_that_are_all_bad_leave_the_table_as_it_is(shared_lake: lw.Lake, name: str) -> None:
     make(shared_lake, name, "quarantine")
 

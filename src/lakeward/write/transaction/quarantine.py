@@ -1,7 +1,8 @@
 """The quarantine: rows that a constraint keeps out of a table go to a table beside it.
 
 They are appended to `<table>__quarantine` in the same transaction. That table has the columns of
-the first one, all nullable, and what is known of the violation. It is made when it is first needed.
+the first one, all nullable, and what is known of the violation. It is made when it is first needed,
+and gets columns that the first one gets later.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import pyarrow as pa
 
 from lakeward.context import LakeContext
 from lakeward.engines.arrow.row_groups import POSITION
-from lakeward.errors import SchemaMismatch
 from lakeward.log import heads
 from lakeward.log.violations import Violation
+from lakeward.model.evolution.merging import merging
 from lakeward.model.names import TableName
 from lakeward.model.policy.rules import QUARANTINE
 from lakeward.model.records import to_json
@@ -45,8 +46,7 @@ def quarantine(view: View, offences: Sequence[Offence]) -> list[Violation]:
         member = view.members[table]
         rows = _move(member, [o for o in offences if o.change.head.name == table], view)
         place = view.member(_made(view.context, member), reads=False)
-        _check_columns(place, rows)
-        place.add(place.stage(rows))
+        place.add(place.stage(_fitted(place, rows)))
         place.change.operations.append(write_operation("Append", place.change))
     return [_violation(view, offence) for offence in offences]
 
@@ -132,9 +132,16 @@ def _made(context: LakeContext, member: Member) -> TableName:
     return name
 
 
-def _check_columns(place: Member, rows: pa.Table) -> None:
-    unknown = [n for n in rows.column_names if n not in place.change.definition.schema.by_name]
-    if unknown:
-        name = str(place.change.head.name)
-        what = f"Table {name} lacks column {unknown[0]!r}, so rows cannot be quarantined there."
-        raise SchemaMismatch(what, hint="Add the column, or drop that table.", table=name)
+def _fitted(place: Member, rows: pa.Table) -> pa.Table:
+    """Give the quarantine table the columns of rows; return the rows with all of its columns.
+
+    The table whose rows they are may have been altered since the first of them were moved.
+    """
+    given = pa.schema([f.with_nullable(True).remove_metadata() for f in rows.schema])
+    for change in merging(place.change.definition.schema, given, typed=True):
+        place.alter(change)
+    columns = place.change.definition.schema.arrow
+    lacking = [f for f in columns if f.name not in rows.column_names]
+    for field in lacking:
+        rows = rows.append_column(field.name, pa.nulls(rows.num_rows, field.type))
+    return rows.select(columns.names)
