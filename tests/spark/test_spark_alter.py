@@ -301,3 +301,22 @@ def test_data_with_other_columns(spark: SparkSession, tmp_path: Path, kind: str)
 
 
 _FIRST = ["id", "amount", "note", "place"]
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_statement_sees_the_one_alteration_before_it(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    with lw.open(tmp_path / "lake") as lake:
+        table = lake.create("t", "a string, b string", format=kind)
+        with lake.transaction() as tx:
+            tx.append("t", [{"a": "a", "b": "b"}])
+
+        with lake.transaction(spark=spark) as tx:
+            tx.sql("ALTER TABLE t ALTER COLUMN b FIRST")
+            tx.sql("INSERT INTO t VALUES ('b', 'a')")
+        assert table.to_arrow().to_pylist() == [{"b": "b", "a": "a"}] * 2
+        with lake.transaction(spark=spark) as tx:
+            tx.sql("ALTER TABLE t ADD COLUMN c int")
+            tx.sql("INSERT INTO t VALUES ('b', 'a', 1)")
+        assert sorted(map(str, table.to_arrow()["c"].to_pylist())) == ["1", "None", "None"]

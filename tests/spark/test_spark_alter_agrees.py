@@ -128,4 +128,4 @@ def _by_spark(spark: SparkSession, table: lw.Table, version: int) -> pa.Table:
     if table.format == "delta":
         return read.option("versionAsOf", version).load(table.location).toArrow()
     number = table.at(version=version).snapshot_id
-    return read.option("snapshot-id", str(number)).load(str(table.metadata_location)).toArrow()
+    return read.option("versionAsOf", str(number)).load(str(table.metadata_location)).toArrow()

@@ -211,12 +211,14 @@ class SparkTables:
         if found.definition == member.change.definition:
             return
         written = self._written.get(name)
-        if written is None:
+        if written is None and not self.format(name).begins_whole:
             # Registered only when it is read, so an alteration alone costs no Spark statement.
             member.redefine(asked, found)
-            whole = self.format(name).begins_whole or name in self._pinned
-            self._written[name] = self._open(name, member, whole=whole)
+            self._written[name] = self._open(name, member, whole=name in self._pinned)
             return
+        if written is None:
+            # Such a branch begins with the table as it is, and is altered then.
+            written = self._written[name] = self._open(name, member, whole=True)
         self.format(name).update(written.branch, is_entered=written.is_entered)
         written.branch.alter(_unchecked(found.definition))
         member.redefine(asked, found)
