@@ -18,7 +18,9 @@ from lakeward.storage.syncing import (
     NEW,
     TMPFILE,
     Syncing,
+    parent,
     sync,
+    sync_directories,
     temporary_name,
     translated,
     write_all,
@@ -92,7 +94,7 @@ class LocalStorage(LocalRemoval, Storage):
 
     def sync_names(self, paths: Iterable[str]) -> None:
         """Sync the directories that hold the files."""
-        _sync_directories({os.path.dirname(self._full(path)) for path in paths})
+        sync_directories({os.path.dirname(self._full(path)) for path in paths})
 
     def sync_files(self, paths: Iterable[str]) -> None:
         """Sync files that others wrote, and every directory between them and the root."""
@@ -105,7 +107,7 @@ class LocalStorage(LocalRemoval, Storage):
             while above not in directories and len(above) > len(self._root):
                 directories.add(above)
                 above = os.path.dirname(above)
-        _sync_directories(directories)
+        sync_directories(directories)
 
     def delete_directory(self, directory: str) -> None:
         """Delete a directory and its content."""
@@ -313,7 +315,7 @@ class _Written(Underway):
         if self._syncing is not None:
             return ()
         with translated(self.path):
-            self._handles.append(os.open(_parent(self._target), _DIRECTORY))
+            self._handles.append(os.open(parent(self._target), _DIRECTORY))
         return self._handles
 
     def begin(self) -> None:
@@ -350,7 +352,7 @@ class _Nameless(Prepared):
         self._failed: OSError | None = None
         self._is_safe = False
         try:
-            self._handle = write_nameless(_parent(target), data)
+            self._handle = write_nameless(parent(target), data)
         except OSError as error:
             self._failed = error
 
@@ -383,11 +385,6 @@ class _Nameless(Prepared):
             self._handle = None
 
 
-def _parent(target: str) -> str:
-    """The directory of a full path; quicker than `os.path.dirname`."""
-    return target.rpartition("/")[0] or "/"
-
-
 def _name(handle: int, target: str) -> None:
     """Link a nameless file, unless the name is taken, and close it."""
     try:
@@ -397,9 +394,3 @@ def _name(handle: int, target: str) -> None:
     finally:
         os.close(handle)
     reach("publish.linked")
-
-
-def _sync_directories(directories: Iterable[str]) -> None:
-    for directory in directories:
-        with translated(directory):
-            sync(directory)

@@ -14,7 +14,7 @@ import platform
 import secrets
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -143,6 +143,18 @@ def write_nameless(directory: str, data: bytes) -> int:
         os.close(handle)
         raise
     return handle
+
+
+def parent(path: str) -> str:
+    """The directory of a full path; quicker than `os.path.dirname`."""
+    return path.rpartition("/")[0] or "/"
+
+
+def sync_directories(paths: Iterable[str]) -> None:
+    """Sync directories, one after the other."""
+    for path in paths:
+        with translated(path):
+            sync(path)
 
 
 def sync(path: str) -> None:
