@@ -2,8 +2,10 @@
 
 Selective queries run over one Delta table of many files, each a range of ids: `lake.sql`,
 `to_dataset` and `scan_polars` skip files in the log, and deltalake's query engine reads the
-published log of the same table. TPC-H runs over tables of both formats, beside the same engine over
-plain Parquet files of the same rows, and beside deltalake's query engine over the Delta tables.
+published log of the same table; pyiceberg reads the metadata of an Iceberg table of the same rows,
+for conditions, because it has no order. TPC-H runs over tables of both formats, beside the same
+engine over plain Parquet files of the same rows, and beside deltalake's query engine over the Delta
+tables.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import pyarrow.parquet as pq
 from datafusion import SessionContext
 from deltalake import DeltaTable, QueryBuilder
 from duckdb_extensions import import_extension
+from pyiceberg.table import StaticTable
 
 import lakeward as lw
 from benchmarks.result import Claim, Result, Series, Settings, faster
@@ -29,6 +32,8 @@ from benchmarks.scratch import fresh
 PER_FILE = 100
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
 THEIRS = "deltalake (query engine)"
+PYICEBERG = "pyiceberg"
+OF_ICEBERG = "lake.sql (Iceberg)"
 
 
 def run(settings: Settings) -> Result:
@@ -48,10 +53,12 @@ def _selective(place: Path, settings: Settings) -> tuple[list[Series], list[Clai
     files = settings.choose(10_000, 1_000)
     with lw.open(place) as lake:
         lake.create("t", "id int64, day int32, s string")
+        lake.create("i", "id int64, day int32, s string", format="iceberg")
         for first in range(0, files, 500):
             with lake.transaction() as tx:
                 for n in range(first, min(first + 500, files)):
                     tx.append("t", _rows(n))
+                    tx.append("i", _rows(n))
         location, wanted = lake.table("t").location, files // 2 * PER_FILE + 7
         cases: dict[str, dict[str, Callable[[], int]]] = {
             "a point": _ways(lake, location, f"SELECT * FROM t WHERE id = {wanted}", "id", wanted),
@@ -73,8 +80,11 @@ def _selective(place: Path, settings: Settings) -> tuple[list[Series], list[Clai
             claims += [
                 faster(f"{case}, {who}", times[f"{who}, {case}"], peer, times=5)
                 for who in ways
-                if who != THEIRS
+                if who not in (THEIRS, PYICEBERG, OF_ICEBERG)
             ]
+            if PYICEBERG in ways:
+                ours, theirs = times[f"{OF_ICEBERG}, {case}"], times[f"{PYICEBERG}, {case}"]
+                claims.append(faster(f"{case}, {OF_ICEBERG}", ours, theirs, times=5))
     return series, claims, files
 
 
@@ -91,6 +101,12 @@ def _ways(
         table = lake.table("t")
         ways["to_dataset"] = lambda: int(
             table.to_dataset().to_table(filter=pc.field(column) == value).num_rows
+        )
+        metadata = str(lake.table("i").metadata_location)
+        of_iceberg = text.replace(" FROM t ", " FROM i ")
+        ways[OF_ICEBERG] = lambda: len(lake.sql(of_iceberg))
+        ways[PYICEBERG] = lambda: int(
+            StaticTable.from_metadata(metadata).scan(f"{column} = {value}").to_arrow().num_rows
         )
         ways["scan_polars"] = lambda: int(
             table.scan_polars().filter(pl.col(column) == value).collect().height

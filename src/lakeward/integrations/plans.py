@@ -1,7 +1,8 @@
 """Plans of DataFusion as bytes, for engines that run parts of a plan in other processes.
 
 Off unless the flag is given, because bytes of a plan fit one version of DataFusion. A plan names
-the files of the tables that it reads, so it stays at their versions; a table that is read through a
+the files of the tables that it reads, so it stays at their versions, and can be run on the machine
+and for the lifetime of the context in which they were registered. A table that is read through a
 dataset of this process (see `Registration.way`) cannot be a part of one.
 """
 

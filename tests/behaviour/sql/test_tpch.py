@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 from duckdb_extensions import import_extension
 
 import lakeward as lw
+from lakeward.integrations import ibis
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("tpch")]
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
@@ -34,13 +37,24 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> tuple[lw.Lake, Any]:
 
 
 @pytest.mark.parametrize("engine", ["datafusion", "duckdb"])
-def test_every_query_has_the_answer_of_duckdb(answers: tuple[lw.Lake, Any], engine: str) -> None:
+@pytest.mark.parametrize("way", ["lake.sql", "ibis"])
+def test_every_query_has_the_answer_of_duckdb(
+    answers: tuple[lw.Lake, Any], engine: str, way: str
+) -> None:
     lake, connection = answers
+    if way == "lake.sql":
+        _check(connection, lambda query: lake.sql(query, engine=engine).to_arrow())
+        return
+    with ibis.connect(lake, engine=engine) as con:
+        _check(connection, lambda query: con.sql(query).to_pyarrow())
+
+
+def _check(connection: Any, run: Callable[[str], pa.Table]) -> None:
     queries = connection.execute("SELECT query_nr, query FROM tpch_queries()").fetchall()
     assert len(queries) == 22
     for number, text in queries:
         wanted = connection.execute(text).fetchall()
-        found = lake.sql(text.rstrip().rstrip(";"), engine=engine).to_arrow()
+        found = run(text.rstrip().rstrip(";"))
         rows = list(zip(*(c.to_pylist() for c in found.columns), strict=True))
         assert len(rows) == len(wanted), number
         for one, other in zip(rows, wanted, strict=True):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from lakeward.engines.arrow.plain_types import plain_reader
+from lakeward.engines.arrow.plain_types import plain_reader, plain_type
 from lakeward.engines.sql.query import quoted
 from lakeward.engines.sql.source import PlainFiles, Source
 from lakeward.errors import InvalidInput, LakewardError, MissingExtra
@@ -125,6 +125,15 @@ class DuckDbRunning:
                 self._relation = connection.sql(asked.text)
         except Exception as error:
             raise _refused(error) from error
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the result, of a query without parameters; no row is read."""
+        try:
+            found = self._relation.limit(0).to_arrow_table().schema
+        except Exception as error:
+            raise _refused(error) from error
+        return pa.schema([pa.field(f.name, plain_type(f.type), f.nullable) for f in found])
 
     def reader(self) -> pa.RecordBatchReader:
         """Run the query and return its rows as a stream."""

@@ -90,8 +90,7 @@ class _DuckDb:
     def columns(self, query: str) -> pa.Schema:
         from lakeward.engines.sql import duckdb
 
-        with duckdb.DuckDbRunning(self._connection, Bound(query, {})).reader() as reader:
-            return reader.schema
+        return duckdb.DuckDbRunning(self._connection, Bound(query, {})).schema
 
     def close(self) -> None:
         self._connection.close()
