@@ -11,9 +11,9 @@ import pytest
 from deltalake import write_deltalake
 
 import lakeward as lw
-from lakeward.log import binding, tables
+from lakeward.log import binding, migrations, tables
 from lakeward.log.codec import dumps
-from lakeward.log.migrations import MIGRATIONS, m0001_initial
+from lakeward.log.migrations import MIGRATIONS, after, m0001_initial
 from lakeward.log.statement import Statement
 from lakeward.model.types import Primitive
 from lakeward.model.values import order_key, width_level
@@ -91,10 +91,17 @@ def _with_upper_bounds(lake: lw.Lake, name: str, bounds: dict[int, tuple[float, 
         session.script("DROP INDEX lakeward_commit_position")
         session.script("ALTER TABLE lakeward_commit DROP COLUMN position")
         session.script("ALTER TABLE lakeward_head DROP COLUMN policy_id")
-        for migration in MIGRATIONS[8:]:
+        for migration in after(8):
             for name in re.findall(r"CREATE TABLE (\w+)", " ".join(migration.STATEMENTS)):
                 session.script(f"DROP TABLE {name}")
         binding.put_setting(session, "schema_version", "8")
+
+
+def test_every_migration_is_listed_at_its_number() -> None:
+    found = sorted(p.stem for p in Path(str(migrations.__file__)).parent.glob("m0*.py"))
+
+    assert list(MIGRATIONS) == found
+    assert [int(name[1:5]) for name in found] == list(range(1, len(found) + 1))
 
 
 def make_old(lake: lw.Lake) -> None:

@@ -5,63 +5,41 @@ Opening an older store runs the missing ones in one transaction; opening a newer
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib import import_module
 from types import ModuleType
 from typing import Final
 
 from lakeward.errors import ReadOnlyLake, StoreCorrupt, StoreTooNew
 from lakeward.log.binding import get_setting, put_setting
 from lakeward.log.database import Database
-from lakeward.log.migrations import (
-    m0001_initial,
-    m0002_locks,
-    m0003_iceberg,
-    m0004_change_files,
-    m0005_runs,
-    m0006_writers,
-    m0007_branches,
-    m0008_warehouse,
-    m0009_nan_bounds,
-    m0010_stream_queries,
-    m0011_constraints,
-    m0012_tags,
-    m0013_jobs,
-    m0014_positions,
-    m0015_domains,
-    m0016_retired,
-    m0017_claims,
-    m0018_policies,
-    m0019_lineage,
-    m0020_tokens,
-    m0021_quality,
-    m0022_statistics,
-    m0023_service_levels,
-)
 
-MIGRATIONS: Final[tuple[ModuleType, ...]] = (
-    m0001_initial,
-    m0002_locks,
-    m0003_iceberg,
-    m0004_change_files,
-    m0005_runs,
-    m0006_writers,
-    m0007_branches,
-    m0008_warehouse,
-    m0009_nan_bounds,
-    m0010_stream_queries,
-    m0011_constraints,
-    m0012_tags,
-    m0013_jobs,
-    m0014_positions,
-    m0015_domains,
-    m0016_retired,
-    m0017_claims,
-    m0018_policies,
-    m0019_lineage,
-    m0020_tokens,
-    m0021_quality,
-    m0022_statistics,
-    m0023_service_levels,
+MIGRATIONS: Final = (
+    "m0001_initial",
+    "m0002_locks",
+    "m0003_iceberg",
+    "m0004_change_files",
+    "m0005_runs",
+    "m0006_writers",
+    "m0007_branches",
+    "m0008_warehouse",
+    "m0009_nan_bounds",
+    "m0010_stream_queries",
+    "m0011_constraints",
+    "m0012_tags",
+    "m0013_jobs",
+    "m0014_positions",
+    "m0015_domains",
+    "m0016_retired",
+    "m0017_claims",
+    "m0018_policies",
+    "m0019_lineage",
+    "m0020_tokens",
+    "m0021_quality",
+    "m0022_statistics",
+    "m0023_service_levels",
 )
+"""Modules of this package, in order: the number of each is its place. Only missing ones load."""
 CURRENT: Final = len(MIGRATIONS)
 
 _CREATE = (
@@ -77,12 +55,17 @@ def migrate(database: Database) -> None:
         database.lock_schema(session)
         session.script(_CREATE)
         version = _checked(get_setting(session, "schema_version") or "0")
-        for migration in MIGRATIONS[version:]:
+        for migration in after(version):
             for statement in migration.STATEMENTS:
                 session.script(database.dialect_ddl(statement))
             if hasattr(migration, "run"):
                 migration.run(session)
         put_setting(session, "schema_version", str(CURRENT))
+
+
+def after(version: int) -> Iterator[ModuleType]:
+    """Load the migrations that a store of a schema version lacks, in order."""
+    return (import_module(f"{__name__}.{name}") for name in MIGRATIONS[version:])
 
 
 def check_current(database: Database) -> None:
