@@ -93,6 +93,12 @@ def test_sql_for_the_store_is_only_in_the_log() -> None:
     assert texts == set()
 
 
+def test_no_module_has_more_than_400_lines() -> None:
+    """A module has one idea; a longer one is split by its ideas."""
+    lines = {path: len(path.read_text().splitlines()) for path in SOURCE.rglob("*.py")}
+    assert [f"{path.relative_to(SOURCE)}: {n}" for path, n in lines.items() if n > 400] == []
+
+
 def test_commands_answer_with_records_only() -> None:
     """`answer` and `say` print the JSON form of records; only the demo shows a view of its own."""
     shown = {name for name, tree in modules() for call in calls(tree) if call == ("cli", "show")}
