@@ -682,6 +682,18 @@ SAFEGUARDS: Final = (
         "added_by_its_path",
     ),
     Safeguard(
+        "R10: nobody commits an unknown file while it is deleted",
+        (
+            Edit(
+                "maintain/vacuum/run.py",
+                "if unit.why in _UNRECORDED and not storage.is_remote:",
+                "if unit.why == 0:",
+            ),
+        ),
+        "../maintain/test_vacuum_hostile.py",
+        "nobody_adds",
+    ),
+    Safeguard(
         "R10: a dropped table stays while a transaction may read it",
         (
             Edit(

@@ -17,6 +17,7 @@ import time_machine
 from deltalake import write_deltalake
 
 import lakeward as lw
+from lakeward.context import context_of
 from lakeward.errors import (
     AlreadyExists,
     Conflict,
@@ -374,6 +375,40 @@ def test_a_file_that_was_added_by_its_path_and_vacuumed_before_the_commit_is_ref
 
     with pytest.raises(Conflict, match="vacuum"):
         tx.commit()
+    assert table.to_arrow().to_pylist() == [{"n": 2}]
+
+
+@DELTA
+def test_nobody_adds_an_unknown_file_by_its_path_while_it_is_deleted(
+    lake: lw.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = grown(lake, 3)
+    place = on_disk(table.location)
+    shutil.copy(place / table.files()[0].path, place / "copied.parquet")
+    storage, refused = context_of(lake).storage, list[Conflict]()
+    delete = storage.delete_below
+
+    tx = lake.transaction()
+    tx.add_files("t", ["copied.parquet"])
+
+    def commit() -> None:
+        try:
+            tx.commit()
+        except Conflict as error:
+            refused.append(error)
+
+    def slow(directory: str, names: list[str]) -> None:
+        if "copied.parquet" in names:
+            thread.start()
+            thread.join(0.5)
+        delete(directory, names)
+
+    thread = threading.Thread(target=commit)
+    monkeypatch.setattr(storage, "delete_below", slow)
+    table.vacuum(**ALL, unknown=True)
+    thread.join()
+
+    assert refused
     assert table.to_arrow().to_pylist() == [{"n": 2}]
 
 

@@ -50,6 +50,7 @@ _REMOTE_BATCH: Final = 1000
 _PAUSE_SECONDS: Final = 0.001
 """Between two steps, so that writers go on."""
 _TRIES: Final = 5
+_UNRECORDED: Final = (Why.UNKNOWN.value, Why.LEFT.value)
 
 
 def vacuum(
@@ -242,6 +243,8 @@ def _unit(context: LakeContext, unit: Unit) -> Done:
         if unit.why == Why.UNKNOWN.value:
             added |= named_by_others(context, session, plan.head)
     names = [name for name in names if name not in added]
+    if unit.why in _UNRECORDED and not storage.is_remote:
+        return _delete_unrecorded(context, plan, names)
 
     def some(batch: Sequence[str]) -> None:
         storage.delete_below(location, batch)
@@ -254,6 +257,25 @@ def _unit(context: LakeContext, unit: Unit) -> Done:
         with ThreadPoolExecutor(_THREADS) as pool:
             list(pool.map(some, in_batches(names, _BATCH)))
     return Done(frees=sum(plan.sizes.get(name, 0) for name in names), files=len(names))
+
+
+def _delete_unrecorded(context: LakeContext, plan: TablePlan, names: Sequence[str]) -> Done:
+    """Delete files that the log does not name, while nobody can commit to the table.
+
+    Somebody may be about to add such a file by its path; that commit looks for the file under the
+    same lock. On object stores a batch takes too long to keep writers waiting.
+    """
+    gone: list[str] = []
+    for batch in in_batches(names, _BATCH):
+        with context.database.write(durable=False) as session:
+            heads.lock_ever(session, plan.head.table_id)
+            added = named_since(context, session, plan.head)
+            here = [name for name in batch if name not in added]
+            context.storage.delete_below(plan.head.location, here)
+        steps.reach("vacuum.deleted")
+        gone += here
+        time.sleep(_PAUSE_SECONDS)
+    return Done(frees=sum(plan.sizes.get(name, 0) for name in gone), files=len(gone))
 
 
 def _forget(context: LakeContext, plan: TablePlan) -> int:
