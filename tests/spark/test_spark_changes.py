@@ -49,6 +49,7 @@ def found(frame: Any) -> list[str]:
     return sorted(map(str, frame.toArrow().to_pylist()))
 
 
+@pytest.mark.always("iceberg")
 @pytest.mark.parametrize("table", ["delta", "iceberg"], indirect=True)
 def test_a_frame_and_sql_have_the_rows_of_changes(
     spark: SparkSession, lake: lw.Lake, table: lw.Table
@@ -132,6 +133,7 @@ def pump(
     query.awaitTermination()
 
 
+@pytest.mark.always("iceberg")
 @pytest.mark.parametrize("table", ["delta", "iceberg"], indirect=True)
 def test_a_stream_has_each_change_once_whenever_it_is_started_again(
     spark: SparkSession, lake: lw.Lake, table: lw.Table, tmp_path: Path
