@@ -16,7 +16,6 @@ from lakeward.errors import InvalidInput
 from lakeward.model import arguments
 from lakeward.model.constraint_kinds import Check, Constraint, ForeignKey, Unique
 from lakeward.model.policy.quantities import duration, duration_text, size
-from lakeward.model.quality.expectation import Expectation
 
 EVOLUTIONS: Final = (
     *("add_column", "drop_column", "rename_column", "move_column", "change_type"),
@@ -201,6 +200,8 @@ def _checked(name: str, value: Any) -> Any:
     if name == "constraints":
         return _constraints(arguments.mapping(value, name))
     if name == "expectations":
+        from lakeward.model.quality.expectation import Expectation
+
         given = arguments.mapping(value, name)
         for key, one in given.items():
             Expectation.of(key, one)
