@@ -202,6 +202,18 @@ def test_a_staged_table_is_created_at_its_own_place_only(own: Service) -> None:
         answer = own.as_("writer").post("/iceberg/v1/namespaces/sales/tables/staged", json=body)
         assert answer.status_code in (400, 406), answer.text
     assert not catalog.table_exists("sales.staged")
+    # At a place above another table, that table's rows would be the new one's.
+    own.lake.create("gold.hidden", "region string, amount float64", format="iceberg")
+    own.lake.table("gold.hidden").append(totals(42.0))
+    theirs = catalog.load_table("gold.hidden").current_snapshot()
+    assert theirs is not None
+    placed["location"] = f"{own.lake.warehouse}/gold"
+    (added,) = [u for u in body["updates"] if u["action"] == "add-snapshot"]
+    added["snapshot"]["manifest-list"] = theirs.manifest_list
+    thief = own.as_("writer", tables="sales.*")
+    stolen = thief.post("/iceberg/v1/namespaces/sales/tables/staged", json=body)
+    assert stolen.status_code == 400, stolen.text
+    assert not catalog.table_exists("sales.staged")
 
 
 def test_a_table_is_registered_by_those_who_see_everything(own: Service, tmp_path: Path) -> None:

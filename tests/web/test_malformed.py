@@ -116,6 +116,15 @@ def test_manifests_that_are_none_are_refused(own: Service, tmp_path: Path, count
     assert found[400] > count / 2
 
 
+def test_a_name_that_is_no_text_is_refused(own: Service, tmp_path: Path) -> None:
+    client = own.as_("writer")
+    body = stream(orders(1)).replace(b"amount", b"am\xa4unt")
+
+    answer = client.post(ROWS, content=body, headers={"content-type": ARROW})
+
+    assert checked(answer, tmp_path) == 400
+
+
 def test_a_length_that_lies_does_not_end_the_process(own: Service, tmp_path: Path) -> None:
     """pyiceberg's fast decoder believes it, and reads memory that is not its own."""
     change = staged(catalog_of(own).load_table("sales.totals"), totals(1.0))

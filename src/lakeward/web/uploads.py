@@ -45,7 +45,7 @@ class Upload:
         try:
             with _opened(self._kind, self._body, self._most) as reader:
                 yield reader
-        except (pa.ArrowException, OSError, EOFError) as error:
+        except (pa.ArrowException, OSError, EOFError, UnicodeError, OverflowError) as error:
             what = f"The body cannot be read as {self._kind}. Nothing was written."
             raise InvalidInput(
                 what, hint="Send a whole Arrow IPC stream or Parquet file."
