@@ -20,7 +20,6 @@ from lakeward.lake.maintenance import LakeMaintenance
 from lakeward.lake.measuring import Measuring
 from lakeward.lake.migrating import Migrating
 from lakeward.lake.policies import Policies
-from lakeward.lake.promising import Promising
 from lakeward.lake.querying import Querying
 from lakeward.lake.revising import Revising
 from lakeward.lake.tables import Tables
@@ -63,7 +62,6 @@ class Lake(
     Maintaining,
     Measuring,
     Migrating,
-    Promising,
     Tagging,
     Revising,
     Tokens,
