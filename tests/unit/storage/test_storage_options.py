@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import InvalidInput
+from lakeward.errors import InvalidInput, MissingExtra
 from lakeward.storage.object_store.options import resolve
 from lakeward.storage.object_store.places import AZURE, GCS, S3
 
@@ -56,7 +56,7 @@ def test_a_profile_that_does_not_exist_is_told(tmp_path: Path) -> None:
 def test_a_profile_that_asks_for_a_login_says_what_to_run(tmp_path: Path) -> None:
     environment = profiles(tmp_path, config="[profile sso]\nsso_start_url = https://x\n")
 
-    with pytest.raises(InvalidInput, match="export-credentials --profile sso"):
+    with pytest.raises(MissingExtra, match=r"sso_start_url, which needs AWS's CLI\. Install it"):
         resolve(S3, {"AWS_PROFILE": "sso"}, environment)
 
 

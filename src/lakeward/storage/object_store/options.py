@@ -16,6 +16,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from lakeward.errors import InvalidInput
+from lakeward.storage.object_store.credential_process import obtained
 from lakeward.storage.object_store.places import AZURE, S3
 from lakeward.storage.object_store.settings import PROFILE, SETTINGS, Setting
 
@@ -33,8 +34,6 @@ _PROFILE_KEYS: Final = {
     "region": "region",
     "endpoint_url": "endpoint",
 }
-_OTHER_LOGINS: Final = ("sso_session", "sso_start_url", "role_arn", "credential_process")
-"""Credentials of a profile that only AWS's own tools can obtain."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,17 +114,24 @@ def resolve(
     sources = [("argument", arguments), ("environment", around)]
     if provider == S3:
         chosen = arguments.get(PROFILE) or around.get(PROFILE)
-        profile = ("profile", _profile_settings(chosen, environment))
         # A profile named in the call takes precedence over the environment.
-        sources.insert(1 if PROFILE in arguments else 2, profile)
+        place = 1 if PROFILE in arguments else 2
+        given_before = any("access_key_id" in known for _, known in sources[:place])
+        settings = _profile_settings(chosen, environment, ask=not given_before)
+        sources.insert(place, ("profile", settings))
     values, found = _merged(provider, sources)
     options = StorageOptions(provider, values, found)
     _check(options)
     return _completed(options)
 
 
-def _profile_settings(name: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """The settings of an AWS profile; without a name those of the default one, if it exists."""
+def _profile_settings(
+    name: str | None, environment: Mapping[str, str], *, ask: bool
+) -> dict[str, str]:
+    """The settings of an AWS profile; without a name those of the default one, if it exists.
+
+    With `ask`, a profile that was named and has no key is asked for one by its program.
+    """
     wanted = name or _DEFAULT_PROFILE
     credentials = _profile_section(
         _profile_file(environment, "AWS_SHARED_CREDENTIALS_FILE", "credentials"), wanted
@@ -138,13 +144,10 @@ def _profile_settings(name: str | None, environment: Mapping[str, str]) -> dict[
         what = f"There is no AWS profile {name!r}."
         raise InvalidInput(what, hint="Check AWS_PROFILE and the files in ~/.aws.")
     both = {**(config or {}), **(credentials or {})}
-    if "aws_access_key_id" not in both:
-        asked = next((key for key in _OTHER_LOGINS if key in both), None)
-        if asked is not None and name is not None:
-            what = f"AWS profile {wanted!r} gets its credentials by {asked}, which is not built."
-            hint = f"Run: eval $(aws configure export-credentials --profile {wanted} --format env)."
-            raise InvalidInput(what, hint=hint)
-    return {ours: both[theirs] for theirs, ours in _PROFILE_KEYS.items() if theirs in both}
+    found = {ours: both[theirs] for theirs, ours in _PROFILE_KEYS.items() if theirs in both}
+    if ask and name is not None and "access_key_id" not in found:
+        found |= obtained(name, both, environment)
+    return found
 
 
 def _profile_file(environment: Mapping[str, str], variable: str, usual: str) -> Path | None:
