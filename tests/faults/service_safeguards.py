@@ -229,8 +229,8 @@ SERVICE_SAFEGUARDS: Final = (
     _service(
         "rows are limited by their size in memory",
         "web/uploads.py",
-        "        if size > most:",
-        "        if size < 0:",
+        "            if size > self._most:",
+        "            if size < 0:",
         _EDGE,
         "what_they_are_in_memory",
     ),
@@ -253,7 +253,7 @@ SERVICE_SAFEGUARDS: Final = (
     _service(
         "buffers of Arrow streams are checked",
         "web/uploads.py",
-        "        batch.validate(full=True)\n",
+        "            batch.validate(full=True)\n",
         "",
         _MALFORMED,
         "rows_that_cannot and arrow",

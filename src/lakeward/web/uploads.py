@@ -31,6 +31,7 @@ class Upload:
         self._kind = kind
         self._body = body
         self._most = most
+        self._refusal: InvalidInput | None = None
 
     @contextmanager
     def reader(self) -> Generator[pa.RecordBatchReader]:
@@ -43,37 +44,40 @@ class Upload:
 
         self._body.seek(0)
         try:
-            with _opened(self._kind, self._body, self._most) as reader:
+            with self._opened() as reader:
                 yield reader
         except (pa.ArrowException, OSError, EOFError, UnicodeError, OverflowError) as error:
+            if self._refusal is not None:
+                # Arrow keeps the text of an error that passes through it, not the error.
+                raise self._refusal from error
             what = f"The body cannot be read as {self._kind}. Nothing was written."
             raise InvalidInput(
                 what, hint="Send a whole Arrow IPC stream or Parquet file."
             ) from error
 
+    def _opened(self) -> Any:
+        import pyarrow as pa
+        from pyarrow import parquet
 
-def _opened(kind: str, body: IO[bytes], most: int) -> Any:
-    import pyarrow as pa
-    from pyarrow import parquet
+        if self._kind == STREAM:
+            reader = pa.ipc.open_stream(self._body)
+            return pa.RecordBatchReader.from_batches(reader.schema, self._checked(reader))
+        file = parquet.ParquetFile(self._body)
+        batches = self._checked(file.iter_batches())
+        return pa.RecordBatchReader.from_batches(file.schema_arrow, batches)
 
-    if kind == STREAM:
-        reader = pa.ipc.open_stream(body)
-        return pa.RecordBatchReader.from_batches(reader.schema, _checked(reader, most))
-    file = parquet.ParquetFile(body)
-    batches = _checked(file.iter_batches(), most)
-    return pa.RecordBatchReader.from_batches(file.schema_arrow, batches)
-
-
-def _checked(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    """Validate each batch in full, because offsets in an uploaded file may be wrong."""
-    size = 0
-    for batch in batches:
-        batch.validate(full=True)
-        size += batch.nbytes
-        if size > most:
-            what = f"The rows have more than {most:,} bytes in memory. Nothing was written."
-            raise InvalidInput(what, hint="Send them in several requests.")
-        yield batch
+    def _checked(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Validate each batch in full, because offsets in an uploaded file may be wrong."""
+        size = 0
+        for batch in batches:
+            batch.validate(full=True)
+            size += batch.nbytes
+            if size > self._most:
+                what = f"The rows have more than {self._most:,} bytes in memory."
+                hint = "Nothing was written. Send them in several requests."
+                self._refusal = InvalidInput(what, hint=hint)
+                raise self._refusal
+            yield batch
 
 
 async def _uploaded(request: Request) -> AsyncIterator[Upload]:
