@@ -1,4 +1,7 @@
-"""Changes of tables of both formats in Spark: as a frame, in SQL, and as a stream, each once."""
+"""Changes of tables of both formats in Spark: as a frame, in SQL, and as a stream, each once.
+
+`tests/behaviour/changes/test_changes_source.py` uses the source of the streams without Spark.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +136,7 @@ def pump(
     query.awaitTermination()
 
 
-@pytest.mark.always("iceberg")
+@pytest.mark.full
 @pytest.mark.parametrize("table", ["delta", "iceberg"], indirect=True)
 def test_a_stream_has_each_change_once_whenever_it_is_started_again(
     spark: SparkSession, lake: lw.Lake, table: lw.Table, tmp_path: Path
@@ -170,6 +173,7 @@ def test_a_stream_has_each_change_once_whenever_it_is_started_again(
     check()
 
 
+@pytest.mark.full
 def test_a_stream_stops_when_columns_change_and_goes_on_with_the_new_ones(
     spark: SparkSession, lake: lw.Lake, table: lw.Table, tmp_path: Path
 ) -> None:
