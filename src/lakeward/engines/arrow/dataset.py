@@ -198,6 +198,8 @@ class LakeDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         return self._plan(understood(kept, self._lake_schema, sql=self._nan_is_greatest).condition)
 
     def _both(self, other: pc.Expression | None) -> pc.Expression | None:
+        if isinstance(other, pa.Scalar):  # a condition that is the same for all rows
+            other = pc.scalar(other)
         if other is None or self._kept is None:
             return self._kept if other is None else other
         return self._kept & other
