@@ -106,4 +106,6 @@ def _rows(table: pa.Table) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, float) and value == 0:
+        return 0.0  # sorting loses the sign in DuckDB
     return value.astimezone(UTC) if isinstance(value, datetime) else value
