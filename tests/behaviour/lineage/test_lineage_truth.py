@@ -28,6 +28,10 @@ from tests.support.random_pipelines import (
 )
 
 FORMATS = ("delta", "iceberg")
+_MOST = 0.1
+"""The share of reported dependencies that may never change anything."""
+_MOST_OF_FEW = 0.25
+"""The same for a few queries, where chance decides more; many are compared by `make faults`."""
 
 
 def through_lake(lake: lw.Lake, run: Pipeline, format_: str) -> list[set[Ref]]:
@@ -79,13 +83,13 @@ class Tally:
             self.reported += len(said[n])
             self.spurious += len(said[n] - real[n])
 
-    def check(self) -> None:
+    def check(self, most: float) -> None:
         figures = f"{self.spurious} of {self.reported} dependencies never changed anything"
         print(figures)
-        assert self.spurious <= 0.1 * self.reported, figures
+        assert self.spurious <= most * self.reported, figures
 
 
-def check(directory: Path, seed: int, count: int) -> None:
+def check(directory: Path, seed: int, count: int, most: float) -> None:
     rng, tally = random.Random(seed), Tally()
     with lw.open(directory / "lake") as lake:
         for name, rows in sources(rng).items():
@@ -105,11 +109,11 @@ def check(directory: Path, seed: int, count: int) -> None:
                     if (name, column) in reported(lake, f"r{number}_out", own)
                 }
                 assert above <= below, f"downstream of {name}.{column} misses {above - below}"
-    tally.check()
+    tally.check(most)
 
 
 def test_nothing_that_changes_a_column_of_a_pipeline_is_missed(tmp_path: Path) -> None:
-    check(tmp_path, 1, 4)
+    check(tmp_path, 1, 4, _MOST_OF_FEW)
 
 
 def test_nothing_that_changes_a_column_of_a_query_is_missed() -> None:
@@ -118,12 +122,12 @@ def test_nothing_that_changes_a_column_of_a_query_is_missed() -> None:
         text = query(rng, correlated=True)
         said = from_text(text)
         tally.add(said, truth_of_query(rng, text, said), text)
-    tally.check()
+    tally.check(_MOST_OF_FEW)
 
 
 @pytest.mark.full
 def test_nothing_is_missed_of_many_pipelines(tmp_path: Path) -> None:
-    check(tmp_path, 3, 150)
+    check(tmp_path, 3, 150, _MOST)
 
 
 @pytest.mark.full
@@ -133,4 +137,4 @@ def test_nothing_is_missed_of_many_queries() -> None:
         text = query(rng, correlated=True)
         said = from_text(text)
         tally.add(said, truth_of_query(rng, text, said), text)
-    tally.check()
+    tally.check(_MOST)
