@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 import lakeward as lw
+from lakeward.log import transactions
 from tests.support.changes_driver import SEEN
+from tests.support.inside import context_of
+from tests.support.leases import run_out
 from tests.support.sizes import sizes
 
 pytestmark = pytest.mark.full
@@ -52,6 +55,15 @@ def change(orders: lw.Table, chance: random.Random, number: int) -> None:
     orders.delete(where=f"id % 5 = {chance.randrange(5)}")
 
 
+def _let_leases_end(place: Path) -> None:
+    """Let the lease of each transaction that is still open be over, as a minute later."""
+    with lw.open(place) as lake:
+        with context_of(lake).database.read() as session:
+            still_open = [r.transaction_id for r in transactions.still_open(session)]
+        for transaction_id in still_open:
+            run_out(lake, transaction_id)
+
+
 @pytest.mark.crash
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 @sizes("kills", short=2, full=20)
@@ -71,6 +83,7 @@ def test_killed_again_and_again_every_change_is_taken_once(
                 change(lake.table("silver.orders"), chance, number)
         step = "changes.staged" if number == 1 else chance.choice(STEPS)
         dead += drive(place, checkpoint, step, 1 if number == 1 else chance.randint(1, 2)) != 0
+        _let_leases_end(place)
         with lw.open(place):
             left = list(place.rglob("scratch/*/*"))
             assert not left, "staged changes of a dead process are left"
