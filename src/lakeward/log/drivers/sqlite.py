@@ -201,8 +201,10 @@ class SqliteDatabase(Database):
             factory=Connection,
         )
         try:
-            # Of effect in a new file only, so that its free pages can be cut off later.
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            if not self.path.exists() or self.path.stat().st_size == 0:
+                # Lets free pages be cut off later. In a file that has tables it would wait for
+                # the writer of the moment.
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA temp_store = MEMORY")
         except BaseException:
