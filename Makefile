@@ -10,6 +10,8 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 DEMO_ARGS ?=
 WALK_ARGS ?=
+# One more than cores: a worker often waits for Spark, PostgreSQL or a process that it started.
+WORKERS ?= 3
 PINS_ARGS ?=
 
 BIN := .venv/bin
@@ -35,7 +37,7 @@ demo: setup peers jars ## Run a pipeline on Spark end to end, each step checked
 .PHONY: test
 test: setup peers browser jars ## Run everything: lint, types, layers, all tests
 	@$(MAKE) --no-print-directory check
-	$(BIN)/pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 .PHONY: setup
 setup: $(READY) ## Create .venv from the pins

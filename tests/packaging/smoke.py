@@ -17,24 +17,31 @@ from pathlib import Path
 import lakeward as lw
 from lakeward.errors import MissingExtra
 
+NOW = datetime(2026, 11, 16, tzinfo=UTC)
 
-def core(lake: lw.Lake) -> None:
-    """What works without any extra."""
-    orders = lake.create(
+
+def first_table(lake: lw.Lake) -> None:
+    """A table that is created and appended to, which the extras use."""
+    lake.create(
         "sales.orders",
         {"id": "int64", "amount": "double", "ts": "timestamp"},
         partition_by=["day(ts)"],
         constraints={"positive": "amount >= 0"},
     )
-    now = datetime(2026, 11, 16, tzinfo=UTC)
     with lake.transaction() as tx:
-        tx.append("sales.orders", [{"id": n, "amount": 1.0 * n, "ts": now} for n in range(10)])
+        tx.append("sales.orders", [{"id": n, "amount": 1.0 * n, "ts": NOW} for n in range(10)])
+    check(lake.table("sales.orders").count() == 10)
+
+
+def core(lake: lw.Lake) -> None:
+    """The rest of what works without any extra."""
+    orders = lake.table("sales.orders")
     with lake.transaction() as tx:
         tx.update("sales.orders", set={"amount": "amount + 1"}, where="id < 3")
-        tx.merge("sales.orders", [{"id": 9, "amount": 0.5, "ts": now}], on="id")
+        tx.merge("sales.orders", [{"id": 9, "amount": 0.5, "ts": NOW}], on="id")
         tx.delete("sales.orders", where="id = 5")
     with lake.sink("sales.orders", writer_id="smoke") as sink:
-        sink.write([{"id": 10, "amount": 10.0, "ts": now}])
+        sink.write([{"id": 10, "amount": 10.0, "ts": NOW}])
         sink.commit_epoch(1)
     check(sorted(orders.to_arrow()["id"].to_pylist()) == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10])
     check(orders.to_arrow(where="id = 9")["amount"].to_pylist() == [0.5])
@@ -181,7 +188,9 @@ def main() -> None:
     extra = sys.argv[1] if len(sys.argv) > 1 else ""
     here = set(USES) if extra == "all" else {ALIKE.get(extra, extra)} | BRINGS.get(extra, set())
     with lw.open("lake") as lake:
-        core(lake)
+        first_table(lake)
+        if extra in ("", "all"):
+            core(lake)
         for name, use in USES.items():
             if name in here:
                 use(lake)

@@ -10,7 +10,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
+from collections.abc import Generator
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -66,6 +68,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+@pytest.fixture(scope="session")
+def environments() -> Generator[Path]:
+    """A directory for environments, on the disk of the project, where packages are linked."""
+    build = pythons.ROOT / "build"
+    build.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="wheel-", dir=build) as directory:
+        yield Path(directory)
+
+
 @pytest.mark.postgres
 @pytest.mark.s3
 @pytest.mark.parametrize(("version", "extra"), CASES)
@@ -76,10 +87,11 @@ def test_the_wheel_works_with_nothing_but_what_it_declares(
     postgres_server: Postgres,
     s3_server: S3Server,
     tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
+    environments: Path,
 ) -> None:
     # One place for all environments of a Python, so that its compiled modules serve them all.
-    place = tmp_path_factory.getbasetemp() / f"wheel-{version}"
+    place = environments / f"wheel-{version}"
+    place.mkdir(exist_ok=True)
     python = installed(wheel, extra, PRESENT[version], place)
     around = {"LAKEWARD_CACHE": str(pythons.ROOT / ".jars"), "HOME": str(tmp_path)}
     around |= s3_server.options() | {"LAKEWARD_SMOKE_BUCKET": s3_server.bucket()}

@@ -1,6 +1,6 @@
 """One Spark for all tests of a worker: starting it takes longer than most of them.
 
-The tests of a file go to one worker (`pytest -n 2 --dist loadgroup`), each with lakes of its own.
+The tests of a file go to one worker (`--dist loadgroup`), each with lakes of its own.
 """
 
 from __future__ import annotations

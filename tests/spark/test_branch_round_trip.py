@@ -141,6 +141,7 @@ def test_what_spark_did_on_a_branch_is_one_commit_for_everybody(
             _agree(spark, duck, lake, version)
 
 
+@pytest.mark.full
 def test_mapped_columns_keep_their_names_inside_files(spark: SparkSession, tmp_path: Path) -> None:
     _spark_table(spark, tmp_path / "t", _VECTORS, _FEED, "'delta.columnMapping.mode'='name'")
     with lw.open(tmp_path / "lake") as lake:
@@ -165,6 +166,7 @@ def test_rows_are_rewritten_where_a_table_has_no_deletion_vectors(
         _agree(spark, duck, lake, version)
 
 
+@pytest.mark.full
 def test_a_branch_that_begins_with_a_checkpoint_is_read_and_written(
     spark: SparkSession, duck: DuckDb | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

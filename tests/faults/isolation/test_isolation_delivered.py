@@ -32,7 +32,7 @@ def words(levels: tuple[Level, ...]) -> str:
     return levels[0].word if len(levels) == 1 else "mixed levels"
 
 
-@sizes("load", short=Load(200), full=Load(10_000, between_kills=500), hours=2)
+@sizes("load", short=Load(120), full=Load(10_000, between_kills=500), hours=2)
 @pytest.mark.parametrize("levels", [*((level,) for level in Level), tuple(Level)], ids=words)
 def test_the_level_promised_is_the_level_delivered(
     lake_target: LakeTarget,
