@@ -27,6 +27,7 @@ def test_the_name_of_a_published_file_is_synced_before_the_log_commits(
             seen.append("name synced")
 
     monkeypatch.setattr(local, "sync", synced)
+    monkeypatch.setattr(syncing, "sync", synced)
     steps.observe(seen.append)
     try:
         with lake.transaction() as tx:
