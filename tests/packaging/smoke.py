@@ -172,7 +172,7 @@ USES: dict[str, Callable[[lw.Lake], None]] = {
 }
 ALIKE = {"azure": "s3", "gcs": "s3"}
 """Extras that bring the same package as another one."""
-BRINGS = {"ibis": {"datafusion"}}
+BRINGS = {"airflow": {"datafusion", "server"}, "ibis": {"datafusion"}}
 """Extras that bring others."""
 
 

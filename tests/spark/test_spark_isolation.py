@@ -123,7 +123,7 @@ def test_paths_and_other_catalogs_are_not_a_way_out(
             f"CREATE TABLE delta.`{tmp_path}/elsewhere` (id BIGINT)",
             f"CREATE TABLE made USING delta LOCATION '{orders}' AS SELECT 1 AS id",
             f"ALTER TABLE orders SET LOCATION '{tmp_path}/elsewhere'",
-            "CREATE OR REPLACE TABLE orders AS SELECT 1 AS id",
+            f"CREATE OR REPLACE TABLE delta.`{orders}` AS SELECT 1 AS id",
             f"TRUNCATE TABLE delta.`{orders}`",
             "RESTORE TABLE orders TO VERSION AS OF 0",
             "VACUUM orders",

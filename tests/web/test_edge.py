@@ -193,8 +193,10 @@ def test_a_head_that_does_not_arrive_is_given_up(
     for before, part in ((b"", b""), (b"", b"GET /healthz HT"), (whole, b"GET /")):
         with socket.create_connection((place[0], int(place[1])), timeout=10) as slow:
             slow.sendall(before)
-            if before:
-                assert b" 200 " in slow.recv(10_000)
+            answer = b""
+            while before and not answer.endswith(b"}"):
+                answer += slow.recv(10_000)
+            assert (b" 200 " in answer) is bool(before)
             slow.sendall(part)
             assert slow.recv(10_000) == b""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 
 import pytest
@@ -84,6 +85,7 @@ def test_a_tag_that_is_taken_away_is_unknown(tagged: lw.Lake) -> None:
 
 def test_a_table_at_a_transaction_is_as_that_left_the_lake(tagged: lw.Lake) -> None:
     own = append(tagged, "items", {"id": [30]})
+    time.sleep(0.002)  # Cuts are by the millisecond.
     tagged.create("later", {"id": "int64"})
     newest = tagged.table("items").history()[0].transaction_id
     assert tagged.table("items").at(transaction=newest).version == own

@@ -13,7 +13,7 @@ import pytest
 import lakeward
 
 ICEBERG = Path(lakeward.__file__).parent / "formats/iceberg"
-PRIVATE = (ICEBERG / "private.py", ICEBERG / "memory_files.py")
+PRIVATE = tuple(ICEBERG / f"{name}.py" for name in ("private", "memory_files", "foreign_avro"))
 PUBLIC = {"exceptions", "catalog", "partitioning", "schema", "table.name_mapping"}
 """Modules that pyiceberg documents for users."""
 
