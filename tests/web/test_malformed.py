@@ -91,6 +91,16 @@ def test_commits_that_are_none_are_refused(own: Service, tmp_path: Path, count: 
     assert own.lake.doctor().healthy
 
 
+def test_a_snapshot_without_an_operation_is_refused(own: Service, tmp_path: Path) -> None:
+    change = staged(catalog_of(own).load_table("sales.totals"), totals(1.0))
+    del _snapshot(change)["summary"]["operation"]
+
+    answer = own.as_("writer").post(COMMIT, json=change)
+
+    assert checked(answer, tmp_path) == 400
+    assert "operation" in answer.text
+
+
 @sizes("count", short=100, full=10_000)
 def test_manifests_that_are_none_are_refused(own: Service, tmp_path: Path, count: int) -> None:
     """The lists and manifests that a commit names are Avro, written by the client."""

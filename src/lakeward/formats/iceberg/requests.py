@@ -64,6 +64,9 @@ def parse_commit(body: Any, identifier: tuple[tuple[str, ...], str] | None = Non
     given = dict(body) if isinstance(body, Mapping) else {}
     if identifier is not None:
         given["identifier"] = {"namespace": list(identifier[0]), "name": identifier[1]}
+    if any(map(_has_no_operation, _items(given.get("updates")))):
+        # pyiceberg would take it for an overwrite.
+        raise InvalidInput("The summary of a snapshot does not name its operation.")  # noqa: EM101
     try:
         found = CommitTableRequest.model_validate_json(orjson.dumps(given))
     except (ValidationError, ValueError, TypeError) as error:
@@ -85,6 +88,17 @@ def parse_commit(body: Any, identifier: tuple[tuple[str, ...], str] | None = Non
             what = f"Property {kept} is changed by the lake only."
             raise InvalidInput(what, hint="Use `lakeward alter`.", property=kept)
     return commit
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _has_no_operation(update: Any) -> bool:
+    """Whether an update of a request adds a snapshot whose summary has no operation."""
+    snapshot = update.get("snapshot") if isinstance(update, Mapping) else None
+    summary = snapshot.get("summary") if isinstance(snapshot, Mapping) else None
+    return isinstance(summary, Mapping) and summary.get("operation") is None
 
 
 def _named_keys(update: Any) -> list[str]:
